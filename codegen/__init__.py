@@ -1,4 +1,4 @@
-"""The face of code generation. llvmlite loads with the first kernel."""
+"""The public interface of code generation. llvmlite loads with the first kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compilation: a kernel and a target to object code, or to the text of a stage."""
+"""Compilation of a kernel for a target, to object code or to the text of a stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _backend(kind: str) -> Any:
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """A digest of the code generator's own source: what it made before it was changed is not used again."""
+    """Return a digest of the code generator's source, so that code cached by an older version is not reused."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -60,7 +60,9 @@ def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
 
 
 def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
-    """Compile a kernel of either level. Raises TypeError for what the target cannot compute, CompileError else."""
+    """Compile a kernel of either level. Raises TypeError for operations that the target cannot compute,
+    CompileError otherwise.
+    """
     verify_kernel(kernel)
     backend = _backend(target.kind)
     compiled = backend.compile_host if target.kind == "cpu" else backend.compile_nvptx
@@ -69,7 +71,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """The text of each stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU)."""
+    """Return the text of each stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU)."""
     verify_kernel(kernel)
     backend = _backend(target.kind)
     rest = backend.host_stages(kernel, target) if target.kind == "cpu" else backend.nvptx_stages(kernel, target)

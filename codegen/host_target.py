@@ -1,4 +1,4 @@
-"""The target that is this machine's CPU.
+"""The target of this machine's CPU.
 
 What LLVM says of the CPU is kept in the disk cache under what the operating system says of it, so that a process whose
 kernels are all in the cache does not load LLVM to ask again.
@@ -19,23 +19,23 @@ _CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "fla
 
 
 def host_target() -> Target:
-    """This machine's CPU, with as many threads as the settings say."""
+    """Return the target of this machine's CPU, with the number of threads in the settings."""
     return _with_threads(thread_count())
 
 
 def is_host_described() -> bool:
-    """Whether `host_target` needs no LLVM: it was asked for before, or the disk cache knows this machine."""
+    """Return whether `host_target` needs no LLVM, because this process or the disk cache has described the machine."""
     return bool(_describe.cache_info().currsize) or _known() is not None
 
 
 @lru_cache(maxsize=1)
 def host_has_masks() -> bool:
-    """`Target.has_masks` of this machine."""
+    """Return `Target.has_masks` of this machine."""
     return order_target().has_masks
 
 
 def order_target() -> Target:
-    """A target for which reductions have the order that they have for `host_target`.
+    """Return a target for which reductions have the same order as for `host_target`.
 
     LLVM is not loaded for it where Linux lists what the CPU has. No code is generated for it.
     """
@@ -59,7 +59,7 @@ def _make(triple: str, arch: str, features: str, threads: int) -> Target:
 
 @lru_cache(maxsize=1)
 def _describe() -> tuple[str, str, str]:
-    """LLVM's triple, CPU name and features of this machine."""
+    """Return LLVM's triple, CPU name and features of this machine."""
     found = _known()
     if found is None:
         cpu, cache = _system_description(), disk_cache()
@@ -88,7 +88,7 @@ def _key(cpu: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def _system_description() -> str:
-    """What Linux says of the first processor on an x86 machine; empty on others, whose lines do not tell all."""
+    """Return Linux's description of the first processor on x86, or "" on machines where it is incomplete."""
     try:
         first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
     except OSError:
@@ -102,7 +102,7 @@ _SHARE = 2
 
 
 def exceeds_caches(target: Target, nbytes: int) -> bool:
-    """Whether a kernel that touches so many bytes had better read ahead, and write past the caches.
+    """Return whether a kernel that accesses so many bytes should prefetch and use non-temporal stores.
 
     On x86-64 only, where other threads see such writes after a fence.
     """
@@ -113,7 +113,7 @@ def exceeds_caches(target: Target, nbytes: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _last_cache() -> int:
-    """Bytes of this machine's last-level cache; 0 where the system does not tell."""
+    """Return the bytes of this machine's last-level cache, or 0 if the system does not tell."""
     sizes = [0]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         try:

@@ -1,4 +1,4 @@
-"""Kernels to functions that a device can launch, each compiled once.
+"""Loaded functions of kernels, each compiled once.
 
 In: a device and a kernel. Out: what `Device.load` made of its code. A function is found by the kernel's text form and the
 target: in memory first, then on disk.
@@ -20,18 +20,18 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Kernels compiled in this process: those that no cache had."""
+    """Counts of kernels compiled in this process because no cache had them."""
 
     compiled = 0
 
 
 def kernel_digest(target: Any, kernel: Kernel) -> str:
-    """What the kernel's code for a target is found by, in memory and on disk."""
+    """Return the digest under which a kernel's code for a target is cached, in memory and on disk."""
     return hashlib.sha256(_key(target, print_kernel(kernel))).hexdigest()
 
 
 def is_loaded(device: Device, digest: str) -> bool:
-    """Whether the function of the kernel of this digest is in memory."""
+    """Return whether the function with this kernel digest is in memory."""
     return _functions.get((device.name, digest)) is not None
 
 
@@ -40,7 +40,7 @@ def _key(target: Any, text: str) -> bytes:
 
 
 def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
-    """The loaded function of `kernel` on `device`; its `digest`, if that is known."""
+    """Return the loaded function of `kernel` on `device`, compiling it if necessary."""
     digest = digest or kernel_digest(device.target, kernel)
 
     def build() -> Any:
@@ -52,7 +52,7 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
 
 
 def find_function(device: Device, digest: str) -> Any | None:
-    """The function of the kernel of this digest, from memory or loaded from disk; None where neither has it."""
+    """Return the cached function with this digest, from memory or loaded from disk, or None."""
 
     def build() -> Any | None:
         cache = disk_cache()
@@ -66,7 +66,7 @@ def find_function(device: Device, digest: str) -> Any | None:
 
 
 def show_stages(target: Any, kernel: Kernel, text: str) -> None:
-    """Print the stages that WEFT_DEBUG names, and write them all to the folder that WEFT_DUMP names."""
+    """Print the stages that WEFT_DEBUG names, and write all stages to the folder that WEFT_DUMP names."""
     wanted = [name for name in setting("debug") if name in ("kernel", "llvm", "asm")]
     folder = setting("dump")
     if not wanted and not folder:
@@ -85,7 +85,7 @@ def show_stages(target: Any, kernel: Kernel, text: str) -> None:
 
 
 def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:
-    """The object code of `kernel` for `target`, from the disk cache or made now."""
+    """Return the object code of `kernel` for `target`, from the disk cache or newly compiled."""
     show_stages(target, kernel, text)
     cache = disk_cache()
     key = _key(target, text)

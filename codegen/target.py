@@ -1,4 +1,4 @@
-"""Targets: what code is generated for."""
+"""Targets of code generation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A machine to generate code for; part of every cache key.
+    """A target machine of code generation; part of every cache key.
 
     Attributes
     ----------
@@ -71,7 +71,9 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """What passes ask that choose how a kernel's work is divided; all others ask the target itself."""
+        """Return the target whose schedules are used; passes that divide a kernel's work use it instead of the
+        target.
+        """
         return self.schedule or self
 
     @property
@@ -81,29 +83,29 @@ class Target:
 
     @property
     def has_extremes(self) -> bool:
-        """Whether one instruction gives the minimum or maximum of two float32, or NaN."""
+        """Return whether one instruction computes the minimum or maximum of two float32 and propagates NaN."""
         return self.kind == "cuda" and self.compute_capability >= 80
 
     @property
     def has_masks(self) -> bool:
-        """Whether vectors are read and written under masks at the cost of whole ones."""
+        """Return whether masked vector loads and stores cost the same as unmasked ones."""
         return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
 
     @property
     def compute_capability(self) -> int:
-        """Of a GPU: 90 for sm_90."""
+        """Return the compute capability of a GPU, such as 90 for sm_90."""
         return int(self.name.removeprefix("sm_"))
 
 
 def cuda_target(name: str) -> Target:
-    """The GPU target called `name`. Raises CompileError for an architecture that is not in the table."""
+    """Return the GPU target of a name. Raises CompileError for an architecture that is not in the table."""
     if name not in ARCHITECTURES:
         raise CompileError(f"no target {name!r}; there are host, {', '.join(ARCHITECTURES)}")
     return Target(name, "cuda", CUDA_TRIPLE, name, f"+ptx{ARCHITECTURES[name]}", 16, 0)
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """The newest architecture of the table that a GPU called `name` ("sm_130") runs, by PTX of at most that version.
+    """Return the newest architecture in the table whose code a GPU ("sm_130") runs, with PTX up to this version.
 
     Raises CompileError where the GPU is older than all of them.
     """

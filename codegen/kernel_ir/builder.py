@@ -1,4 +1,4 @@
-"""Builds kernel IR: appends operations to the block that is open."""
+"""The builder of kernel IR, which appends operations to the open block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALIGNED = 16  # bytes that what is passed by value begins at a multiple of
 
 
 class LoopBuilder:
-    """A `for` being built: its index, its carried values, and its results once closed."""
+    """An open `for`: its index, its carried values, and its results once it is closed."""
 
     __slots__ = ("carried", "index", "results", "yielded")
 
@@ -36,12 +36,12 @@ class LoopBuilder:
         self.results: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Give the next values of `carried` (once, before the loop closes)."""
+        """Set the next values of `carried` (once, before the loop closes)."""
         self.yielded = values
 
 
 class BranchBuilder:
-    """An `if` being built: its results, and what the region that is open yields."""
+    """An open `if`: its results, and the values that the open region yields."""
 
     __slots__ = ("results", "yielded")
 
@@ -50,12 +50,12 @@ class BranchBuilder:
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Give the values of `results` from the region that is open (once in each)."""
+        """Set the values of `results` in the open region (once in each region)."""
         self.yielded = values
 
 
 class KernelBuilder:
-    """Builds one `Kernel`; also what an op row's `expand` is handed.
+    """A builder of one `Kernel`, which is also the argument of an op's `expand`.
 
     Parameters
     ----------
@@ -86,13 +86,13 @@ class KernelBuilder:
     # -- values ---------------------------------------------------------------------------
 
     def fresh(self, type: Type) -> Value:
-        """A new value with an unused numeric name."""
+        """Return a new value with an unused numeric name."""
         value = Value(str(self._count), type)
         self._count += 1
         return value
 
     def after(self, kernel: Kernel) -> None:
-        """Take names from here on that `kernel` has not used."""
+        """Use only names that `kernel` does not use."""
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
@@ -111,7 +111,7 @@ class KernelBuilder:
         return value
 
     def scalar(self, name: str, dtype: Any = None) -> Value:
-        """Declare a scalar parameter (an index where no dtype is given)."""
+        """Declare a scalar parameter, by default an index."""
         value = Value(name, np.dtype(dtype) if dtype is not None else self.kernel.index_dtype)
         self.kernel.parameters.append(Parameter(value))
         return value
@@ -120,12 +120,12 @@ class KernelBuilder:
 
     @property
     def block(self) -> Block:
-        """The block that operations are appended to."""
+        """Return the block that operations are appended to."""
         return self.blocks[-1]
 
     @property
     def ended(self) -> bool:
-        """Whether the open block has its `yield` or `leave`: nothing can follow."""
+        """Return whether the open block has its `yield` or `leave`, after which nothing can follow."""
         return bool(self.block.operations) and self.block.operations[-1].opcode in ("yield", "leave")
 
     def emit(
@@ -145,7 +145,7 @@ class KernelBuilder:
         return results
 
     def constant(self, value: Any, dtype: Any = None) -> Value:
-        """A constant of `dtype` (an index where none is given)."""
+        """Return a constant of `dtype`, by default an index."""
         dtype = np.dtype(dtype) if dtype is not None else self.kernel.index_dtype
         scalar = dtype.type(value)
         key = (id(self.block), dtype.str, scalar.tobytes())
@@ -156,7 +156,7 @@ class KernelBuilder:
         return found
 
     def op(self, name: str, *operands: Value, dtype: Any = None) -> Value:
-        """Append the op-table row `name`. Operands already have the dtypes of one of its loops.
+        """Append the op `name` of the op table. Operands must have the dtypes of one of its loops.
 
         `dtype` is the result's; where it is left out it is that of the last operand
         (right for every row whose result has its operands' dtype).
@@ -165,38 +165,38 @@ class KernelBuilder:
         return self.emit(name, operands, (result,))[0]
 
     def cast(self, value: Value, dtype: Any) -> Value:
-        """`value` in `dtype`; the value itself where it has that dtype already."""
+        """Return `value` converted to `dtype`, or `value` itself if it has that dtype."""
         dtype = np.dtype(dtype)
         return value if value.type == dtype else self.emit("cast", (value,), (dtype,))[0]
 
     def load(self, pointer: Value, index: Value, **attributes: Any) -> Value:
-        """The element at `index` (in elements). `attributes`: ``align``, ``volatile``, ``hint``."""
+        """Load the element at `index` (in elements). `attributes`: ``align``, ``volatile``, ``hint``."""
         assert isinstance(pointer.type, Pointer)
         return self.emit("load", (pointer, index), (pointer.type.dtype,), **attributes)[0]
 
     def store(self, pointer: Value, index: Value, value: Value, **attributes: Any) -> None:
-        """Write `value` at `index` (in elements). `attributes`: ``align``, ``volatile``, ``hint``."""
+        """Store `value` at `index` (in elements). `attributes`: ``align``, ``volatile``, ``hint``."""
         self.emit("store", (pointer, index, value), **attributes)
 
     def local(self, dtype: Any, count: int = 1) -> Value:
-        """A pointer to `count` elements of the thread's own."""
+        """Return a pointer to `count` elements of local memory."""
         return self.emit("local", (), (Pointer(np.dtype(dtype), "local"),), count=count)[0]
 
     def shared(self, dtype: Any, count: int) -> Value:
-        """A pointer to `count` elements that the block shares."""
+        """Return a pointer to `count` elements of shared memory."""
         return self.emit("shared", (), (Pointer(np.dtype(dtype), "shared"),), count=count)[0]
 
     def offset(self, pointer: Value, index: Value) -> Value:
-        """The pointer, `index` elements further."""
+        """Return the pointer advanced by `index` elements."""
         return self.emit("offset", (pointer, index), (pointer.type,))[0]
 
     def reinterpret(self, pointer: Value, dtype: Any) -> Value:
-        """A pointer to the same place that sees elements of `dtype`."""
+        """Return a pointer to the same address with elements of `dtype`."""
         assert isinstance(pointer.type, Pointer)
         return self.emit("reinterpret", (pointer,), (Pointer(np.dtype(dtype), pointer.type.space),))[0]
 
     def call(self, function: str, *arguments: Value) -> tuple[Value, ...]:
-        """Run one of the kernel's functions; its results."""
+        """Call one of the kernel's functions and return its results."""
         found = next(f for f in self.kernel.functions if f.name == function)
         return self.emit("call", arguments, found.results, function=function)
 
@@ -214,7 +214,7 @@ class KernelBuilder:
         step_by: Value | None = None,
         **attributes: Any,
     ) -> Iterator[LoopBuilder]:
-        """A `for` from `start` (0) to `stop`; its body is what is appended inside the ``with``.
+        """Open a `for` from `start` (0) to `stop`; operations appended inside the ``with`` are its body.
 
         `step_by` is a step that is known when the kernel runs (the attribute ``step`` one that is known before).
         """
@@ -241,7 +241,8 @@ class KernelBuilder:
 
     @contextmanager
     def if_(self, condition: Value, types: Sequence[Type] = (), likely: bool | None = None) -> Iterator[BranchBuilder]:
-        """Run what is appended inside the ``with`` where `condition` holds; `else_` right behind it gives the rest.
+        """Open an `if`; operations appended inside the ``with`` run if `condition` holds. `else_` directly after it
+        opens the other region.
 
         With `types` it has results: both regions say theirs through `BranchBuilder.yield_`. `likely`: whether the condition mostly
         holds, where that is known.
@@ -261,7 +262,7 @@ class KernelBuilder:
 
     @contextmanager
     def else_(self) -> Iterator[BranchBuilder]:
-        """What runs where the condition of the `if` just closed does not hold."""
+        """Open the other region of the `if` that was just closed."""
         operation = self.block.operations[-1]
         branch = self._branches.pop(operation)
         branch.yielded = ()
@@ -273,7 +274,7 @@ class KernelBuilder:
 
     @contextmanager
     def scope(self, label: str) -> Iterator[None]:
-        """What `leave` of `label` goes out of."""
+        """Open a scope, which `leave` of `label` ends."""
         block = Block()
         with self._open(block):
             yield
@@ -282,7 +283,7 @@ class KernelBuilder:
 
     @contextmanager
     def repeat(self) -> Iterator[None]:
-        """Again and again, until a `leave` goes out of it."""
+        """Open an endless loop, which only a `leave` ends."""
         block = Block()
         with self._open(block):
             yield
@@ -290,18 +291,18 @@ class KernelBuilder:
         self.emit("repeat", regions=(block,))
 
     def leave(self, label: str) -> None:
-        """End this block and go on behind the scope of `label`."""
+        """End the open block and continue after the scope of `label`."""
         self.emit("leave", label=label)
 
     def yield_(self, *values: Value) -> None:
-        """End the open block with these results: a function's body."""
+        """End the open block, the body of a function, with these results."""
         self.emit("yield", values)
 
     @contextmanager
     def function(
         self, name: str, parameters: Sequence[Type], results: Sequence[Type] = ()
     ) -> Iterator[tuple[Value, ...]]:
-        """Build a function of the kernel; what is open stays open meanwhile.
+        """Build a function of the kernel; the blocks that are open stay open.
 
         It can be called from here on, by itself too. It ends in `yield_` of its results.
         """
@@ -329,8 +330,9 @@ class KernelBuilder:
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
-        """Append to the open block at `depth` (0 is the kernel's body) instead of the innermost:
-        before the loop that is open there, since a loop is appended when it closes."""
+        """Append to the open block at `depth` (0 is the kernel's body) instead of the innermost. This comes before
+        the loop open there, since a loop is appended when it closes.
+        """
         self.blocks.append(self.blocks[depth])
         try:
             yield
@@ -338,6 +340,6 @@ class KernelBuilder:
             self.blocks.pop()
 
     def finish(self) -> Kernel:
-        """The kernel, complete."""
+        """Return the complete kernel."""
         assert len(self.blocks) == 1
         return self.kernel

@@ -1,4 +1,4 @@
-"""The dtypes that kernels compute in, and what kind of number each is.
+"""The dtypes of kernels.
 
 Invariant: bfloat16, whose dtype is the package ml_dtypes' and no kind of NumPy's own, is a float here. Nothing imports
 that package until the dtype is named.
@@ -14,38 +14,38 @@ _CODES = "?bBhHiIlLqQefdFD"
 
 
 def is_bfloat16(dtype: np.dtype) -> bool:
-    """Whether a dtype is ml_dtypes' bfloat16."""
+    """Return whether a dtype is ml_dtypes' bfloat16."""
     return dtype.char == "E" and dtype.name == "bfloat16"
 
 
 def is_supported(dtype: np.dtype) -> bool:
-    """Whether kernels compute in a dtype: bool, integers, floats of 16 to 64 bits, complex numbers of two of these."""
+    """Return whether kernels support a dtype: bool, integers, floats of 16 to 64 bits, complex64 and complex128."""
     return dtype.char in _CODES or is_bfloat16(dtype)
 
 
 def native_dtype(dtype: np.dtype) -> np.dtype:
-    """NumPy's own object of a supported dtype, in this machine's byte order."""
+    """Return NumPy's own object of a supported dtype, in this machine's byte order."""
     return np.dtype(dtype.type)
 
 
 def dtype_kind(dtype: np.dtype) -> str:
-    """NumPy's kind of a dtype (b, i, u, f, c); f also for bfloat16."""
+    """Return NumPy's kind of a dtype (b, i, u, f, c); f also for bfloat16."""
     return "f" if is_bfloat16(dtype) else dtype.kind
 
 
 def is_half(dtype: np.dtype) -> bool:
-    """Whether a dtype is a float of 16 bits: what is computed in float32 and rounded."""
+    """Return whether a dtype is a 16-bit float, which is computed in float32 and rounded."""
     return dtype.char == "e" or is_bfloat16(dtype)
 
 
 def widened(dtype: np.dtype) -> np.dtype:
-    """The dtype that sums of a dtype are folded in: float32 for floats of 16 bits."""
+    """Return the dtype that a sum accumulates in: float32 for 16-bit floats."""
     return np.dtype(np.float32) if is_half(dtype) else dtype
 
 
 @cache
 def bfloat16() -> np.dtype:
-    """The dtype bfloat16. Raises ImportError where ml_dtypes is not installed."""
+    """Return the dtype bfloat16. Raises ImportError if ml_dtypes is not installed."""
     from ml_dtypes import bfloat16 as scalar_type
 
     return np.dtype(scalar_type)

@@ -1,4 +1,4 @@
-"""The kernel IR: typed, structured operations in one kernel.
+"""Kernel IR: typed, structured operations in one kernel.
 
 In: what `KernelBuilder` appends. Out: what the passes rewrite, the emitters lower and the
 interpreter runs. Invariant: every `Value` is defined before its use, in its own block or
@@ -47,7 +47,7 @@ class Value:
 
 
 class Block:
-    """A straight list of operations with parameters; a region of an operation."""
+    """A list of operations with parameters; a region of an operation."""
 
     __slots__ = ("operations", "parameters")
 
@@ -57,7 +57,7 @@ class Block:
 
 
 class Operation:
-    """One operation: an opcode of the op table, or one of `STRUCTURAL`."""
+    """One operation: an op of the op table, or an opcode of `STRUCTURAL`."""
 
     __slots__ = ("attributes", "opcode", "operands", "regions", "results")
 
@@ -93,7 +93,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """What the launch passes: "pointer", "value" and its bytes, or the dtype's name."""
+        """Return the kind of the launch argument: "pointer", "value" and its bytes, or the dtype's name."""
         if self.by_value:
             return f"value {self.by_value}"
         return "pointer" if isinstance(self.value.type, Pointer) else self.value.type.name
@@ -101,7 +101,7 @@ class Parameter:
 
 @dataclass(slots=True)
 class Function:
-    """A function that `call` runs in a kernel: its body ends in a `yield` of its results.
+    """A function that `call` runs in a kernel; its body ends in a `yield` of its results.
 
     It has no barriers or warp operations, and may call itself.
     """
@@ -134,13 +134,13 @@ class Kernel:
     functions: list[Function] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
-        """Every operation, outer ones first, in program order."""
+        """Yield every operation in program order, outer ones first."""
         bodies = (self.body, *(function.body for function in self.functions))
         return program_order(operation for body in bodies for operation in body.operations)
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Every operation of these and of the regions inside them, in program order, outer ones first."""
+    """Yield these operations and those in their regions in program order, outer ones first."""
     stack = [iter(operations)]
     while stack:
         operation = next(stack[-1], None)

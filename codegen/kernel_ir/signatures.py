@@ -1,4 +1,4 @@
-"""What operations take, give and say: one line each, read by the verifier.
+"""Signatures of operations, one line each, which the verifier reads.
 
 A signature is two lists of words, for operands and for results: a dtype's name; ``index``: the kernel's index dtype;
 ``pointer``, and ``element``: what it points to; ``same``: its own type again; ``x`` and ``to``: a number or bool, of
@@ -93,7 +93,7 @@ CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
 
 
 def signature_of(operation: Operation) -> tuple[str, str] | None:
-    """The signature of an operation, None where it has no fixed one."""
+    """Return the signature of an operation, or None if it has no fixed one."""
     match operation.opcode, operation.attributes.get("kind"):
         case "vote", "ballot":
             return "uint32 bool", "uint32"
@@ -108,7 +108,7 @@ def signature_of(operation: Operation) -> tuple[str, str] | None:
 
 
 def signature_fault(kernel: Kernel, operation: Operation) -> str:
-    """The rule that an operation's operands, results or attributes break; empty where they break none."""
+    """Return the rule that an operation's operands, results or attributes break, or ""."""
     signature = signature_of(operation)
     if signature is not None:
         takes, gives = (words.split() for words in signature)
@@ -153,7 +153,7 @@ _REGISTERS = {"h": "hH", "r": "iI", "l": "lLqQ", "f": "f", "d": "d"}
 
 
 def assembly_fault(operation: Operation) -> str:
-    """What is wrong with inline assembly; empty where nothing is. LLVM ends the process for most of it."""
+    """Return what is wrong with inline assembly, or "". LLVM ends the process for most such errors."""
     template, constraints = operation.attributes["template"], operation.attributes["constraints"]
     given = [text for text in constraints.split(",") if text and text != "~{memory}"]
     values = (*operation.results, *operation.operands)

@@ -36,14 +36,14 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, 
 
 @cache  # there are few types, and a dtype takes a while to say its name
 def show_type(type: Type) -> str:
-    """``float32``, ``ptr<float32>`` or ``ptr<float32,shared>``."""
+    """Format a type: ``float32``, ``ptr<float32>`` or ``ptr<float32,shared>``."""
     if isinstance(type, Pointer):
         return f"ptr<{type.dtype.name}{'' if type.space == 'global' else ',' + type.space}>"
     return type.name
 
 
 def show_constant(value: Any) -> str:
-    """A NumPy scalar, exactly: decimal where that reads back to the same bits, else ``0x`` and its bits.
+    """Format a NumPy scalar exactly: decimal if that parses back to the same bits, else ``0x`` and its bits.
 
     Complex numbers are two numbers with a comma.
     """
@@ -101,7 +101,7 @@ class _Printer:
         return "%" + self.names.get(value, f"undefined_{value.name}")
 
     def operation(self, o: Operation, indent: str) -> str:
-        """An operation's line, without its results."""
+        """Return an operation's line without its results."""
         return f"{indent}{o.opcode}({', '.join(self.use(v) for v in o.operands)}){_show_attributes(o.attributes)}"
 
     def block(self, block: Block, depth: int) -> None:
@@ -122,7 +122,7 @@ class _Printer:
             self.lines.append(f"{indent}}} -> [{results}]")
 
     def bodies(self, kernel: Kernel) -> list[str]:
-        """The lines of the kernel's body and of its functions."""
+        """Return the lines of the kernel's body and of its functions."""
         self.block(kernel.body, 1)
         self.lines.append("}")
         for function in kernel.functions:
@@ -135,7 +135,7 @@ class _Printer:
 
 
 def print_kernel(kernel: Kernel) -> str:
-    """The kernel's text."""
+    """Return the kernel's text."""
     printer = _Printer(kernel)
     parameters = []
     for p in kernel.parameters:
@@ -149,12 +149,12 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_operations(kernel: Kernel) -> dict[Operation, str]:
-    """Every operation as it stands in the kernel's text, without what is inside it; for messages."""
+    """Return the text of every operation in the kernel's text, without its regions, for messages."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
     return {operation: printer.lines[place].strip() for operation, place in printer.places.items()}
 
 
 def print_operation(kernel: Kernel, operation: Operation) -> str:
-    """One operation as it stands in the kernel's text."""
+    """Return the text of one operation in the kernel's text."""
     return print_operations(kernel)[operation]

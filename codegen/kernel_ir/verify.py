@@ -1,4 +1,4 @@
-"""The verifier: nothing that breaks a rule of kernel IR reaches code generation.
+"""The verifier of kernel IR. No kernel that breaks a rule reaches code generation.
 
 In: a kernel at either level, before or after any pass. Out: nothing, or a `InvalidKernelError` that names the kernel, the
 operation as it stands in the kernel's text, and the rule.
@@ -60,7 +60,7 @@ class InvalidKernelError(ValueError):
 
 
 def verify_kernel(kernel: Kernel) -> None:
-    """Check every rule. Raises KernelError where `kernel` breaks one."""
+    """Check every rule. Raises InvalidKernelError if `kernel` breaks one."""
     verifier = _Verifier(kernel)
     if kernel.index_dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         verifier.fail(None, f"an index is int32 or int64, not {kernel.index_dtype}")
@@ -90,7 +90,7 @@ def verify_kernel(kernel: Kernel) -> None:
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
-    """The operations of a block; of a joined kernel's body those up to its first parallel loop, and the rest."""
+    """Return the operations of a block, for a joined kernel's body divided at its first parallel loop."""
     operations = block.operations
     if not kernel.attributes.get("joined") or block is not kernel.body:
         return [operations]
@@ -125,7 +125,7 @@ class _Verifier:
             self.fail(operation, rule)
 
     def define(self, operation: Operation | None, values: tuple[Value, ...]) -> None:
-        """Note that values are defined here, once and with names of their own."""
+        """Record definitions of values; each is defined once and has a name of its own."""
         for value in values:
             if value in self.defined or value.name in self.names:
                 self.fail(operation, f"%{value.name} is defined twice")
@@ -136,7 +136,7 @@ class _Verifier:
     # -- functions ------------------------------------------------------------------------
 
     def function(self, function: Function) -> None:
-        """Check a function: what it sees is its own."""
+        """Check a function, which sees only its own values."""
         self.visible, self.labels, self.roles, self.inside = [set()], [], [], function
         self.define(None, function.parameters)
         end = self.block(function.body, True)
@@ -146,7 +146,7 @@ class _Verifier:
             self.fail(end, f"function {function.name} yields ({', '.join(map(show_type, function.results))})")
 
     def calls(self) -> None:
-        """Check that calls are of functions that there are, as they are."""
+        """Check that calls match existing functions."""
         for o in self.called:
             found = self.functions.get(str(o.attributes.get("function")))
             if found is None:
@@ -159,7 +159,7 @@ class _Verifier:
     # -- blocks ---------------------------------------------------------------------------
 
     def block(self, block: Block, ends: bool) -> Operation | None:
-        """Check a block; the `yield` or `leave` that ends it."""
+        """Check a block and return the `yield` or `leave` that ends it."""
         last = None
         for operation in block.operations:
             if last is not None:
@@ -182,13 +182,13 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """A parallel loop is cut into chunks that run at once: nothing with an effect may stand beside it."""
+        """Check that nothing with an effect stands beside a parallel loop, whose chunks run concurrently."""
         loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
         if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
             self.fail(loops[0], "loops, stores or an if beside a parallel loop")
 
     def region(self, o: Operation, number: int, parameters: list[Type], yields: list[Type]) -> None:
-        """Check a region's parameters, what is in it, and what it yields."""
+        """Check a region's parameters, operations and yields."""
         region = o.regions[number]
         if [v.type for v in region.parameters] != parameters:
             self.fail(o, f"its region takes ({', '.join(show_type(t) for t in parameters)})")
@@ -204,7 +204,7 @@ class _Verifier:
     # -- operations -----------------------------------------------------------------------
 
     def operation(self, o: Operation) -> None:
-        """Check one operation with everything inside it."""
+        """Check one operation and its regions."""
         if o.opcode == "if":
             self.require(len(o.operands) == 1 and len(o.regions) == 2, o, "an if has a condition and two regions")
         if self.kernel.level != "threaded" and o.opcode in STRUCTURAL.keys() - LOGICAL:
@@ -262,7 +262,7 @@ class _Verifier:
         self.require(dtype_kind(kind) in "iuf", o, f"{kind} cannot be matched")
 
     def derived(self, o: Operation) -> None:
-        """A pointer made of another one."""
+        """Check a pointer that is made from another one."""
         old, new = o.operands[0], o.results[0]
         assert isinstance(old.type, Pointer)
         assert isinstance(new.type, Pointer)
@@ -302,7 +302,7 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Pointers go through control flow as their addresses."""
+        """Check that no pointer goes through control flow, except as an address."""
         self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results are numbers or bools")
 
     def loop(self, o: Operation) -> None:
@@ -408,7 +408,7 @@ class _Verifier:
             self.fail(o, fault)
 
     def nothing(self, o: Operation) -> None:
-        """No rule but its signature."""
+        """Check nothing beyond the signature."""
 
     def row(self, o: Operation) -> None:
         try:

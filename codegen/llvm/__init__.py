@@ -1,1 +1,1 @@
-"""LLVM: everything that needs llvmlite to make code. Files are imported one by one, on first use."""
+"""LLVM: all code that needs llvmlite. Its files are imported individually on first use."""

@@ -1,5 +1,6 @@
-"""What a module may refer to: checked before LLVM sees it, since an intrinsic that a target cannot select
-ends the process, and an unresolved symbol is a jump to nowhere."""
+"""The check of a module's declarations before LLVM sees it. An intrinsic that a target cannot select ends the
+process, and an unresolved symbol is a jump to an invalid address.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ _DECLARED = re.compile(r"^declare [^@]*@([\w.$]+)\(", re.MULTILINE)
 
 
 def check_declarations(text: str, patterns: Collection[str], symbols: Collection[str]) -> None:
-    """Raise CompileError where the module declares what is neither a known intrinsic nor in `symbols`."""
+    """Raise CompileError if the module declares a symbol that is neither a known intrinsic nor in `symbols`."""
     for name in _DECLARED.findall(text):
         if name in symbols:
             continue

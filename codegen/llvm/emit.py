@@ -1,4 +1,4 @@
-"""Kernel IR to LLVM assembly text.
+"""The emitter of LLVM assembly text from kernel IR.
 
 In: a kernel after the target's passes: rows with a lowering, no complex values, no float16 arithmetic.
 Out: the text of one LLVM module. The emitter is the same for every target; a `Dialect` supplies the entry,
@@ -24,10 +24,10 @@ from weft.runtime import CompileError
 
 
 class Dialect(Protocol):
-    """What a target adds."""
+    """The target-specific part of an emitter."""
 
     def pointer(self, type: Pointer) -> str:
-        """The LLVM type of a pointer."""
+        """Return the LLVM type of a pointer."""
         ...
 
     def begin(self, emitter: Emitter) -> None:
@@ -35,23 +35,23 @@ class Dialect(Protocol):
         ...
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Other bounds for the outermost parallel loop, or None."""
+        """Return other bounds for the outermost parallel loop, or None."""
         ...
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """A call of a C library function on scalars (lanes 0) or vectors."""
+        """Emit a call of a C library function on scalars (lanes 0) or vectors."""
         ...
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation in the target's own way; asked first, False where it leaves it to the emitter."""
+        """Emit an operation in a target-specific way, or return False to leave it to the emitter."""
         ...
 
 
 class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
-    """Writes one kernel."""
+    """An emitter of one kernel."""
 
     def emit(self) -> str:
-        """The module's text."""
+        """Return the module's text."""
         self.dialect.begin(self)
         self.place_allocas()
         self.block(self.kernel.body)
@@ -61,12 +61,12 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         return self.text()
 
     def text(self) -> str:
-        """All that was written."""
+        """Return all text that was written."""
         parts = [*self.globals, *self.lines, *self.declarations.values(), *self.attributes, *self.metadata, ""]
         return "\n".join(parts)
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation: the target's own, one that is the same for every target, or a row."""
+        """Emit one operation: target-specific, structural, or an op of the op table."""
         if self.dialect.operation(self, operation):
             return
         structural = _STRUCTURAL.get(operation.opcode)

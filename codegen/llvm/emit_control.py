@@ -1,4 +1,4 @@
-"""The emitter's control flow: `if`, scopes and the ways out of them, functions and their calls."""
+"""Control flow of the emitter: `if`, scopes, `leave`, functions and calls."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from weft.runtime import CompileError
 
 
 class ControlEmitter(Writer):
-    """Emits what decides where to go on."""
+    """The emitter of control flow."""
 
     def branch(self, operation: Operation) -> None:
-        """An `if`: on a condition that is the same for all lanes one of two ways."""
+        """Emit an `if` whose condition is the same for all lanes."""
         if self.environment[operation.operands[0]].lanes:
             self.masked_branch(operation)
             return
@@ -34,7 +34,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(self.line(f"phi {kind} {incoming}"), self.lanes)
 
     def masked_branch(self, operation: Operation) -> None:
-        """An `if` that lanes decide differently: each region is done for those that take it, if there are any."""
+        """Emit an `if` whose condition differs between lanes: each region runs under a mask if any lane takes it."""
         lanes, outer = self.lanes, self.mask
         condition = self.text_of(operation.operands[0], lanes)
         ones = "<" + ", ".join(["i1 true"] * lanes) + ">"

@@ -17,7 +17,7 @@ class LoopEmitter(StreamEmitter):
     """Emits `for`."""
 
     def loop(self, operation: Operation) -> None:
-        """A `for`, with or without lanes."""
+        """Emit a `for`, with or without lanes."""
         start, stop = (self.scalar_of(v) for v in operation.operands[:2])
         if self.outermost and operation.attributes["role"] == "parallel":
             self.outermost = False
@@ -102,7 +102,7 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def hidden(self, kind: str, index: str) -> str:
-        """The index as one that LLVM knows nothing of.
+        """Return the index as a value that LLVM's optimiser knows nothing about.
 
         It would keep a 64-bit address beside it for each array, and step them all, where the machine finds an address from
         an index in one instruction.
@@ -111,7 +111,7 @@ class LoopEmitter(StreamEmitter):
         return self.line(f'call {kind} asm "mov.b{kind[1:]} $0, $1;", "={letter},{letter}"({kind} {index})')
 
     def rolled_note(self) -> str:
-        """What a branch back says so that LLVM does not unroll its loop."""
+        """Return the metadata of a back edge that disables unrolling."""
         number = ROLLED + len(self.metadata)
         self.metadata.append(f'!{number} = distinct !{{!{number}, !{{!"llvm.loop.unroll.disable"}}}}')
         return f", !llvm.loop !{number}"
@@ -164,7 +164,7 @@ class LoopEmitter(StreamEmitter):
             self.environment[value] = Item(text)
 
     def masked_turn(self, body: Block, start: str, stop: str, carried: list[str], lanes: int) -> list[str]:
-        """What is left between `start` and `stop`, less than a vector, in some lanes of one."""
+        """Emit the remainder between `start` and `stop`, less than a vector, under a mask."""
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()
         inside, after = f"rest{number}", f"after{number}"
@@ -195,7 +195,9 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Whether running the body again for an index changes nothing: it reads nothing that the kernel writes."""
+        """Return whether running the body twice for an index changes nothing: it reads nothing that the kernel
+        writes.
+        """
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:
@@ -209,7 +211,7 @@ class LoopEmitter(StreamEmitter):
         return True
 
     def fold_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
-        """Fold vectors of accumulators in halves, then with the initial ones."""
+        """Reduce vectors of accumulators by halves, then with the initial ones."""
         half = len(vectors)
         kinds = [scalar_type(v.type) for v in combine.parameters[:half]]  # type: ignore[arg-type]
         while lanes > 1:

@@ -1,4 +1,4 @@
-"""The emitter's memory: loads and stores, and where pointers come from."""
+"""Memory operations of the emitter: loads, stores and pointers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ REGISTER = 64  # bytes of a vector that elements are taken out of
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
-    """How arrays of our own are aligned: 16 bytes, so that vectors of elements may be read from them."""
+    """Return the alignment of an array in generated code: 16 bytes, so that vectors can be loaded from it."""
     return dtype.itemsize if count == 1 else 16
 
 
 class MemoryEmitter(StreamEmitter):
-    """Emits what reads, writes and points."""
+    """The emitter of memory operations."""
 
     def element(self, pointer: Value, index: str, kind: str) -> str:
-        """The address of an element."""
+        """Return the address of an element."""
         assert isinstance(pointer.type, Pointer)
         where = self.dialect.pointer(pointer.type)
         width = scalar_type(self.kernel.index_dtype)
@@ -30,7 +30,7 @@ class MemoryEmitter(StreamEmitter):
         return self.line(f"getelementptr inbounds {kind}, {where} {self.scalar_of(pointer)}, i64 {index}")
 
     def load(self, operation: Operation) -> None:
-        """A load: scalar, vector, or lane by lane."""
+        """Emit a load: scalar, vector, or lane by lane."""
         pointer, index = operation.operands
         item = self.environment[index]
         dtype = self.element_type(pointer)
@@ -71,8 +71,7 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
 
     def _thinned_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
-        """Every second, third or fourth element: vectors that lie between the first and the last of them, and what is
-        wanted of each."""
+        """Load every second, third or fourth element by vector loads of the whole range and a shuffle."""
         dtype, step = self.element_type(pointer), item.step
         assert isinstance(step, int)
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)
@@ -96,7 +95,7 @@ class MemoryEmitter(StreamEmitter):
         return self.joined(parts, memory, count)
 
     def joined(self, parts: list[str], kind: str, count: int) -> str:
-        """Vectors of `count` elements, as many as a power of 2, one behind the other in one."""
+        """Concatenate a power of two of vectors with `count` elements each."""
         while len(parts) > 1:
             vector, order = wide(kind, count), ", ".join(f"i32 {k}" for k in range(2 * count))
             parts = [
@@ -107,7 +106,7 @@ class MemoryEmitter(StreamEmitter):
         return parts[0]
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
-        """A vector of which only the lanes of the mask are read, the others being 0."""
+        """Load a vector under the mask; other lanes are 0."""
         dtype = self.element_type(pointer)
         vector = wide(memory_type(dtype), lanes)
         word, name, *where = self._lane_places(pointer, index, lanes, "load", "gather")
@@ -115,7 +114,7 @@ class MemoryEmitter(StreamEmitter):
         return self.call(f"llvm.masked.{word}.{name}", vector, [(where[0], where[1]), *bits])
 
     def _masked_store(self, pointer: Value, index: Value, text: str, lanes: int) -> None:
-        """Of a vector only the lanes of the mask are written."""
+        """Store a vector under the mask."""
         dtype = self.element_type(pointer)
         word, name, *where = self._lane_places(pointer, index, lanes, "store", "scatter")
         vector, bools = wide(memory_type(dtype), lanes), f"<{lanes} x i1>"
@@ -125,8 +124,9 @@ class MemoryEmitter(StreamEmitter):
         self.do(f"call void @{symbol}({arguments})")
 
     def _lane_places(self, pointer: Value, index: Value, lanes: int, row: str, apart: str) -> tuple[str, str, str, str]:
-        """Where the lanes' elements lie, in a row or apart: which of the two words, how an intrinsic's name spells the
-        types, and the type and text of the one pointer or the vector of pointers."""
+        """Return the addresses of the lanes' elements, contiguous or scattered: the intrinsic's kind, its type
+        suffix, and the type and text of the pointer or vector of pointers.
+        """
         item, memory = self.environment[index], memory_type(self.element_type(pointer))
         where = self.where(pointer)
         if item.step == 1:
@@ -139,17 +139,17 @@ class MemoryEmitter(StreamEmitter):
         return apart, f"{suffix(memory, lanes)}.v{lanes}p0", f"<{lanes} x {where}>", places
 
     def where(self, pointer: Value) -> str:
-        """The LLVM type of a pointer value."""
+        """Return the LLVM type of a pointer value."""
         return self.type_of(pointer.type)
 
     @staticmethod
     def element_type(pointer: Value) -> np.dtype:
-        """What a pointer value points to."""
+        """Return the dtype that a pointer value points to."""
         assert isinstance(pointer.type, Pointer)
         return pointer.type.dtype
 
     def lane_indices(self, index: Value) -> list[str]:
-        """The index of every lane as a scalar."""
+        """Return the index of every lane as a scalar."""
         item = self.environment[index]
         width = scalar_type(self.kernel.index_dtype)
         if item.step is None:
@@ -166,7 +166,7 @@ class MemoryEmitter(StreamEmitter):
         return self.line(f"icmp ne {wide('i8', lanes)} {text}, {'zeroinitializer' if lanes else '0'}")
 
     def store(self, operation: Operation) -> None:
-        """A store: scalar, vector, or lane by lane."""
+        """Emit a store: scalar, vector, or lane by lane."""
         pointer, index, value = operation.operands
         item = self.environment[index]
         dtype = self.element_type(pointer)
@@ -214,7 +214,7 @@ class MemoryEmitter(StreamEmitter):
     # -- where pointers come from -------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Memory of the thread's own, the same each time it comes by."""
+        """Allocate local memory, the same memory each time the operation runs."""
         (result,) = operation.results
         dtype, count = self.element_type(result), operation.attributes["count"]
         kind = memory_type(dtype)
@@ -222,28 +222,28 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(self.alloca(kind if count == 1 else f"[{count} x {kind}]", align)))
 
     def offset(self, operation: Operation) -> None:
-        """A pointer further on."""
+        """Emit pointer arithmetic."""
         pointer, index = operation.operands
         address = self.element(pointer, self.scalar_of(index), memory_type(self.element_type(pointer)))
         self.set(operation, Item(address))
 
     def reinterpret(self, operation: Operation) -> None:
-        """Pointers have no element type in LLVM."""
+        """Pass the pointer on unchanged, since LLVM's pointers have no element type."""
         self.set(operation, self.environment[operation.operands[0]])
 
     def address(self, operation: Operation) -> None:
-        """A pointer as a number."""
+        """Convert a pointer to an integer."""
         (pointer,) = operation.operands
         self.set(operation, Item(self.line(f"ptrtoint {self.where(pointer)} {self.scalar_of(pointer)} to i64")))
 
     def pointer(self, operation: Operation) -> None:
-        """A number as a pointer."""
+        """Convert an integer to a pointer."""
         (result,) = operation.results
         text = self.scalar_of(operation.operands[0])
         self.set(operation, Item(self.line(f"inttoptr i64 {text} to {self.where(result)}")))
 
     def table(self, operation: Operation) -> None:
-        """Constant memory."""
+        """Emit a constant array."""
         (result,) = operation.results
         dtype, values = self.element_type(result), operation.attributes["values"]
         kind = memory_type(dtype)

@@ -1,4 +1,4 @@
-"""The emitter's loops over more memory than the caches hold: fetched ahead, and written past the caches.
+"""Loops over more memory than the caches hold, with prefetches and non-temporal stores.
 
 In: a kernel with the attribute ``streams``, host code on x86-64. A store into memory that is in no cache reads the line
 first; one past the caches does not, but takes whole lines. Invariant: the last thing such a kernel does is to wait for
@@ -18,7 +18,7 @@ STREAMS = 4  # pointers of a loop that are fetched ahead; beyond, the asking cos
 
 
 class StreamEmitter(Writer):
-    """Emits what goes past the caches."""
+    """The emitter of prefetches and non-temporal stores."""
 
     def plain_loop(
         self,
@@ -31,23 +31,23 @@ class StreamEmitter(Writer):
         linear: bool = False,
         last: str = "",
     ) -> list[str]:
-        """A loop; what it carries at the end."""
+        """Emit a loop and return its carried values at the end."""
         raise NotImplementedError
 
     @property
     def streams(self) -> bool:
-        """Whether the kernel goes through more memory than the caches hold."""
+        """Return whether the kernel accesses more memory than the caches hold."""
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Ask for what a vector load will want some turns later."""
+        """Prefetch the data of a vector load some iterations ahead."""
         self.fetched.add(operation)
         if len(self.fetched) > STREAMS:
             return
         self._ask(address, AHEAD, nbytes)
 
     def fetch(self, operation: Operation) -> None:
-        """Ask for what vectors of a later turn of an outer loop are loaded from."""
+        """Prefetch the data of vector loads in a later iteration of an outer loop."""
         pointer, index = operation.operands
         item = self.environment[index]
         assert isinstance(pointer.type, Pointer)
@@ -67,13 +67,14 @@ class StreamEmitter(Writer):
             self.do(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
 
     def note_of_lines(self) -> str:
-        """What a store past the caches says."""
+        """Return the metadata of a non-temporal store."""
         if _PAST not in self.metadata:
             self.metadata.append(_PAST)
         return ", !nontemporal !0"
 
     def stream_loop(self, body: Block, start: str, stop: str, lanes: int, last: str) -> None:
-        """Vectors of elements from `start` to `stop`, the last one at `last`. Running a turn twice changes nothing.
+        """Emit a loop over vectors from `start` to `stop`, the last one at `last`. Repeating an iteration must change
+        nothing.
 
         Where all pointers agree on how far it is to a whole line, one turn writes up to there as ever, and the inner loop
         goes on from there past the caches; the rest is written as ever again.
@@ -123,7 +124,9 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Elements from where a loop's first stores go to the next whole line, and whether all of them agree on it."""
+        """Return the elements from a loop's first stores to the next cache line, and whether all stores agree on
+        it.
+        """
         kind = scalar_type(self.kernel.index_dtype)
         lanes, self.lanes = self.lanes, 0
         self.environment[body.parameters[0]] = Item(start)
@@ -149,23 +152,23 @@ class StreamEmitter(Writer):
         return (left if kind == "i64" else self.line(f"trunc i64 {left} to {kind}")), agreed
 
     def element(self, pointer: Value, index: str, kind: str) -> str:
-        """The address of an element."""
+        """Return the address of an element."""
         raise NotImplementedError
 
     @staticmethod
     def fills_lines(body: Block, lanes: int) -> bool:
-        """Whether a turn writes whole lines."""
+        """Return whether an iteration writes whole cache lines."""
         return bool(_widest_stores(body, lanes))
 
     def finish_streams(self) -> None:
-        """Before a kernel ends: wait for what was written past the caches."""
+        """Emit a fence for non-temporal stores at the end of a kernel."""
         if self.wrote_past:
             self.declare("llvm.x86.sse.sfence", "void", [])
             self.do("call void @llvm.x86.sse.sfence()")
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """The stores of element after element into global memory that fill whole lines in a turn, those of the largest elements."""
+    """Return the contiguous stores to global memory that fill whole cache lines, those with the largest elements."""
     steps = index_steps(body.operations, body.parameters[0])
     found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1 and _is_global(o)]
     sizes = [o.operands[0].type.dtype.itemsize for o in found]  # type: ignore[union-attr]
@@ -181,7 +184,7 @@ def _is_global(access: Operation) -> bool:
 
 
 def _needed(body: Block, values: list[Value]) -> list[Operation]:
-    """The operations of a body that these values are computed by, in order."""
+    """Return the operations of a body that compute these values, in order."""
     wanted, found = set(values), []
     for operation in reversed(body.operations):
         if not wanted.isdisjoint(operation.results):

@@ -1,4 +1,4 @@
-"""What every part of the emitter stands on: values as LLVM text, and the module that is being written.
+"""The common base of the emitter's parts: values as LLVM text, and the module being written.
 
 In: lines and declarations. Out: the parts of a module's text. Invariant: a value is bound to its text before it is
 used; the block that `label` names is open, so that text may be appended at any time, also behind a jump.
@@ -50,27 +50,27 @@ _SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
 
 
 def scalar_type(dtype: np.dtype) -> str:
-    """The LLVM type of one element as a value."""
+    """Return the LLVM type of one element as a value."""
     return SCALARS[dtype.char]
 
 
 def memory_type(dtype: np.dtype) -> str:
-    """The LLVM type of one element in memory."""
+    """Return the LLVM type of one element in memory."""
     return "i8" if dtype.kind == "b" else SCALARS[dtype.char]
 
 
 def wide(type_name: str, lanes: int) -> str:
-    """A type, or a vector of it."""
+    """Return a type, or a vector of it."""
     return f"<{lanes} x {type_name}>" if lanes else type_name
 
 
 def suffix(type_name: str, lanes: int) -> str:
-    """How an intrinsic's name spells a type."""
+    """Return the type suffix of an intrinsic's name."""
     return (f"v{lanes}" if lanes else "") + _SUFFIX.get(type_name, type_name)
 
 
 def literal(value: Any, dtype: np.dtype) -> str:
-    """A constant's text, to the bit."""
+    """Return a constant's text, exact to the bit."""
     match dtype.kind:
         case "b":
             return "true" if value else "false"
@@ -88,7 +88,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Give every float instruction these fast-math flags, but for those of formulas, which are exact as they stand."""
+    """Add fast-math flags to every float instruction except those of formulas, which must stay exact."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -97,20 +97,20 @@ def _no_notes(operation: Operation) -> str:
 
 
 class NoTurns:
-    """Loops that tell nobody of their turns."""
+    """Loops without interrupt polls."""
 
     fault = ""  # the address of a launch's record, a number
 
     def turn(self, body: Block) -> None:
-        """The end of a turn of a `for`."""
+        """Do nothing at the end of a `for` iteration."""
 
     def count(self, turns: int) -> None:
-        """So many turns are over."""
+        """Do nothing after a number of iterations."""
 
 
 @dataclass
 class Writer:
-    """The module being written, and what the parts of the emitter share."""
+    """The module being written, and the state that the parts of the emitter share."""
 
     kernel: Kernel
     dialect: Any  # emit.Dialect
@@ -146,12 +146,12 @@ class Writer:
     # -- text ------------------------------------------------------------------------------
 
     def name(self) -> str:
-        """An unused local name."""
+        """Return an unused local name."""
         self.count += 1
         return f"%v{self.count}"
 
     def line(self, text: str) -> str:
-        """Append an instruction with a result; its name."""
+        """Append an instruction and return the name of its result."""
         name = self.name()
         self.lines.append(f"  {name} = {text}")
         return name
@@ -161,12 +161,12 @@ class Writer:
         self.lines.append(f"  {text}")
 
     def fresh_number(self) -> int:
-        """An unused number, for labels."""
+        """Return an unused number for labels."""
         self.count += 1
         return self.count
 
     def declare(self, symbol: str, result: str, parameters: list[str]) -> None:
-        """Declare an outside symbol."""
+        """Declare an external symbol."""
         self.declarations.setdefault(symbol, f"declare {result} @{symbol}({', '.join(parameters)})")
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:
@@ -180,18 +180,18 @@ class Writer:
         self.lines.append(f"{label}:")
 
     def place_allocas(self) -> None:
-        """Memory of the function's own is reserved here: in its entry block."""
+        """Insert the allocas of the function in its entry block."""
         self.allocas = []
         self.allocas_at = len(self.lines)
         self.lines.append("")
 
     def close_function(self, end: str) -> None:
-        """End the function that is open."""
+        """End the open function."""
         self.lines += [f"  {end}", "}"]
         self.lines[self.allocas_at] = "\n".join(self.allocas)
 
     def alloca(self, type_name: str, align: int) -> str:
-        """Memory of the open function's own."""
+        """Allocate memory in the frame of the open function."""
         name = self.name()
         self.allocas.append(f"  {name} = alloca {type_name}, align {align}")
         return name
@@ -199,14 +199,14 @@ class Writer:
     # -- values ----------------------------------------------------------------------------
 
     def scalar_of(self, value: Value) -> str:
-        """A value that is the same for all lanes."""
+        """Return a value that is the same for all lanes, as a scalar."""
         item = self.environment[value]
         if item.lanes:
             raise CompileError(f"%{value.name} differs between lanes where one value is needed")
         return item.text
 
     def text_of(self, value: Value, lanes: int) -> str:
-        """A value as a scalar (lanes 0) or as a vector."""
+        """Return the text of a value as a scalar (lanes 0) or as a vector."""
         item = self.environment[value]
         assert isinstance(value.type, np.dtype)
         if item.lanes == lanes and item.step is None:
@@ -226,13 +226,13 @@ class Writer:
         return vector
 
     def splat(self, text: str, kind: str, lanes: int) -> str:
-        """A scalar in every lane."""
+        """Return a vector with a scalar in every lane."""
         vector = wide(kind, lanes)
         first = self.line(f"insertelement {vector} poison, {kind} {text}, i64 0")
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
     def varying(self, operands: tuple[Value, ...]) -> bool:
-        """Whether a value differs between lanes."""
+        """Return whether a value differs between lanes."""
         return any(self.environment[v].lanes for v in operands)
 
     def set(self, operation: Operation, item: Item) -> None:
@@ -240,7 +240,7 @@ class Writer:
         self.environment[operation.results[0]] = item
 
     def type_of(self, type: np.dtype | Pointer) -> str:
-        """The LLVM type of a value as a scalar."""
+        """Return the LLVM type of a value as a scalar."""
         if isinstance(type, Pointer):
             where: str = self.dialect.pointer(type)
             return where
@@ -249,7 +249,7 @@ class Writer:
     # -- blocks ----------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit a block; what its `yield` gives. Nothing where it ends in a `leave`."""
+        """Emit a block and return the values of its `yield`, or nothing if it ends in a `leave`."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return list(operation.operands)

@@ -1,4 +1,4 @@
-"""The emitter's values: rows of the op table, constants and casts."""
+"""Values of the emitter: ops of the op table, constants and casts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def _flags(operation: Operation) -> str:
 
 
 class ValueEmitter(Writer):
-    """Emits what computes."""
+    """The emitter of values."""
 
     def row(self, operation: Operation) -> None:
-        """A row of the op table by its lowering."""
+        """Emit an op of the op table by its lowering."""
         if self._linear(operation):
             return
         row = find_op(operation.opcode)
@@ -65,7 +65,7 @@ class ValueEmitter(Writer):
         self.set(operation, Item(text, lanes))
 
     def _linear(self, operation: Operation) -> bool:
-        """Index arithmetic that stays linear in the lane, or constant."""
+        """Emit index arithmetic that stays constant or linear in the lane; return whether it does."""
         name = operation.opcode
         if name not in ("add", "subtract", "multiply") or operation.results[0].type != self.kernel.index_dtype:
             return False
@@ -102,7 +102,7 @@ class ValueEmitter(Writer):
         return self.line(f"{word} nsw {scalar_type(self.kernel.index_dtype)} {x}, {y}")
 
     def constant(self, operation: Operation) -> None:
-        """A constant is its text."""
+        """Bind a constant to its text."""
         dtype = operation.results[0].type
         assert isinstance(dtype, np.dtype)
         value = operation.attributes["value"]
@@ -110,7 +110,7 @@ class ValueEmitter(Writer):
         self.set(operation, Item(literal(value, dtype), known=known))
 
     def cast(self, operation: Operation) -> None:
-        """Between dtypes; float to integer saturates and takes NaN to 0."""
+        """Convert between dtypes. Float to integer saturates and maps NaN to 0."""
         (value,) = operation.operands
         source, target = value.type, operation.results[0].type
         assert isinstance(source, np.dtype)
@@ -131,8 +131,9 @@ class ValueEmitter(Writer):
         self.set(operation, Item(self.convert(self.text_of(value, lanes), source, target, lanes), lanes, known=known))
 
     def _narrow(self, text: str, old: str, target: np.dtype, lanes: int) -> str:
-        """Floats as integers of 8 or 16 bits: bounded while they are floats, which costs two instructions where the intrinsic
-        costs twenty."""
+        """Convert floats to integers of 8 or 16 bits. Clamping the float takes two instructions, the intrinsic
+        twenty.
+        """
         limits, kind = np.iinfo(target), wide(old, lanes)
         bounded = text
         for word, limit in (("ogt", limits.min), ("olt", limits.max)):
@@ -147,7 +148,7 @@ class ValueEmitter(Writer):
         return self.line(f"trunc {wide('i32', lanes)} {whole} to {wide(scalar_type(target), lanes)}")
 
     def convert(self, text: str, source: np.dtype, target: np.dtype, lanes: int) -> str:
-        """`text` of dtype `source` in dtype `target`."""
+        """Convert `text` of dtype `source` to dtype `target`."""
         old, new = scalar_type(source), scalar_type(target)
         if source.kind in "iu" and target.kind in "iu" and old == new:
             return text

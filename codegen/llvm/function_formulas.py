@@ -1,4 +1,4 @@
-"""Elementary functions written out: straight code where host code would else call the C library.
+"""Formulas of elementary functions: straight-line code instead of calls to the C library.
 
 In: operands as LLVM text, scalars or vectors. Out: the result's text. A formula is made of operations that IEEE 754
 defines to the bit (fused multiply-adds among them, each named), so that a value depends neither on its lane, nor on the
@@ -21,7 +21,7 @@ from weft.codegen.target import Target
 
 @dataclass(frozen=True)
 class _Format:
-    """What the formulas need to know of float32 or float64."""
+    """Constants of the formulas for float32 or float64."""
 
     dtype: np.dtype
     integer: str
@@ -44,7 +44,7 @@ class _Format:
 
     @property
     def magnitude_mask(self) -> int:
-        """All bits but the sign's."""
+        """Return the mask of all bits but the sign."""
         return (1 << (8 * self.dtype.itemsize - 1)) - 1
 
 
@@ -72,7 +72,7 @@ _FORMATS = {4: _FLOAT32, 8: _FLOAT64}
 
 
 class _Text:
-    """Arithmetic on vectors, or scalars where `lanes` is 0, as lines of LLVM text.
+    """A builder of arithmetic on vectors, or on scalars if `lanes` is 0, as LLVM text.
 
     Names begin with ``%m``: fast-math flags for a user's floats are not applied to these lines.
     """
@@ -93,47 +93,48 @@ class _Text:
         return f"splat ({scalar} {text})" if self.lanes else text
 
     def number(self, value: float) -> str:
-        """A float constant."""
+        """Return a float constant."""
         return self._splat(scalar_type(self.format.dtype), literal(self.format.dtype.type(value), self.format.dtype))
 
     def integer(self, value: int) -> str:
-        """A constant of as many bits."""
+        """Return an integer constant of the same width."""
         return self._splat(self.format.integer, str(value))
 
     def op(self, word: str, x: str, y: str) -> str:
-        """An instruction on two floats."""
+        """Append an instruction on two floats."""
         return self._line(f"{word} {self.kind} {x}, {y}")
 
     def bits_op(self, word: str, x: str, y: int | str) -> str:
-        """An instruction on two integers."""
+        """Append an instruction on two integers."""
         return self._line(f"{word} {self.whole} {x}, {self.integer(y) if isinstance(y, int) else y}")
 
     def fma(self, x: str, y: str, z: str) -> str:
-        """x * y + z, rounded once."""
+        """Return x * y + z, rounded once."""
         name = f"llvm.fma.{suffix(scalar_type(self.format.dtype), self.lanes)}"
         self.writer.declare(name, self.kind, [self.kind] * 3)
         return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
-        """A comparison with a constant; ordered ones are false for NaN."""
+        """Compare with a constant; ordered comparisons are false for NaN."""
         return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
-        """x where the condition holds, else y."""
+        """Return x where the condition holds, otherwise y."""
         kind = kind or self.kind
         return self._line(f"select {wide('i1', self.lanes)} {condition}, {kind} {x}, {kind} {y}")
 
     def as_bits(self, x: str) -> str:
-        """A float's bits."""
+        """Return a float's bits."""
         return self._line(f"bitcast {self.kind} {x} to {self.whole}")
 
     def as_float(self, bits: str) -> str:
-        """The float with these bits."""
+        """Return the float with these bits."""
         return self._line(f"bitcast {self.whole} {bits} to {self.kind}")
 
     def polynomial(self, x: str, square: str, coefficients: tuple[float, ...]) -> str:
-        """With the constant term first in the tuple: even and odd powers side by side, which takes half as long as all
-        after one another."""
+        """Evaluate a polynomial, constant term first. Even and odd powers are separate chains, which halves the
+        latency.
+        """
         halves = []
         for part in (coefficients[::2], coefficients[1::2]):
             text = self.number(part[-1])
@@ -143,7 +144,7 @@ class _Text:
         return self.fma(halves[1], x, halves[0])
 
     def clamp(self, x: str, low: float | None, high: float | None) -> str:
-        """Into a range; NaN stays."""
+        """Clamp to a range; NaN is unchanged."""
         if high is not None:
             x = self.select(self.test("ogt", x, high), self.number(high), x)
         if low is not None:
@@ -151,16 +152,18 @@ class _Text:
         return x
 
     def magnitude(self, x: str) -> str:
-        """Without its sign."""
+        """Return the absolute value."""
         return self.as_float(self.bits_op("and", self.as_bits(x), self.format.magnitude_mask))
 
     def with_sign(self, x: str, other: str) -> str:
-        """A number without a sign, with another's."""
+        """Return a magnitude with the sign of another number."""
         sign = self.bits_op("and", self.as_bits(other), ~self.format.magnitude_mask)
         return self.as_float(self.bits_op("or", self.as_bits(x), sign))
 
     def keep_small(self, x: str, result: str) -> str:
-        """x itself where x is so small that it is the result: with its sign, if 0, and to its last bit, if subnormal."""
+        """Return x if it is so small that it is the result, which keeps the sign of zero and subnormal bits;
+        otherwise `result`.
+        """
         small = self.test("olt", self.magnitude(x), 2.0 ** -(self.format.fraction + 2))
         return self.select(small, x, result)
 
@@ -168,30 +171,31 @@ class _Text:
 
     @property
     def anchor(self) -> float:
-        """A float so large that a number added to it is rounded to a whole one, whose sum with the exponent's bias is
-        then in the lowest bits."""
+        """Return a float so large that adding it rounds to an integer and leaves the biased exponent in the lowest
+        bits.
+        """
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """x as n ln(2) + r with n whole: n upon the anchor, and r."""
+        """Write x as n ln(2) + r with an integer n; return n plus the anchor, and r."""
         anchored = self.fma(x, self.number(1 / math.log(2)), self.number(self.anchor))
         n = self.op("fsub", anchored, self.number(self.anchor))
         r = self.fma(n, self.number(-self.format.ln2_high), x)
         return anchored, self.fma(n, self.number(-self.format.ln2_low), r)
 
     def grown(self, r: str) -> str:
-        """e**r - 1."""
+        """Return e**r - 1."""
         square = self.op("fmul", r, r)
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """2**(n + more) for n upon the anchor, where that is a normal number."""
+        """Return 2**(n + more) for n plus the anchor, if that is a normal number."""
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
 
     def scaled(self, value: str, anchored: str, x: str) -> str:
-        """value * 2**n, in two steps that round once, for n of x's sign: the first is to a normal number."""
+        """Return value * 2**n with one rounding, in two steps of which the first has a normal result."""
         low = self.test("olt", x, 0.0)
         more = self.select(low, self.integer(self.format.lift), self.integer(-1), self.whole)
         first = self.op("fmul", value, self.power_of_two(anchored, more))
@@ -200,7 +204,7 @@ class _Text:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """A positive x as 2**e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2): e as a float, and f."""
+        """Write a positive x as 2**e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); return e as a float, and f."""
         form = self.format
         small = self.test("olt", x, 2.0 ** (1 - form.bias))
         normal = self.select(small, self.op("fmul", x, self.number(2.0**form.lift)), x)
@@ -216,19 +220,19 @@ class _Text:
         return e, self.op("fsub", self.as_float(m), self.number(1.0))
 
     def log_of(self, e: str, f: str) -> str:
-        """log(2**e (1 + f))."""
+        """Return log(2**e (1 + f))."""
         y = self.rest_of_log(f)
         y = self.op("fadd", self.fma(e, self.number(self.format.ln2_low), y), f)
         return self.fma(e, self.number(self.format.ln2_high), y)
 
     def rest_of_log(self, f: str) -> str:
-        """log(1 + f) - f."""
+        """Return log(1 + f) - f."""
         square = self.op("fmul", f, f)
         bend = self.fma(self.polynomial(f, square, self.format.log), f, self.number(-0.5))
         return self.op("fmul", square, bend)
 
     def log_bounds(self, x: str, result: str) -> str:
-        """The result where x is positive and finite; what a logarithm is elsewhere."""
+        """Return the result where x is positive and finite, and the logarithm's special value elsewhere."""
         result = self.select(self.test("olt", x, math.inf), result, x)
         outside = self.select(self.test("oeq", x, 0.0), self.number(-math.inf), self.number(math.nan))
         return self.select(self.test("ogt", x, 0.0), result, outside)
@@ -296,13 +300,14 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 
 
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
-    """A function of the C library by its formula, on scalars (lanes 0) or vectors; None where there is none, or where
-    the machine has no fused multiply-add."""
+    """Emit a C library function by its formula, on scalars (lanes 0) or vectors. Returns None if there is no
+    formula, or the machine has no fused multiply-add.
+    """
     if name not in FORMULAS or not has_fma(target):
         return None
     return FORMULAS[name](_Text(writer, _FORMATS[dtype.itemsize], lanes), *operands)
 
 
 def has_fma(target: Target) -> bool:
-    """Whether a fused multiply-add is an instruction: by x86's features; 64-bit ARM always has it."""
+    """Return whether the target has a fused multiply-add instruction; 64-bit ARM always has it."""
     return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))

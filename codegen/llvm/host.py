@@ -1,4 +1,4 @@
-"""Host code: kernel IR to an object file for this machine's CPU.
+"""Code generation for the host: kernel IR to an object file for this machine's CPU.
 
 The entry is ``void entry(i64* slots, i64 begin, i64 end)``: one 64-bit slot a kernel parameter, and the part
 of the outermost parallel loop, or of the grid, that this call runs.
@@ -33,14 +33,14 @@ def _initialise() -> None:
 
 
 def describe_host() -> tuple[str, str, str]:
-    """This machine as LLVM sees it: triple, CPU, features."""
+    """Return LLVM's description of this machine: triple, CPU, features."""
     _initialise()
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @dataclass(frozen=True, slots=True)
 class HostText:
-    """LLVM text of a kernel for the host, the outside symbols that it calls, and how it is launched."""
+    """LLVM text of a kernel for the host, the external symbols that it calls, and its launch parameters."""
 
     text: str
     symbols: tuple[str, ...]
@@ -48,7 +48,7 @@ class HostText:
 
 
 def emit_host(kernel: Kernel, target: Target) -> HostText:
-    """LLVM text of a kernel for the host: with threads where a user wrote them or a GPU's schedule gave them."""
+    """Emit LLVM text of a kernel for the host, with threads if it is explicit or has a GPU's schedule."""
     ready = run_passes(kernel, target)
     launch = _launch(ready, _cost(kernel))
     sites: list[str] = []
@@ -66,13 +66,13 @@ def emit_host(kernel: Kernel, target: Target) -> HostText:
 
 
 def _cost(kernel: Kernel) -> int:
-    """Instructions that an element takes, roughly, index arithmetic excluded."""
+    """Return the approximate instructions per element, without index arithmetic."""
     found = [o for o in kernel.walk() if o.opcode not in STRUCTURAL and isinstance(o.results[0].type, np.dtype)]
     return sum(find_op(o.opcode).cost for o in found if o.results[0].type != kernel.index_dtype)
 
 
 def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
-    """How the runtime launches a kernel: by chunks of its outermost loop, or by blocks of threads."""
+    """Return the launch parameters of a kernel, by chunks of its outermost loop or by blocks of threads."""
     if ready.level == "logical":
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
         return {"scheme": "chunks", "parallel": outer, "grain": ready.attributes.get("grain", 1), "cost": cost}
@@ -85,7 +85,7 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
 
 
 def _effort(target: Target) -> int:
-    """LLVM's level of optimisation: a GPU's schedule runs here to be checked, and is compiled in milliseconds."""
+    """Return LLVM's optimisation level: low for GPU schedules, which run here only for testing."""
     return 2 if target.schedule is None else 0
 
 
@@ -138,6 +138,6 @@ def compile_host(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def host_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """The text of every stage of a kernel for the host."""
+    """Return the text of every stage of a kernel for the host."""
     module, machine, _ = _build(kernel, target)
     return {"llvm": str(module), "asm": machine.emit_assembly(module)}

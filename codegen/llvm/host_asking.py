@@ -1,4 +1,4 @@
-"""Loops of explicit kernels ask now and then whether they shall go on, so that Ctrl-C ends a kernel that does not end.
+"""Interrupt polls in loops of explicit kernels, so that Ctrl-C ends a kernel that does not end by itself.
 
 In: a kernel's loops. Out: a count of turns, and behind so many of them a call of the function whose address stands in the
 fault record (0: none), with the record. Invariant: what is called comes back, or goes out of the kernel for good; a loop
@@ -34,7 +34,7 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 
 
 class Asking(NoTurns):
-    """The count of one function's turns.
+    """The iteration counter of one function.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ class Asking(NoTurns):
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {TURNS}}}')
 
     def turn(self, body: Block) -> None:
-        """The end of a turn of a `for`."""
+        """Count the end of a `for` iteration, and poll."""
         if self._may_last(body):
             self.count(1)
 
     def count(self, turns: int) -> None:
-        """So many turns are over."""
+        """Count a number of iterations."""
         emitter = self._emitter
         number = emitter.fresh_number()
         left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {turns}")
@@ -74,7 +74,9 @@ class Asking(NoTurns):
         emitter.start_label(f"on{number}")
 
     def _may_last(self, body: Block) -> bool:
-        """Whether a turn holds loops that may be long, ways out, or meetings: LLVM makes no vectors of such turns."""
+        """Return whether an iteration contains long loops, exits or synchronization; LLVM does not vectorise such
+        loops.
+        """
         for operation in body.operations:
             name = operation.opcode
             if name in ("repeat", "leave") or name in MEETINGS:

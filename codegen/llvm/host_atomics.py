@@ -1,4 +1,4 @@
-"""Atomics of explicit kernels on the host: one instruction where there is one, else a loop that compares and swaps."""
+"""Atomics of explicit kernels on the host: one instruction if there is one, otherwise a compare-and-swap loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INTEGER = {
 
 
 def emit_atomic(emitter: Emitter, operation: Operation) -> None:
-    """``(pointer, index, value) {kind} -> the old element``."""
+    """Emit an atomic: ``(pointer, index, value) {kind} -> the old element``."""
     pointer, index, value = operation.operands
     dtype, kind = _element(operation), operation.attributes["kind"]
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
@@ -46,7 +46,9 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
 
 
 def emit_compare_and_swap(emitter: Emitter, operation: Operation) -> None:
-    """``(pointer, index, expected, value) -> the old element``; elements are equal where their bits are."""
+    """Emit a compare-and-swap: ``(pointer, index, expected, value) -> the old element``. Elements are compared by
+    their bits.
+    """
     pointer, index, expected, value = operation.operands
     dtype = _element(operation)
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
@@ -77,7 +79,7 @@ def _value(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value: str) -> tuple[str, str]:
-    """The old bits, and whether they were the expected ones."""
+    """Return the old bits, and whether they were the expected ones."""
     kind = f"i{8 * dtype.itemsize}"
     both = emitter.line(
         f"cmpxchg ptr {address}, {kind} {expected}, {kind} {value} seq_cst seq_cst, align {dtype.itemsize}"
@@ -87,7 +89,7 @@ def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value:
 
 
 def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Compute and swap until nobody else has written meanwhile; the old value."""
+    """Emit a compare-and-swap loop and return the old value."""
     if kind == "exchange":
         bits = f"i{8 * dtype.itemsize}"
         text = _bits(emitter, value, dtype)
@@ -117,7 +119,7 @@ Compute = Callable[[Emitter, str, str, str], str]
 
 
 def _computed(emitter: Emitter, compute: Compute, dtype: np.dtype, old: str, value: str) -> str:
-    """float16 is computed in float32."""
+    """Compute the new value, for float16 in float32."""
     if dtype.itemsize != 2:
         return compute(emitter, scalar_type(dtype), old, value)
     wide = [emitter.line(f"fpext half {text} to float") for text in (old, value)]
@@ -133,7 +135,7 @@ def _subtract(emitter: Emitter, kind: str, old: str, value: str) -> str:
 
 
 def _choose(word: str, nan_wins: bool) -> Compute:
-    """The old value where it compares so, or where it is NaN and that is to stay (or the other one is and is not)."""
+    """Return a function that selects the old value by a comparison, with NaN handled as `nan_wins` says."""
 
     def compute(emitter: Emitter, kind: str, old: str, value: str) -> str:
         stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")

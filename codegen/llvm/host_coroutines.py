@@ -1,4 +1,4 @@
-"""Explicit kernels on the host whose threads meet anywhere: each thread is a coroutine.
+"""Explicit kernels on the host whose threads synchronize anywhere: each thread is a coroutine.
 
 In: a kernel in the CUDA model after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread
 suspends where it meets others, with its record saying what it waits for, and at the end of each block: one set of
@@ -40,7 +40,7 @@ _INTRINSICS = (
 
 
 class CoroutineDialect(GridDialect):
-    """A thread's own function; meetings suspend it."""
+    """The dialect of a thread's function, which suspends at synchronization points."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -50,11 +50,11 @@ class CoroutineDialect(GridDialect):
         self.warp = ""  # the record of the warp's first lane
 
     def notes(self, operation: Operation) -> str:
-        """Threads take turns: nothing is said of how their accesses depend on each other."""
+        """Return no metadata, since accesses of threads that alternate may depend on each other."""
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Shared memory is a part of the block that the entry hands over."""
+        """Place shared memory in the block's memory, which the entry passes."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -69,7 +69,7 @@ class CoroutineDialect(GridDialect):
     # -- meetings -----------------------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Meetings; all else as where threads are loops."""
+        """Emit synchronization points; other operations are emitted as for threads as loops."""
         if operation.opcode not in MEETINGS:
             return super().operation(emitter, operation)
         texts = [emitter.scalar_of(v) for v in operation.operands]
@@ -100,7 +100,7 @@ class CoroutineDialect(GridDialect):
         return True
 
     def meet(self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0") -> None:
-        """Say what the thread waits for, and suspend."""
+        """Record what the thread waits for, and suspend."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
@@ -118,21 +118,21 @@ class CoroutineDialect(GridDialect):
 
     @staticmethod
     def place(emitter: Emitter, record: str, number: str, field: int) -> str:
-        """Where a field of a record lies."""
+        """Return the address of a field of a record."""
         return emitter.line(f"getelementptr inbounds {scheduler.RECORD}, ptr {record}, i32 {number}, i32 {field}")
 
     def field(self, emitter: Emitter, field: int) -> str:
-        """A 32-bit field of the thread's record."""
+        """Return a 32-bit field of the thread's record."""
         return emitter.line(f"load i32, ptr {self.place(emitter, '%record', '0', field)}, align 4")
 
     def copy_of(self, emitter: Emitter, lane: str) -> str:
-        """What a lane brought, as 64 bits."""
+        """Return the 64-bit value that a lane contributed."""
         return emitter.line(f"load i64, ptr {self.place(emitter, self.warp, lane, scheduler.COPY)}, align 8")
 
     # -- what comes of them ---------------------------------------------------------------------
 
     def counted_votes(self, emitter: Emitter, kind: str) -> str:
-        """The result of `barrier_vote`: votes were counted over the block."""
+        """Return the result of `barrier_vote`, whose votes were counted over the block."""
         votes = self.field(emitter, scheduler.BALLOT)
         if kind == "count":
             return votes
@@ -141,7 +141,7 @@ class CoroutineDialect(GridDialect):
         return emitter.line(f"zext i1 {held} to i32")
 
     def votes(self, emitter: Emitter, kind: str) -> str:
-        """The result of `vote`: bit k says what lane k voted."""
+        """Return the result of `vote`: bit k is the vote of lane k."""
         ballot = self.field(emitter, scheduler.BALLOT)
         if kind == "ballot":
             return ballot
@@ -152,7 +152,7 @@ class CoroutineDialect(GridDialect):
         return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
 
     def shuffle(self, emitter: Emitter, operation: Operation, texts: list[str]) -> None:
-        """The value of another lane, if it takes part and lies in the group; else the thread's own."""
+        """Return the value of another lane if it participates and is in the group, otherwise the thread's own."""
         attributes = operation.attributes
         if operation.opcode == "shuffle_xor":
             mask, value, other, mode, width = FULL, texts[0], str(attributes["mask"]), "xor", 32
@@ -173,7 +173,7 @@ class CoroutineDialect(GridDialect):
         emitter.set(operation, Item(from_bits(emitter, self.copy_of(emitter, lane), dtype)))
 
     def match(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """The lanes that brought the same bits."""
+        """Return the lanes that contributed the same bits."""
         bits = to_bits(emitter, texts[1], dtype)
         self.meet(emitter, operation, scheduler.WARP, texts[0], bits)
         members = self.field(emitter, scheduler.MEMBERS)
@@ -187,7 +187,7 @@ class CoroutineDialect(GridDialect):
         emitter.environment[second] = Item(same)
 
     def reduce(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Fold what the lanes brought: a whole warp by halves, else from the lowest lane up."""
+        """Reduce the lanes' values: a whole warp by halves, otherwise from the lowest lane up."""
         self.meet(emitter, operation, scheduler.WARP, texts[0], to_bits(emitter, texts[1], dtype))
         members = self.field(emitter, scheduler.MEMBERS)
         name, wide = operation.attributes["kind"], folded_type(dtype)
@@ -224,7 +224,9 @@ def _suspend(emitter: Emitter) -> None:
 
 
 def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list[str]]:
-    """LLVM text of a kernel whose threads meet, the outside symbols it calls, and what its sites are called."""
+    """Emit a kernel whose threads synchronize: LLVM text, the external symbols it calls, and the names of its
+    sites.
+    """
     dialect = CoroutineDialect(target)
     emitter = Emitter(kernel, dialect)
     dialect.open_entry(emitter)
@@ -276,7 +278,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
 
 
 def _begin_coroutine(emitter: Emitter) -> None:
-    """Take the frame from the arena, which the first thread makes large enough for all."""
+    """Allocate the coroutine frame from the arena, which the first thread sizes for all."""
     emitter.lines += """\
   %id = call token @llvm.coro.id(i32 16, ptr null, ptr null, ptr null)
   %size = call i64 @llvm.coro.size.i64()
@@ -299,7 +301,7 @@ allocated:
 
 
 def _place_thread(emitter: Emitter, dialect: CoroutineDialect) -> None:
-    """The thread's numbers from its place in the block."""
+    """Compute the thread's indices from its position in the block."""
     kind = scalar_type(emitter.kernel.index_dtype)
     dialect.linear = dialect.narrow(emitter, "%thread", kind)
     rest = dialect.linear
@@ -315,7 +317,7 @@ def _place_thread(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
-    """Variables begin as zeros in every block."""
+    """Initialise local variables to zero in every block."""
     for operation in walk(kernel.body):
         if operation.opcode != "local":
             continue

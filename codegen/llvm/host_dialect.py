@@ -1,4 +1,4 @@
-"""Host code's own ways: the entry and its slots, and the C library's functions."""
+"""The host dialect: the entry and its slots, and calls of the C library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.codegen.target import Target
 
 
 class HostDialect:
-    """How host code takes its arguments and calls the C library."""
+    """The dialect of host code: argument slots and calls of the C library."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -21,16 +21,16 @@ class HostDialect:
         self.masks = target.has_masks
 
     def pointer(self, type: Pointer) -> str:
-        """Plain pointers."""
+        """Return the LLVM type of a pointer, which has no address space."""
         return "ptr"
 
     def begin(self, emitter: Emitter) -> None:
-        """The entry and the parameters' slots."""
+        """Emit the entry and bind the parameters to its slots."""
         self.open_entry(emitter)
         self.bind_parameters(emitter)
 
     def open_entry(self, emitter: Emitter) -> None:
-        """The head of the entry."""
+        """Emit the head of the entry."""
         bits = 8 * self.target.vector_bytes
         emitter.attributes.append(
             f'attributes #0 = {{ nounwind "target-cpu"="{self.target.arch}" "target-features"="{self.target.features}" '
@@ -43,7 +43,7 @@ class HostDialect:
 
     @staticmethod
     def bind_parameters(emitter: Emitter) -> None:
-        """Read the parameters from their slots."""
+        """Load the parameters from their slots."""
         for k, parameter in enumerate(emitter.kernel.parameters):
             slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {k}")
             kind = parameter.value.type
@@ -57,15 +57,16 @@ class HostDialect:
             emitter.environment[parameter.value] = Item(text)
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """The part of the outermost parallel loop that the call is to run."""
+        """Return the part of the outermost parallel loop that the call runs."""
         kind = scalar_type(emitter.kernel.index_dtype)
         if kind == "i64":
             return "%begin", "%end"
         return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """By its formula, if it has one; else a libm call, in vectors a libmvec call for each piece or one scalar call
-        a lane."""
+        """Emit a formula if there is one, otherwise libm calls: libmvec for each vector piece, or one scalar call a
+        lane.
+        """
         written = formula(emitter, self.target, name, dtype, operands, lanes)
         if written is not None:
             return written
@@ -89,8 +90,9 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
-        """The vector function also where there are fewer values than it takes: the scalar one rounds otherwise, and
-        a value must not depend on whether it fell into a vector or was left over."""
+        """Call the vector function even for fewer values than it takes. The scalar function rounds differently, and
+        a value must not depend on its position.
+        """
         symbol, width = variant
         self.symbols.add(symbol)
         if lanes < width:
@@ -136,7 +138,7 @@ class HostDialect:
         return emitter.line(f"shufflevector {piece} {found}, {piece} poison, <{lanes} x i32> <{order}>")
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Tiles, and what is read from memory next to them."""
+        """Emit tile operations and loads of neighbouring elements."""
         if operation.opcode == "fetch":
             emitter.fetch(operation)
             return True

@@ -1,4 +1,4 @@
-"""What explicit kernels do on the host besides computing: print, sleep, read the clock, order their writes.
+"""Side effects of explicit kernels on the host: print, sleep, clocks, fences.
 
 Invariant: `print` hands its pieces, the dtypes of its values and their formats over as JSON behind its length, and the
 values as one 64-bit word each: the runtime's ``weft_print`` reads them.
@@ -17,7 +17,7 @@ from weft.runtime import CompileError
 
 
 def emit_effect(emitter: Emitter, operation: Operation, symbols: set[str]) -> bool:
-    """Emit one of these operations; False if it is none."""
+    """Emit one of these operations, or return False if it is none."""
     match operation.opcode:
         case "print":
             symbols.add("weft_print")

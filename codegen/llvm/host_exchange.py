@@ -1,4 +1,4 @@
-"""Values that threads of a warp exchange on the host: as 64 bits, and folded."""
+"""Values that threads of a warp exchange on the host: conversion to 64 bits, and reductions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INTEGER_FOLDS = {"add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwi
 
 
 def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """A value as an i64."""
+    """Return a value as an i64."""
     kind, size = scalar_type(dtype), 1 if dtype.kind == "b" else 8 * dtype.itemsize
     if dtype.kind == "f":
         text = emitter.line(f"bitcast {kind} {text} to i{size}")
@@ -20,7 +20,7 @@ def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """The value that an i64 stands for."""
+    """Return the value that an i64 encodes."""
     kind, size = scalar_type(dtype), 1 if dtype.kind == "b" else 8 * dtype.itemsize
     if size != 64:
         text = emitter.line(f"trunc i64 {text} to i{size}")
@@ -28,22 +28,22 @@ def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def folded_type(dtype: np.dtype) -> np.dtype:
-    """What values of a dtype are folded in: float16 in float32."""
+    """Return the dtype that a reduction computes in: float32 for float16."""
     return np.dtype(np.float32) if dtype.char == "e" else dtype
 
 
 def to_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """A value as it is folded."""
+    """Convert a value to the dtype that the reduction computes in."""
     return emitter.line(f"fpext half {text} to float") if dtype.char == "e" else text
 
 
 def from_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """What was folded as a value."""
+    """Convert a result of a reduction to the value's dtype."""
     return emitter.line(f"fptrunc float {text} to half") if dtype.char == "e" else text
 
 
 def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
-    """Two values in one: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor. Not of float16."""
+    """Combine two values: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor. Not for float16."""
     kind = scalar_type(dtype)
     if dtype.kind == "f":
         if name not in FLOAT_FOLDS:
@@ -56,7 +56,7 @@ def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
 
 
 def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str]) -> str:
-    """All values of a whole warp in one, by halves."""
+    """Reduce all values of a whole warp by halves."""
     while len(values) > 1:
         half = len(values) // 2
         values = [fold(emitter, name, dtype, x, y) for x, y in zip(values[:half], values[half:], strict=True)]
@@ -66,7 +66,9 @@ def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str])
 def fold_next(
     emitter: Emitter, name: str, dtype: np.dtype, places: tuple[str, str], value: str, takes_part: str
 ) -> None:
-    """Fold a value into the total in memory if it takes part. `places`: the total, and whether it has begun (i1)."""
+    """Combine a value with the total in memory if its thread participates. `places`: the total, and whether it has
+    begun (i1).
+    """
     total, some = places
     kind, size = scalar_type(dtype), dtype.itemsize
     before = emitter.line(f"load {kind}, ptr {total}, align {size}")
@@ -79,7 +81,7 @@ def fold_next(
 
 
 def source_lane(emitter: Emitter, mode: str, width: int, lane: str, other: str) -> tuple[str, str]:
-    """The lane (i32) that a shuffle reads from, and whether it lies in the group (i1). As PTX defines it."""
+    """Return the lane (i32) that a shuffle reads from, and whether it is in the group (i1), as PTX defines it."""
     first = emitter.line(f"and i32 {lane}, {32 - width}")
     last = emitter.line(f"or i32 {lane}, {width - 1}")
     near = emitter.line(f"and i32 {other}, 31")

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host: the entry, its blocks and threads, and the operations that are theirs.
+"""Explicit kernels on the host: the entry, its blocks and threads, and their operations.
 
 In: a kernel in the CUDA model after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the
 blocks [begin, end) of the grid, x fastest. Behind the parameters' slots lie grid x, y, z, block x, y, z, the bytes
@@ -32,7 +32,7 @@ _ASKS = frozenset(
 
 
 class GridDialect(HostDialect):
-    """Numbers of threads and blocks, memory of blocks and threads, and the entry of a grid."""
+    """The dialect of a grid: thread and block indices, shared and local memory, and the entry."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -47,7 +47,7 @@ class GridDialect(HostDialect):
     # -- the entry ----------------------------------------------------------------------------
 
     def begin(self, emitter: Emitter) -> None:
-        """The entry, its parameters and the numbers of the launch."""
+        """Emit the entry, its parameters and the launch's dimensions."""
         self.open_entry(emitter)
         emitter.place_allocas()
         self.bind_parameters(emitter)
@@ -55,7 +55,7 @@ class GridDialect(HostDialect):
         emitter.notes = self.notes
 
     def read_sizes(self, emitter: Emitter) -> None:
-        """The sizes of the grid and of a block."""
+        """Load the dimensions of the grid and of a block."""
         kind = scalar_type(emitter.kernel.index_dtype)
         first = len(emitter.kernel.parameters)
         for k, name in enumerate(("grid_size", "block_size")):
@@ -67,18 +67,18 @@ class GridDialect(HostDialect):
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
     def ask_now_and_then(self, emitter: Emitter) -> None:
-        """From here on loops of what a user wrote ask whether to go on; functions of the kernel do not."""
+        """Begin to emit interrupt polls in loops of user code; functions of the kernel have none."""
         if emitter.kernel.attributes.get("explicit"):
             emitter.turns = Asking(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
 
     @staticmethod
     def read_slot(emitter: Emitter, number: int) -> str:
-        """The 64-bit number in a slot."""
+        """Load the 64-bit number in a slot."""
         slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {number}")
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
     def place_block(self, emitter: Emitter, block: str) -> None:
-        """The numbers of a block from its place in the grid."""
+        """Compute the indices of a block from its position in the grid."""
         kind = scalar_type(emitter.kernel.index_dtype)
         rest = block
         for axis in AXES:
@@ -92,17 +92,17 @@ class GridDialect(HostDialect):
 
     @staticmethod
     def narrow(emitter: Emitter, text: str, kind: str) -> str:
-        """A count as an index."""
+        """Convert a count to an index."""
         return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Blocks and threads are divided, not loops."""
+        """Return None, since blocks and threads are divided, not loops."""
         return None
 
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Memory that a block shares; the next block finds what this one left there."""
+        """Allocate shared memory; the next block finds the contents that this one left."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -112,13 +112,15 @@ class GridDialect(HostDialect):
                 self.dynamic = emitter.line(f"alloca i8, i64 {self.shared_bytes}, align 64")
 
     def notes(self, operation: Operation) -> str:
-        """Loads and stores of different threads are independent, but for the memory that threads use in turn."""
+        """Return metadata saying that accesses of different threads are independent, except to memory that threads
+        reuse.
+        """
         return "" if operation.operands[0] in self.own else f", !llvm.access.group {GROUP}"
 
     # -- functions ----------------------------------------------------------------------------
 
     def give_context(self, emitter: Emitter) -> None:
-        """Functions of the kernel that ask for thread numbers or shared memory are handed them."""
+        """Pass thread indices or shared memory to functions of the kernel that use them."""
         if not any(o.opcode in _ASKS for function in emitter.kernel.functions for o in walk(function.body)):
             return
         kind = scalar_type(emitter.kernel.index_dtype)
@@ -127,7 +129,7 @@ class GridDialect(HostDialect):
         emitter.context += [("ptr", emitter.environment[o.results[0]].text) for o in self.shared]
 
     def take_context(self, emitter: Emitter) -> None:
-        """Inside functions these are parameters."""
+        """Bind the context of a function to its parameters."""
         if not emitter.context:
             return
         emitter.context = [(kind, f"%context.{k}") for k, (kind, _) in enumerate(emitter.context)]
@@ -140,7 +142,7 @@ class GridDialect(HostDialect):
     # -- operations ---------------------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Thread and block numbers, shared memory."""
+        """Emit thread and block indices and shared memory."""
         name = operation.opcode
         match name:
             case "thread_index" | "block_index" | "block_size" | "grid_size":
@@ -170,8 +172,9 @@ class GridDialect(HostDialect):
         return True
 
     def position(self, emitter: Emitter, operation: Operation) -> bool:
-        """Sums and products of thread and block numbers stay within their type: with that said, addresses are seen
-        to grow with x."""
+        """Emit sums and products of thread and block indices without overflow, so that addresses are seen to grow
+        with x.
+        """
         kind = operation.results[0].type
         if isinstance(kind, Pointer) or kind.kind != "i" or any(v not in self.positions for v in operation.operands):
             return False
@@ -186,15 +189,16 @@ class GridDialect(HostDialect):
         return True
 
     def math(self, emitter: Emitter, name: str, dtype: object, operands: list[str], lanes: int) -> str:
-        """A function of the C library, which a vectorised loop calls for several threads at once; a thread that has
-        lanes itself calls the vector function."""
+        """Emit a C library function that a vectorised loop calls for several threads at once, or a vector call if a
+        thread has lanes.
+        """
         if lanes:
             return super().math(emitter, name, dtype, operands, lanes)  # type: ignore[arg-type]
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
 
 
 def walk(body: Block) -> Iterator[Operation]:
-    """Every operation of a block and of the regions in it, in program order."""
+    """Yield every operation of a block and its regions in program order."""
     for operation in body.operations:
         yield operation
         for region in operation.regions:
@@ -202,7 +206,7 @@ def walk(body: Block) -> Iterator[Operation]:
 
 
 def element(operation: Operation) -> tuple[str, int]:
-    """What an operation that reserves memory reserves: the LLVM type of an element and their number."""
+    """Return the LLVM element type and the count of an operation that allocates memory."""
     kind = operation.results[0].type
     assert isinstance(kind, Pointer)
     return memory_type(kind.dtype), operation.attributes["count"]
@@ -210,7 +214,7 @@ def element(operation: Operation) -> tuple[str, int]:
 
 @contextmanager
 def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
-    """A loop from `start` to below `stop`; the ``with`` gives its index."""
+    """Emit a loop from `start` to below `stop`; the ``with`` gives its index."""
     number = emitter.fresh_number()
     head, after = f"head{number}", f"after{number}"
     before = emitter.label
@@ -231,7 +235,7 @@ def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") 
 
 @contextmanager
 def thread_loops(emitter: Emitter, dialect: GridDialect, independent: bool) -> Iterator[None]:
-    """Loops over the threads of a block, x innermost; with `independent` LLVM need not look whether they are."""
+    """Emit loops over the threads of a block, x innermost; `independent` tells LLVM to skip dependence analysis."""
     kind = scalar_type(emitter.kernel.index_dtype)
     sizes = [dialect.numbers["block_size", axis] for axis in AXES]
     loop = f"!{10 + len(emitter.metadata)}"
@@ -248,7 +252,7 @@ def thread_loops(emitter: Emitter, dialect: GridDialect, independent: bool) -> I
 
 
 def finish(emitter: Emitter, dialect: GridDialect) -> None:
-    """Functions of the kernel, and what was called of the C library."""
+    """Emit the kernel's functions and the C library declarations."""
     emitter.notes = lambda operation: ""
     emitter.turns = NoTurns()
     dialect.take_context(emitter)

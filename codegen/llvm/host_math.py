@@ -1,4 +1,4 @@
-"""Functions of the C library in loops that LLVM vectorises.
+"""C library functions in loops that LLVM vectorises.
 
 A value must not depend on whether it fell into a vector or was left over, so that the scalar form is the vector
 function as well, called with one value. Each function is wrapped: the scalar wrapper tells LLVM its vector forms.
@@ -17,7 +17,7 @@ WIDTHS = (2, 4, 8, 16)
 
 
 class HostMath:
-    """The wrappers that one module needs."""
+    """The wrapper functions of one module."""
 
     def __init__(self, target: Target, symbols: set[str]) -> None:
         self.target = target
@@ -25,7 +25,7 @@ class HostMath:
         self.used: dict[str, tuple[str, np.dtype, int, tuple[str, int] | None]] = {}
 
     def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
-        """A call on scalars, or the function's formula."""
+        """Emit a call on scalars, or the function's formula."""
         written = formula(emitter, self.target, name, dtype, operands, 0)
         if written is not None:
             return written
@@ -44,7 +44,7 @@ class HostMath:
         return emitter.line(f"call {kind} @weft_{symbol}({arguments}) #{number}")
 
     def define(self, emitter: Emitter) -> None:
-        """The wrappers, behind everything that calls them."""
+        """Emit the wrappers after all code that calls them."""
         if not self.used:
             return
         emitter.attributes.append("attributes #1 = { nounwind willreturn memory(none) }")
@@ -76,14 +76,14 @@ class HostMath:
 
 
 def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, width: int, arity: int) -> None:
-    """A function of `lanes` values (0: a scalar) by one of `width` values."""
+    """Return a function of `lanes` values (0: a scalar) that calls one of `width` values."""
     outer, piece = wide(kind, lanes), wide(kind, width)
     parameters = [f"%a{k}" for k in range(arity)]
     emitter.lines.append(f"define internal {outer} @{own}({', '.join(f'{outer} {p}' for p in parameters)}) #2 {{")
     emitter.start_label("entry")
 
     def select(text: str, first: int) -> str:
-        """`width` of the values from `first` on; they begin again where they end."""
+        """Return `width` of the values from `first` on, cyclically."""
         if not lanes:
             return emitter.splat(text, kind, width)
         order = ", ".join(f"i32 {(first + k) % lanes}" for k in range(width))

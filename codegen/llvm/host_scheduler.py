@@ -1,4 +1,4 @@
-"""The scheduler of threads that are coroutines, as LLVM text; one function runs a block, one an entry.
+"""LLVM text of the scheduler of coroutine threads: one function runs a block, one an entry.
 
 A thread's record says where it waits. In: threads that can run (`READY`). Out: 0 all have ended, 1 those that have not
 wait for the grid, 2 no thread can go on. Invariant: threads are released in whole groups, and what each of a warp
@@ -390,7 +390,7 @@ out:
 
 
 def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int, poison: bool) -> str:
-    """The entry of a kernel whose threads are coroutines.
+    """Return the entry of a kernel whose threads are coroutines.
 
     One set of coroutines runs all blocks of the call, one after another; in a cooperative kernel every block has its
     own, and those that wait for the grid go on when all do. `poison`: each block begins with `POISON` in its shared memory.

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host, threads as loops: one loop over the threads of a block for every run between meetings.
+"""Explicit kernels on the host with threads as loops: one loop over a block's threads between synchronization points.
 
 In: a kernel after the passes, and how it is split. Out: the text of a module. Invariant: a value that crosses from one
 run to another lies in an array with an element a thread, written where it is computed; a variable that outlives a
@@ -22,12 +22,12 @@ from weft.codegen.target import Target
 
 
 class SplitEmitter(MeetingEmitter):
-    """Emits steps where there are any, else operations one after another."""
+    """An emitter of step sequences, or of operations one after another."""
 
     # -- the module -----------------------------------------------------------------------------
 
     def emit(self) -> str:
-        """The entry, and what it needs."""
+        """Return the entry and everything it needs."""
         dialect = self.dialect
         dialect.begin(self)
         dialect.reserve_shared(self)
@@ -67,7 +67,7 @@ class SplitEmitter(MeetingEmitter):
         return self.text()
 
     def poison_shared(self) -> None:
-        """A block finds nothing in its shared memory that it could use."""
+        """Fill shared memory so that a block finds no usable values of the previous one."""
         self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         for operation in self.dialect.shared:
             place, size = self.environment[operation.results[0]].text, operation.attributes["count"]
@@ -77,7 +77,7 @@ class SplitEmitter(MeetingEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Steps, or operations of a run."""
+        """Emit steps, or the operations of a run."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -94,7 +94,9 @@ class SplitEmitter(MeetingEmitter):
         return list(last.operands) if last is not None and last.opcode == "yield" else []
 
     def operation(self, operation: Operation) -> None:
-        """One operation; `local` has its place, and what all threads have left is not begun again."""
+        """Emit one operation. Memory for `local` exists already, and no further step runs after all threads have
+        exited.
+        """
         if operation.opcode == "local" and operation.results[0] in self.split.places:  # else it is a function's
             self.place(operation.results[0])
         elif operation.opcode == "repeat" and self.gone and operation.regions[0] in self.split.steps:
@@ -107,12 +109,12 @@ class SplitEmitter(MeetingEmitter):
             super().operation(operation)
 
     def place(self, root: Value) -> None:
-        """Memory of a `local` that all threads have in common; a run places those of its own."""
+        """Allocate a `local` that all threads have in common; a run allocates its own."""
         if root in self.split.common and root not in self.environment:
             self.local(self.split.places[root])
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """A `repeat` around meetings that ends when every thread that was in it has left the kernel."""
+        """Emit a `repeat` around synchronization that ends when every thread in it has left the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.do(f"br label %again{number}")
@@ -136,7 +138,7 @@ class SplitEmitter(MeetingEmitter):
         self.start_label(f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
-        """An `if` that threads differ in: each region is done if any thread takes it, by those that do."""
+        """Emit an `if` that threads decide differently: each region runs for the threads that take it, if any."""
         for k, region in enumerate(operation.regions):
             if not self.split.steps[region]:
                 continue
@@ -157,7 +159,7 @@ class SplitEmitter(MeetingEmitter):
     # -- runs -----------------------------------------------------------------------------------
 
     def run(self, run: Run) -> None:
-        """One run of every thread of the block."""
+        """Emit one run for every thread of the block."""
         number = self.fresh_number()
         for operation in run.sends:
             if operation in self.split.in_step:
@@ -204,7 +206,7 @@ class SplitEmitter(MeetingEmitter):
             self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
-        """Give a `local` its place in this run."""
+        """Bind a `local` in this run."""
         split = self.split
         dtype, count = self.element_type(root), split.places[root].attributes["count"]
         kind = memory_type(dtype)
@@ -231,7 +233,7 @@ class SplitEmitter(MeetingEmitter):
             self.do(f"store {kind} {text}, ptr {place}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Keep a variable for the runs that follow."""
+        """Save a variable for later runs."""
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -247,7 +249,7 @@ class SplitEmitter(MeetingEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def obtain_all(self, operations: Iterable[Operation]) -> None:
-        """Make the values of other runs known that these operations use."""
+        """Make values of other runs available that these operations use."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))
@@ -260,7 +262,7 @@ class SplitEmitter(MeetingEmitter):
                 stack.extend(region.operations)
 
     def obtain(self, value: Value) -> None:
-        """Make a value of another run known: read it, or compute it again."""
+        """Make a value of another run available by a load or by recomputation."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.places:
             return
@@ -279,7 +281,7 @@ class SplitEmitter(MeetingEmitter):
         super().operation(maker)
 
     def keep(self, values: Iterable[Value]) -> None:
-        """Values of this run; those that cross are written down."""
+        """Save the values of this run that later runs use."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:
@@ -294,7 +296,7 @@ class SplitEmitter(MeetingEmitter):
 
 
 def emit_split(kernel: Kernel, target: Target, split: BarrierSplit) -> tuple[str, set[str], list[str]]:
-    """LLVM text of a kernel whose threads are loops, the outside symbols it calls, and what its sites are called."""
+    """Emit a kernel with threads as loops: LLVM text, the external symbols it calls, and the names of its sites."""
     dialect = GridDialect(target)
     emitter = SplitEmitter(kernel, dialect, split)
     return emitter.emit(), dialect.symbols, emitter.sites

@@ -1,4 +1,4 @@
-"""Memory that threads as loops have an element each in: one block of it for all arrays of a kernel.
+"""Arrays with one element a thread, for threads as loops: one allocation for all arrays of a kernel.
 
 In: arrays asked for while the code is written. Out: their places, known when the entry begins. Invariant: an array
 begins at a multiple of 64 bytes; the thread whose run is open is `linear`.
@@ -16,14 +16,14 @@ NOTE = f", !llvm.access.group {GROUP}"
 
 
 def memory_of(value: Value) -> tuple[str, int]:
-    """How a value lies in an array: its LLVM type and its bytes."""
+    """Return the LLVM type and bytes of a value in an array."""
     if isinstance(value.type, Pointer):
         return "ptr", 8
     return memory_type(value.type), value.type.itemsize
 
 
 class ArrayEmitter(Emitter):
-    """Emits a kernel whose threads are loops."""
+    """An emitter of kernels with threads as loops."""
 
     dialect: GridDialect
 
@@ -45,7 +45,7 @@ class ArrayEmitter(Emitter):
         self.here: set[Value] = set()  # values of the run that is open
 
     def array(self, bytes_each: int) -> str:
-        """Memory with so many bytes a thread."""
+        """Allocate memory with this many bytes for each thread."""
         name = f"%array{len(self.arrays)}"
         self.arrays.append((name, bytes_each))
         return name
@@ -65,7 +65,7 @@ class ArrayEmitter(Emitter):
         return "\n".join(f"  {line}" for line in lines)
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Where a thread's element of an array lies; without a number that of the thread of the run."""
+        """Return the address of a thread's element of an array, by default of the current thread's."""
         index = number or self.linear
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")

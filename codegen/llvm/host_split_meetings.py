@@ -1,4 +1,5 @@
-"""Meetings of threads as loops: what each brings, what is worked out when all have arrived, and what each takes.
+"""Synchronization points of threads as loops: what each thread contributes, what is computed once all arrive, and what
+each receives.
 
 In: meetings that all threads of a block get to, or of a branch that is taken in step. Out: code at the end of a run,
 between runs, and at the beginning of the next. Invariant: each meeting has arrays of its own.
@@ -23,10 +24,10 @@ from weft.codegen.llvm.host_split_arrays import NOTE, ArrayEmitter, memory_of
 
 
 class MeetingEmitter(ArrayEmitter):
-    """Emits meetings."""
+    """An emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Nobody takes a branch before its condition is known."""
+        """Clear the masks of branches whose condition is not known yet."""
         for k, region in enumerate(operation.regions):
             if self.split.steps[region]:
                 array = self.masks.get((operation, k)) or self.array(1)
@@ -35,7 +36,7 @@ class MeetingEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {self.threads}, i1 false)")
 
     def send(self, operation: Operation) -> None:
-        """Write down what the thread brings to a meeting, or which branch it takes."""
+        """Store a thread's contribution to a synchronization point, or the branch it takes."""
         if operation in self.split.in_step:
             taken = self.line(f"zext i1 {self.scalar_of(operation.operands[0])} to i8")
             for k in (0, 1):
@@ -53,7 +54,7 @@ class MeetingEmitter(ArrayEmitter):
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
     def there(self, operation: Operation, thread: str, gone: str = "") -> str:
-        """Whether a thread takes part in a meeting (i1): it has not left before, and takes the branch."""
+        """Return whether a thread participates (i1): it has not exited and takes the branch."""
         stays = self.stays(operation, thread, gone)
         branch = self.split.branches[operation]
         if branch is None:
@@ -63,14 +64,14 @@ class MeetingEmitter(ArrayEmitter):
         return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
 
     def stays(self, operation: Operation, thread: str, gone: str = "") -> str:
-        """Whether a thread has not left the kernel before a meeting."""
+        """Return whether a thread has not exited the kernel before a synchronization point."""
         if operation not in self.split.uniform.late:
             return "true"
         byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1")
         return self.line(f"icmp eq i8 {byte}, 0")
 
     def meet(self, operation: Operation) -> None:
-        """What is worked out when all have arrived."""
+        """Emit what is computed when all threads have arrived."""
         if operation in self.split.strict:
             self.refuse_parts(operation)
         match operation.opcode:
@@ -89,7 +90,7 @@ class MeetingEmitter(ArrayEmitter):
                 pass  # the end of the loop over the threads is all
 
     def refuse_parts(self, operation: Operation) -> None:
-        """A warp of which some lanes take the branch and some do not would wait for ever: say so, and end."""
+        """Report an error and end if only some lanes of a warp take the branch, since the warp would wait for ever."""
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
         place = len(self.sites) - 1
@@ -120,7 +121,7 @@ class MeetingEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Votes of a block."""
+        """Count the votes of a block."""
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for place in (votes, members):
             self.do(f"store i32 0, ptr {place}, align 4")
@@ -144,13 +145,15 @@ class MeetingEmitter(ArrayEmitter):
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {place}, align 4")
 
     def tell(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Arrays for what a meeting tells each warp."""
+        """Allocate arrays for the results that each warp receives."""
         if operation not in self.told:
             self.told[operation] = [self.array(size) for size in sizes]
         return self.told[operation]
 
     def collect_ballots(self, operation: Operation) -> None:
-        """Bit k of a warp's ballot: what its lane k voted; bit k of its members: whether there is one."""
+        """Compute each warp's ballot (bit k: the vote of lane k) and its members (bit k: whether lane k
+        participates).
+        """
         arrays = self.tell(operation, (4, 4))
         with counted(self, "i64", "0", self.warps()) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
@@ -167,7 +170,7 @@ class MeetingEmitter(ArrayEmitter):
                 self.do(f"store i32 {text}, ptr {self.slot(array, 'i32', warp)}, align 4")
 
     def fold_warps(self, operation: Operation) -> None:
-        """The values of each warp in one: of a whole warp by halves, else from the lowest lane up."""
+        """Reduce the values of each warp: a whole warp by halves, otherwise from the lowest lane up."""
         dtype = operation.operands[1].type
         assert isinstance(dtype, np.dtype)
         name, wide = operation.attributes["kind"], folded_type(dtype)
@@ -202,15 +205,15 @@ class MeetingEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")
 
     def warps(self) -> str:
-        """The number of warps of a block."""
+        """Return the number of warps of a block."""
         return self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
 
     def lanes_of(self, warp: str) -> _Lanes:
-        """A loop over the threads of a warp."""
+        """Return a loop over the threads of a warp."""
         return _Lanes(self, warp)
 
     def receive(self, operation: Operation) -> None:
-        """What a thread takes from a meeting."""
+        """Load the thread's result of a synchronization point."""
         match operation.opcode:
             case "vote":
                 text = self.hear_vote(operation)
@@ -223,12 +226,12 @@ class MeetingEmitter(ArrayEmitter):
         self.set(operation, Item(text))
 
     def hear(self, array: str, kind: str, size: int) -> str:
-        """What the thread's warp was told."""
+        """Load the result for the thread's warp."""
         warp = self.line(f"lshr i64 {self.linear}, 5")
         return self.line(f"load {kind}, ptr {self.slot(array, kind, warp)}, align {size}{NOTE}")
 
     def hear_vote(self, operation: Operation) -> str:
-        """The result of `vote`."""
+        """Load the result of `vote`."""
         ballots, members = self.told[operation]
         ballot = self.hear(ballots, "i32", 4)
         kind = operation.attributes["kind"]
@@ -241,7 +244,7 @@ class MeetingEmitter(ArrayEmitter):
         return every if kind == "all" else self.line(f"or i1 {every}, {none}")
 
     def hear_lane(self, operation: Operation) -> str:
-        """The result of a shuffle: the value of another lane if there is one, else the thread's own."""
+        """Load the result of a shuffle: another lane's value if that lane participates, otherwise the thread's own."""
         if operation.opcode == "shuffle_xor":
             value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
         else:
@@ -265,7 +268,7 @@ class MeetingEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """``with`` gives the number of a thread and its lane (i32), for every thread of a warp."""
+    """A loop over the threads of a warp; ``with`` gives the number of a thread and its lane (i32)."""
 
     def __init__(self, emitter: MeetingEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

@@ -1,4 +1,4 @@
-"""LLVM text of kernels with threads for the host: which of the two ways they run in.
+"""LLVM text of kernels with threads for the host, in one of two ways.
 
 In: a kernel behind its passes whose threads a user wrote or a GPU's schedule gave it. Out: its text, the outside symbols that it
 calls, the places where its threads meet. Invariant: it is loaded for such kernels only, since a process pays for what it
@@ -18,7 +18,7 @@ from weft.codegen.target import Target
 
 
 def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], list[str]]:
-    """Loops over a block's threads between their meetings where these can be told apart, else a coroutine for each thread."""
+    """Emit loops over a block's threads if synchronization points allow it, otherwise a coroutine for each thread."""
     ready = mark_addresses(store_branch_results(forward_variables(ready)))
     if not (ready.attributes.get("watch") or target.backward) and (split := split_at_meetings(ready)) is not None:
         return emit_split(ready, target, split)

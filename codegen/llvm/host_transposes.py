@@ -1,4 +1,4 @@
-"""Transposed copies of tiles in host code: lines of memory are read whole, and turned in registers.
+"""Transposed copies of tiles in host code, which read whole cache lines and transpose in registers.
 
 In: a `transposed` operation. Out: its tile, filled by a function of the module's own, one an element size and tile size.
 """
@@ -33,7 +33,9 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
 
 
 def _turned(lanes: int, vector: str) -> tuple[list[str], list[str]]:
-    """Instructions that turn the vectors %in0, %in1 ..., and the names of the results: in halves, quarters and so on."""
+    """Return instructions that transpose the vectors %in0, %in1 ... by halves, quarters and so on, and the result
+    names.
+    """
     lines, names = [], [f"%in{k}" for k in range(lanes)]
     half = lanes // 2
     while half:
@@ -53,7 +55,9 @@ def _turned(lanes: int, vector: str) -> tuple[list[str], list[str]]:
 
 
 def _function(name: str, element: str, lanes: int, size: int) -> str:
-    """``void name(source, stride, rows, columns, all, tile)``: whole blocks, the last ones where the tile ends."""
+    """Return ``void name(source, stride, rows, columns, all, tile)``, which copies whole blocks; the last ones end
+    at the tile's end.
+    """
     vector, align = wide(element, lanes), int(element[1:]) // 8
     loads, stores = [], []
     for k in range(lanes):

@@ -1,4 +1,4 @@
-"""`watch` on the host: an event in the runtime's log, and whether the address is aligned.
+"""`watch` on the host: an event in the runtime's log, and an alignment check.
 
 Invariant: an event is the kernel's ``watch`` words long: the site with the thread's number in the upper half, the
 block's number, the address (0 without a pointer), and the numbers, floats and what is no index by their bits. Threads and blocks are counted with x fastest. The
@@ -44,7 +44,7 @@ write:
 def emit_watch(
     emitter: Emitter, operation: Operation, numbers: dict[tuple[str, int], str], thread: str, symbols: set[str]
 ) -> None:
-    """Append an event, and look at the address."""
+    """Append an event and check the address."""
     if "weft_watch_note" not in emitter.declarations:
         symbols.update(("weft_watch_log", "weft_watch_full"))
         emitter.globals.append("@weft_watch_log = external global i64, align 8")

@@ -1,4 +1,4 @@
-"""libdevice: the math functions of the GPU, as bitcode that is linked into kernels that call them.
+"""libdevice, the GPU's math functions, as bitcode that is linked into the kernels that call them.
 
 In: a module that calls functions of libdevice. Out: the same module with those functions, and what they need, in it.
 Invariant: each function is taken out of the library once, and kept in memory and in the disk cache; no kernel pays for
@@ -22,12 +22,12 @@ FORM = 1
 
 
 def device_name(name: str, bits: int) -> str:
-    """libdevice's name of a C library function for float32 or float64."""
+    """Return libdevice's name of a C library function for float32 or float64."""
     return f"__nv_{name}{'f' if bits == 32 else ''}"
 
 
 def link(module: llvm.ModuleRef) -> None:
-    """Link the functions of libdevice into `module` that it calls.
+    """Link the libdevice functions that `module` calls into it.
 
     Raises CompileError where libdevice is missing, has no such function, or one of another type.
     """
@@ -46,7 +46,7 @@ def link(module: llvm.ModuleRef) -> None:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[str, int, int]:
-    """Where libdevice is, and what its file is known by. Raises CompileError where it is missing."""
+    """Return libdevice's path and what identifies its file. Raises CompileError if it is missing."""
     path = find_libdevice()
     if path is None:
         raise CompileError(MISSING)
@@ -56,7 +56,7 @@ def _library() -> tuple[str, int, int]:
 
 @cache
 def _extracted(name: str, library: tuple[str, int, int]) -> ObjectCode:
-    """One function of the library and what it needs, as bitcode."""
+    """Return one function of the library with its dependencies, as bitcode."""
     disk = disk_cache()
     key = key_material("libdevice", f"{FORM} {library} LLVM {llvm.llvm_version_info} {name}")
     code = disk.get(key) if disk is not None else None

@@ -1,4 +1,4 @@
-"""GPU code: kernel IR to PTX.
+"""Code generation for GPUs: kernel IR to PTX.
 
 The entry takes the kernel's parameters in order, each in its own width; pointers lie in global memory. No driver is
 needed. A closed table of architectures says which PTX version each needs at least: LLVM ends the process for less.
@@ -41,7 +41,7 @@ _CONSTANT_BYTES = 64 * 1024  # what constant memory holds; larger tables lie in 
 
 
 class NvptxDialect:
-    """How GPU code takes its arguments, calls libdevice and knows its threads."""
+    """The dialect of GPU code: arguments, calls of libdevice and thread indices."""
 
     def __init__(self, target: Target, kernel: Kernel) -> None:
         self.target = target
@@ -53,11 +53,11 @@ class NvptxDialect:
         self.marks: list[tuple[int, int]] = []  # from which line of the code on it is for which of the user's
 
     def pointer(self, type: Pointer) -> str:
-        """A pointer in its address space."""
+        """Return the LLVM type of a pointer in its address space."""
         return self.spaces[type.space]
 
     def head(self, emitter: Emitter) -> None:
-        """What every module says: its target, and the attributes of functions (#0) and of the kernel (#1)."""
+        """Return a module's target and the attributes of functions (#0) and of the kernel (#1)."""
         emitter.globals.append(f'target triple = "{CUDA_TRIPLE}"')
         emitter.keeps_loops = True
         fast = ['"denormal-fp-math-f32"="preserve-sign"'] if emitter.kernel.attributes.get("fast") else []
@@ -65,7 +65,7 @@ class NvptxDialect:
             emitter.attributes.append(f"attributes #{number} = {{ {' '.join(['nounwind', *fast, *more])} }}")
 
     def begin(self, emitter: Emitter) -> None:
-        """The entry, with what is known of its pointers."""
+        """Emit the entry with the known attributes of its pointers."""
         kernel = emitter.kernel
         self.head(emitter)
         parts = []
@@ -90,11 +90,11 @@ class NvptxDialect:
                 emitter.environment[p.value] = Item(emitter.line(text))
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """No loop of a threaded kernel is parallel."""
+        """Return None: a threaded kernel has no parallel loop."""
         return None
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """A libdevice call a lane."""
+        """Emit a libdevice call for each lane."""
         kind = scalar_type(dtype)
         if emitter.kernel.attributes.get("fast") and dtype.itemsize == 4 and name in _FAST_FUNCTIONS:
             name = f"fast_{name}"
@@ -111,7 +111,7 @@ class NvptxDialect:
         return result
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """What GPU code does in its own way."""
+        """Emit operations that GPU code has its own form of."""
         if "line" in operation.attributes:
             self.marks.append((len(emitter.lines), operation.attributes["line"]))
         own = _OPERATIONS.get(operation.opcode)
@@ -119,7 +119,7 @@ class NvptxDialect:
 
 
 def _extreme(emitter: Emitter, operation: Operation) -> bool:
-    """minimum and maximum of float32 that no pass has expanded: one instruction."""
+    """Emit minimum or maximum of float32 as one instruction, if no pass has expanded it."""
     if operation.results[0].type != np.float32:
         return False
     lanes = emitter.lanes if emitter.varying(operation.operands) else 0
@@ -131,7 +131,7 @@ def _extreme(emitter: Emitter, operation: Operation) -> bool:
 
 
 def _approximate(emitter: Emitter, operation: Operation) -> None:
-    """One instruction, or a few around one."""
+    """Emit an approximate function as one instruction, or a few."""
     kind = emitter.type_of(operation.results[0].type)
     word = {"reciprocal": "rcp", "reciprocal root": "rsqrt"}[operation.attributes["function"]]
     (value,) = operation.operands
@@ -150,7 +150,7 @@ _OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
 
 
 def _bounds(kernel: Kernel) -> list[str]:
-    """What a launch keeps to: threads of a block, blocks of a multiprocessor, registers of a thread."""
+    """Return the launch bounds: threads of a block, blocks of a multiprocessor, registers of a thread."""
     attributes = kernel.attributes
     names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
     given = attributes.get("launch_bounds", ()) or ((attributes["block"],) if "block" in attributes else ())
@@ -160,7 +160,7 @@ def _bounds(kernel: Kernel) -> list[str]:
 
 
 def _annotations(kernel: Kernel) -> list[str]:
-    """The same for LLVM 20, which does not know the attributes."""
+    """Return the launch bounds in the form of LLVM 20, which lacks the attributes."""
     said = (re.fullmatch(r'"nvvm\.(\w+)"="(\d+)"', bound) for bound in _bounds(kernel))
     names = {"maxntid": "maxntidx"}
     nodes = [
@@ -183,7 +183,7 @@ def _initialise() -> None:
 
 
 def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
-    """LLVM text of a logical kernel, its threaded form, and whether libdevice has to be linked."""
+    """Return LLVM text of a logical kernel, its threaded form, and whether libdevice must be linked."""
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
@@ -237,14 +237,14 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
-    """Return PTX, and for the assembler the numbers of registers to try."""
+    """Return the PTX with the register limits that the assembler is to try."""
     ptx: str = machine.emit_assembly(module)
     aims = ready.attributes.get("register_aims", ())
     return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx
 
 
 def _launch(ready: Kernel) -> dict[str, Any]:
-    """How the runtime launches a kernel with its threads."""
+    """Return the launch parameters of a kernel."""
     if not ready.attributes.get("explicit"):
         return launch_data(ready)
     meets = any(o.opcode == "grid_barrier" for o in ready.walk())
@@ -252,7 +252,7 @@ def _launch(ready: Kernel) -> dict[str, Any]:
 
 
 def nvptx_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """The text of every stage of a kernel for a GPU."""
+    """Return the text of every stage of a kernel for a GPU."""
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimised(text, target, with_library)
     return {

@@ -1,4 +1,4 @@
-"""PTX of what leaves the kernel: printing, libdevice's functions by name, inline PTX."""
+"""PTX of calls out of a kernel: printing, libdevice functions by name, inline PTX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.runtime import CompileError
 
 
 def text_global(emitter: Emitter, text: str) -> str:
-    """A C string in global memory; its address as a generic pointer."""
+    """Place a C string in global memory and return its generic address."""
     data = text.encode() + b"\0"
     name = f"@text{emitter.fresh_number()}"
     shown = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
@@ -21,7 +21,7 @@ def text_global(emitter: Emitter, text: str) -> str:
 
 
 def print_values(emitter: Emitter, operation: Operation) -> None:
-    """A line through the driver's vprintf: its arguments stand in local memory, 8 bytes each."""
+    """Print a line by the driver's vprintf, with arguments of 8 bytes each in local memory."""
     pieces = [piece.replace("%", "%%") for piece in operation.attributes["pieces"]]
     formats = operation.attributes.get("formats", ()) or ("",) * len(operation.operands)
     line = pieces[0]
@@ -35,7 +35,7 @@ def print_values(emitter: Emitter, operation: Operation) -> None:
 
 
 def _argument(emitter: Emitter, value: Value, form: str) -> tuple[str, str, str]:
-    """A value as printf takes it: the conversion, and the LLVM type and text of the argument."""
+    """Return printf's conversion for a value, and the LLVM type and text of the argument."""
     dtype, text = value.type, emitter.scalar_of(value)
     assert isinstance(dtype, np.dtype)
     if dtype.kind == "b" and not form:
@@ -52,7 +52,7 @@ def _argument(emitter: Emitter, value: Value, form: str) -> tuple[str, str, str]
 
 
 def external(emitter: Emitter, operation: Operation) -> None:
-    """One of libdevice's functions; pointers to results of its are plain."""
+    """Call a libdevice function. Pointers to its results are generic pointers."""
     symbol = operation.attributes["symbol"]
     arguments = []
     for value in operation.operands:
@@ -68,7 +68,7 @@ def external(emitter: Emitter, operation: Operation) -> None:
 
 
 def assembly(emitter: Emitter, operation: Operation) -> None:
-    """Inline PTX, with LLVM's placeholders and constraints. Never moved or left out."""
+    """Emit inline PTX with LLVM's placeholders and constraints. It is never moved or removed."""
     template, constraints = (_quoted(operation.attributes[key]) for key in ("template", "constraints"))
     kinds = [emitter.type_of(v.type) for v in operation.results]
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"

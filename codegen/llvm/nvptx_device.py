@@ -1,4 +1,4 @@
-"""PTX of a function for others to call, in place of a kernel.
+"""PTX of a device function that other code calls, in place of a kernel.
 
 The function is visible under the kernel's name. As C calls it: it returns its value, several as a struct, a bool as a
 byte. As Numba calls it (attribute ``abi``: numba): it writes its value where the first parameter points to, and returns
@@ -14,7 +14,7 @@ from weft.codegen.llvm.emit import Emitter, memory_type
 
 
 def emit_device(emitter: Emitter) -> None:
-    """Write the function that the kernel's attribute ``device`` names, with all that it may call."""
+    """Emit the function that the kernel's attribute ``device`` names, and the functions it calls."""
     kernel = emitter.kernel
     emitter.functions()
     function = next(f for f in kernel.functions if f.name == kernel.attributes["device"])
@@ -45,7 +45,7 @@ def _alignment(function: Function) -> int:
 
 
 def _called(emitter: Emitter, function: Function) -> str:
-    """The call of the function itself, with its arguments as they are inside."""
+    """Return the call of the function, with arguments in their internal types."""
     arguments = []
     for k, value in enumerate(function.parameters):
         text = f"%arg.{k}"
@@ -60,7 +60,7 @@ def _called(emitter: Emitter, function: Function) -> str:
 
 
 def _packed(emitter: Emitter, function: Function, result: str, text: str) -> str:
-    """What the function gave, with bools as bytes."""
+    """Return the function's result with bools as bytes."""
     if len(function.results) == 1:
         return emitter.line(f"zext i1 {text} to i8") if function.results[0] == np.bool_ else text
     packed = "poison" if function.results else ""

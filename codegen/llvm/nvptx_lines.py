@@ -1,4 +1,4 @@
-"""What a GPU module says of itself: flags, and the lines of the user's file for profilers and error reports.
+"""Module metadata of GPU code: flags, and source lines for profilers and error reports.
 
 In: an emitter that has written its functions, and from which of its lines on the code stems from which line of the
 user's. Out: the same code with metadata. Invariant: where lines are asked for, every instruction has one, as LLVM
@@ -23,14 +23,14 @@ class _Nodes:
         self.texts: list[str] = []
 
     def add(self, text: str) -> str:
-        """The name of the node with this text, which exists once."""
+        """Return the name of the node with this text, adding it once."""
         if text not in self.texts:
             self.texts.append(text)
         return f"!{self.texts.index(text)}"
 
 
 def describe_module(emitter: Emitter, marks: list[tuple[int, int]]) -> None:
-    """Add flags and, where the kernel asks for them, lines.
+    """Add flags, and source lines if the kernel asks for them.
 
     `marks` are pairs (line of the emitter, line of the user's file).
     """
@@ -48,7 +48,7 @@ def describe_module(emitter: Emitter, marks: list[tuple[int, int]]) -> None:
 
 
 def _add_lines(emitter: Emitter, nodes: _Nodes, marks: list[tuple[int, int]]) -> str:
-    """Give instructions their locations; the name of the compile unit."""
+    """Add source locations to instructions and return the name of the compile unit."""
     directory, name = os.path.split(str(emitter.kernel.attributes.get("file", "kernel")))
     file = nodes.add(f'!DIFile(filename: "{_quoted(name)}", directory: "{_quoted(directory)}")')
     unit = nodes.add(
@@ -79,6 +79,6 @@ def _first_line(kernel: Kernel) -> int:
 
 
 def _quoted(text: str) -> str:
-    """A path as the assembler reads it: it knows no quotes or escapes in names."""
+    """Return a path that the assembler accepts, which has no quotes or escapes in names."""
     plain = text.replace("\\", "/").replace('"', "'")
     return "".join(c if 32 <= ord(c) < 127 else "".join(f"\\{byte:02X}" for byte in c.encode()) for c in plain)

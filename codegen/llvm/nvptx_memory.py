@@ -1,4 +1,4 @@
-"""PTX of memory that threads share: shared arrays, atomics, fences, cache operators.
+"""PTX of shared memory, atomics, fences and cache operators.
 
 Atomics are LLVM's: one instruction where the machine has it, a loop around a compare and swap elsewhere. minimum and
 maximum propagate NaN, fmin and fmax ignore it.
@@ -49,7 +49,7 @@ _REGISTERS = {"i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h", "float
 
 
 def shared(emitter: Emitter, operation: Operation) -> None:
-    """An array of the block's own."""
+    """Declare a shared array."""
     (result,) = operation.results
     assert isinstance(result.type, Pointer)
     name = f"@shared{emitter.fresh_number()}"
@@ -61,7 +61,7 @@ def shared(emitter: Emitter, operation: Operation) -> None:
 
 
 def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
-    """The bytes that the launch adds: the same for everyone who asks."""
+    """Return the dynamic shared memory of the launch, the same for all uses."""
     name = f"@{emitter.kernel.name}__dynamic"
     declared = f"{name} = external addrspace(3) global [0 x i8], align 16"
     if declared not in emitter.globals:
@@ -78,7 +78,7 @@ def _place(emitter: Emitter, operation: Operation) -> tuple[str, str, np.dtype]:
 
 
 def atomic(emitter: Emitter, operation: Operation) -> None:
-    """Read, fold and write at once."""
+    """Emit an atomic read-modify-write."""
     where, _, dtype = _place(emitter, operation)
     kind, text = scalar_type(dtype), emitter.scalar_of(operation.operands[2])
     name = _ATOMICS[operation.attributes["kind"]]["iuf".index(dtype.kind)]
@@ -114,7 +114,7 @@ def _spelled_out(emitter: Emitter, pointer: Value, where: str, qualifiers: str, 
 
 
 def atomic_cas(emitter: Emitter, operation: Operation) -> None:
-    """Compare the bits and swap."""
+    """Emit an atomic compare-and-swap by bits."""
     where, _, dtype = _place(emitter, operation)
     size, kind = dtype.itemsize * 8, scalar_type(dtype)
     texts = [emitter.scalar_of(v) for v in operation.operands[2:]]
@@ -129,12 +129,12 @@ def atomic_cas(emitter: Emitter, operation: Operation) -> None:
 
 
 def fence(emitter: Emitter, operation: Operation) -> None:
-    """Order accesses to memory."""
+    """Emit a memory fence."""
     emitter.do(f"fence {_SCOPES[operation.attributes['scope']]}{operation.attributes.get('order', 'seq_cst')}")
 
 
 def load(emitter: Emitter, operation: Operation) -> bool:
-    """A load with a cache operator; others are the emitter's."""
+    """Emit a load with a cache operator, or return False for other loads."""
     hint = operation.attributes.get("hint")
     pointer = operation.operands[0]
     if not hint or not _hinted(pointer):
@@ -154,7 +154,7 @@ def load(emitter: Emitter, operation: Operation) -> bool:
 
 
 def store(emitter: Emitter, operation: Operation) -> bool:
-    """A store with a cache operator; others are the emitter's."""
+    """Emit a store with a cache operator, or return False for other stores."""
     hint = operation.attributes.get("hint")
     pointer, _, value = operation.operands
     if not hint or not _hinted(pointer):
@@ -180,7 +180,7 @@ def _hinted(pointer: Value) -> bool:
 
 
 def _carried(kind: str) -> tuple[str, str, str]:
-    """The register's letter, the form's suffix and the LLVM type that an access of `kind` travels in."""
+    """Return the register letter, the type suffix and the LLVM type of an access of `kind`."""
     size = {"i8": "8", "i16": "16", "half": "16", "i32": "32", "float": "32", "i64": "64", "double": "64"}[kind]
     carrier = {"i8": "i16", "half": "i16"}.get(kind, kind)
     return _REGISTERS[kind], f"b{size}", carrier

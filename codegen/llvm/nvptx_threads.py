@@ -1,4 +1,4 @@
-"""PTX of operations between threads: their numbers, barriers, shuffles, votes.
+"""PTX of operations between threads: indices, barriers, shuffles, votes.
 
 Out: calls of LLVM's intrinsics, each of them one instruction on every architecture of the table. Invariant: what
 threads exchange travels in 32-bit registers, so that every dtype can.
@@ -18,18 +18,18 @@ _FULL = "-1"  # the mask of all 32 lanes
 
 
 def number(emitter: Emitter, operation: Operation) -> None:
-    """A thread's or a block's number, or how many there are."""
+    """Return a thread or block index, or a dimension."""
     axis = "xyz"[operation.attributes.get("axis", 0)]
     _index(emitter, operation, special_register(emitter, f"{_REGISTERS[operation.opcode]}.{axis}"))
 
 
 def lane_index(emitter: Emitter, operation: Operation) -> None:
-    """The thread's number in its warp."""
+    """Return the thread's index in its warp."""
     _index(emitter, operation, special_register(emitter, "laneid"))
 
 
 def special_register(emitter: Emitter, name: str) -> str:
-    """What stands in one of PTX's special registers of 32 bits."""
+    """Read a 32-bit special register of PTX."""
     return emitter.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", [])
 
 
@@ -43,18 +43,18 @@ def _index(emitter: Emitter, operation: Operation, text: str) -> None:
 
 
 def instruct(emitter: Emitter, symbol: str, arguments: list[tuple[str, str]]) -> None:
-    """Call an intrinsic that gives nothing."""
+    """Call an intrinsic without a result."""
     emitter.declare(symbol, "void", [kind for kind, _ in arguments])
     emitter.do(f"call void @{symbol}({', '.join(f'{kind} {text}' for kind, text in arguments)})")
 
 
 def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
-    """Wait for the block."""
+    """Emit a barrier of the block."""
     instruct(emitter, "llvm.nvvm.barrier0", [])
 
 
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
-    """Wait for the block and count, or fold, what its threads say."""
+    """Emit a barrier of the block that counts or combines the threads' conditions."""
     kind = operation.attributes["kind"]
     said = emitter.line(f"zext i1 {emitter.scalar_of(operation.operands[0])} to i32")
     name = f"llvm.nvvm.barrier0.{'popc' if kind == 'count' else kind}"
@@ -62,12 +62,12 @@ def barrier_vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def warp_barrier(emitter: Emitter, operation: Operation) -> None:
-    """Wait for lanes of the warp."""
+    """Emit a barrier of the lanes of a mask."""
     instruct(emitter, "llvm.nvvm.bar.warp.sync", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 
 def grid_barrier(emitter: Emitter, operation: Operation) -> None:
-    """Wait for the whole grid, on a counter in global memory.
+    """Emit a barrier of the whole grid, with a counter in global memory.
 
     One thread a block counts itself in. The first block adds what the others leave to 2**31, so that each time all
     have come the top bit of the counter flips, and it never has to be set back. Launches that run at once take
@@ -112,13 +112,13 @@ def _all_zero(emitter: Emitter, numbers: list[str]) -> str:
 
 
 def shuffle_xor(emitter: Emitter, operation: Operation) -> None:
-    """A shuffle of the whole warp by a number that is known."""
+    """Emit a shuffle of the whole warp by a constant."""
     distance = str(operation.attributes["mask"])
     emitter.set(operation, Item(_moved(emitter, operation.operands[0], "bfly", _FULL, distance, 31)))
 
 
 def shuffle(emitter: Emitter, operation: Operation) -> None:
-    """A shuffle among the lanes of a mask."""
+    """Emit a shuffle among the lanes of a mask."""
     mask, value, lane = operation.operands
     mode, width = operation.attributes["mode"], operation.attributes.get("width", 32)
     # bits 8 to 12: which bits of a lane's number say its group; the low ones: how far a group reaches up
@@ -141,7 +141,7 @@ def _moved(emitter: Emitter, value: Value, mode: str, mask: str, lane: str, clam
 
 
 def to_words(emitter: Emitter, value: Value) -> list[str]:
-    """The bits of a value in registers of 32 bits, the low ones first."""
+    """Return the bits of a value as 32-bit integers, the lowest first."""
     text, size = as_integer(emitter, value)
     if size == 64:
         high = emitter.line(f"trunc i64 {emitter.line(f'lshr i64 {text}, 32')} to i32")
@@ -163,7 +163,7 @@ def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
 
 
 def as_integer(emitter: Emitter, value: Value) -> tuple[str, int]:
-    """The bits of a value as an integer, and how many they are."""
+    """Return the bits of a value as an integer, and its width."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8
@@ -175,7 +175,7 @@ def as_integer(emitter: Emitter, value: Value) -> tuple[str, int]:
 
 
 def vote(emitter: Emitter, operation: Operation) -> None:
-    """What the lanes of a mask say of a condition."""
+    """Emit a vote of the lanes of a mask."""
     arguments = [("i32", emitter.scalar_of(operation.operands[0])), ("i1", emitter.scalar_of(operation.operands[1]))]
     kind = operation.attributes["kind"]
     name = "uni" if kind == "eq" else kind
@@ -184,7 +184,7 @@ def vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def match(emitter: Emitter, operation: Operation) -> None:
-    """Which lanes have the same bits."""
+    """Return the lanes that have the same bits."""
     mask, value = operation.operands
     text, size = as_integer(emitter, value)
     if size < 32:
@@ -199,13 +199,14 @@ def match(emitter: Emitter, operation: Operation) -> None:
 
 
 def active_mask(emitter: Emitter, operation: Operation) -> None:
-    """The lanes that are here."""
+    """Return the active lanes."""
     emitter.set(operation, Item(emitter.call("llvm.nvvm.activemask", "i32", [])))
 
 
 def warp_reduce(emitter: Emitter, operation: Operation) -> None:
-    """A fold of 32-bit integers over lanes, which one instruction does from sm_80 on; `expand_warp_reduce` has left
-    no other."""
+    """Emit a warp reduction of 32-bit integers, one instruction from sm_80 on; `expand_warp_reduce` expands all
+    others.
+    """
     mask, value = operation.operands
     kind = operation.attributes["kind"].removeprefix("bitwise_").replace("imum", "")
     kind = "u" + kind if kind in ("min", "max") and value.type.kind == "u" else kind  # type: ignore[union-attr]
@@ -217,12 +218,12 @@ def warp_reduce(emitter: Emitter, operation: Operation) -> None:
 
 
 def clock(emitter: Emitter, operation: Operation) -> None:
-    """Cycles of the multiprocessor."""
+    """Read the cycle counter of the multiprocessor."""
     emitter.set(operation, Item(emitter.call("llvm.nvvm.read.ptx.sreg.clock64", "i64", [])))
 
 
 def sleep(emitter: Emitter, operation: Operation) -> None:
-    """Rest for about so many nanoseconds."""
+    """Sleep for about this many nanoseconds."""
     instruct(emitter, "llvm.nvvm.nanosleep", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 

@@ -1,4 +1,4 @@
-"""The C math library on the host, with the vector variants that the machine's libmvec has."""
+"""The C math library of the host, and its vector functions in libmvec."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ C_FUNCTIONS = {
 
 @cache
 def math_library() -> ctypes.CDLL:
-    """libm, or the C library that contains it."""
+    """Return libm, or the C library that contains it."""
     return ctypes.CDLL(ctypes.util.find_library("m") or None)
 
 
 @cache
 def vector_library() -> ctypes.CDLL | None:
-    """glibc's libmvec, if the machine has it."""
+    """Return glibc's libmvec, or None if the machine lacks it."""
     try:
         return ctypes.CDLL("libmvec.so.1")
     except OSError:
@@ -33,13 +33,13 @@ def vector_library() -> ctypes.CDLL | None:
 
 
 def c_name(name: str, bits: int) -> str:
-    """The C library's name for float32 or float64."""
+    """Return the C library's name for float32 or float64."""
     return name + ("f" if bits == 32 else "")
 
 
 @cache
 def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] | None:
-    """The widest libmvec variant that fits: its symbol and its lanes; None where there is none."""
+    """Return the symbol and lanes of the widest libmvec function that fits, or None."""
     library = vector_library()
     if library is None:
         return None

@@ -1,4 +1,4 @@
-"""The op table's face."""
+"""The public interface of the op table."""
 
 from weft.codegen.ops.definition import OpDef
 from weft.codegen.ops.op_table import (

@@ -1,4 +1,4 @@
-"""Rows of arithmetic, and their exact integer and float semantics where hardware differs from NumPy."""
+"""Ops of arithmetic, with exact integer and float semantics where hardware differs from NumPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _is_float(value: Value) -> bool:
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """The reference: exact also for infinite parts, which ``real + 1j * imag`` is not."""
+    """Return a complex number, exact also for infinite parts, unlike ``real + 1j * imag``."""
     real, imag = np.broadcast_arrays(real, imag)
     joined = np.empty(real.shape, np.result_type(real, np.complex64))
     joined.real, joined.imag = real, imag
@@ -30,37 +30,37 @@ def _parts_alone(b: KernelBuilder, real: Value, imag: Value) -> Value:
 
 
 def zero(b: KernelBuilder, like: Value) -> Value:
-    """0 of a value's dtype."""
+    """Return 0 in a value's dtype."""
     return b.constant(0, like.type)
 
 
 def one(b: KernelBuilder, like: Value) -> Value:
-    """1 of a value's dtype."""
+    """Return 1 in a value's dtype."""
     return b.constant(1, like.type)
 
 
 def select(b: KernelBuilder, condition: Value, yes: Value, no: Value) -> Value:
-    """`yes` where `condition` holds, else `no`."""
+    """Return `yes` where `condition` holds, otherwise `no`."""
     return b.op("where", condition, yes, no)
 
 
 def test(b: KernelBuilder, name: str, x: Value, y: Value) -> Value:
-    """A comparison."""
+    """Compare two values."""
     return b.op(name, x, y, dtype=np.bool_)
 
 
 def both(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """And of two bools."""
+    """Return the logical and of two bools."""
     return b.op("bitwise_and", x, y)
 
 
 def either(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Or of two bools."""
+    """Return the logical or of two bools."""
     return b.op("bitwise_or", x, y)
 
 
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """A divisor that cannot trap, and whether the true one would have: 0, or -1 under the least integer."""
+    """Return a divisor that cannot trap, and whether the original would (0, or -1 with the least integer)."""
     assert isinstance(y.type, np.dtype)
     bad = test(b, "equal", y, zero(b, y))
     if y.type.kind == "i":
@@ -70,7 +70,7 @@ def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """NumPy's ``//``. Integers: x // 0 is 0 and the least integer // -1 is itself. Floats: as npy_divmod."""
+    """Return NumPy's ``//``. Integers: x // 0 is 0 and the least integer // -1 is itself. Floats: as npy_divmod."""
     if _is_float(x):
         return _float_divmod(b, x, y)[0]
     divisor, bad = _safe_divisor(b, x, y)
@@ -88,7 +88,7 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """NumPy's ``%``: the sign of the divisor; 0 where an integer divisor is 0."""
+    """Return NumPy's ``%``, with the sign of the divisor; 0 if an integer divisor is 0."""
     if _is_float(x):
         return _float_divmod(b, x, y)[1]
     divisor, bad = _safe_divisor(b, x, y)
@@ -104,7 +104,7 @@ def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """C's remainder: the sign of the dividend."""
+    """Return C's remainder, with the sign of the dividend."""
     if _is_float(x):
         return None
     divisor, bad = _safe_divisor(b, x, y)
@@ -112,7 +112,7 @@ def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Quotient and remainder of floats as NumPy computes them: from an exact fmod, with the signs set right."""
+    """Return quotient and remainder of floats as NumPy computes them, from an exact fmod with corrected signs."""
     nought, unit = zero(b, x), one(b, x)
     by_zero = test(b, "equal", y, nought)
     mod = b.op("fmod", x, y)
@@ -134,7 +134,7 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Integers: by repeated squaring, wrapping as multiplication does. Floats have a lowering."""
+    """Return a power of integers by repeated squaring with wraparound. Floats have a lowering."""
     if _is_float(x):
         return None
     assert isinstance(x.type, np.dtype)
@@ -149,7 +149,7 @@ def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def sign(b: KernelBuilder, x: Value) -> Value:
-    """-1, 0 or 1; NaN stays."""
+    """Return -1, 0 or 1; NaN stays NaN."""
     nought, unit = zero(b, x), one(b, x)
     positive = select(b, test(b, "greater", x, nought), unit, nought)
     if x.type.kind == "u":  # type: ignore[union-attr]
@@ -161,7 +161,7 @@ def sign(b: KernelBuilder, x: Value) -> Value:
 
 
 def reciprocal(b: KernelBuilder, x: Value) -> Value:
-    """1 / x; for integers rounded towards zero, 0 where x is 0."""
+    """Return 1 / x, for integers rounded towards zero and 0 for 0."""
     if _is_float(x):
         return b.op("divide", one(b, x), x)
     divisor, _ = _safe_divisor(b, one(b, x), x)
@@ -169,7 +169,7 @@ def reciprocal(b: KernelBuilder, x: Value) -> Value:
 
 
 def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
-    """0 below, 1 above, `at_zero` at 0."""
+    """Return 0 for negative x, 1 for positive x, `at_zero` for 0."""
     nought, unit = zero(b, x), one(b, x)
     result = select(b, test(b, "less", x, nought), nought, unit)
     result = select(b, test(b, "equal", x, nought), at_zero, result)
@@ -177,7 +177,7 @@ def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
 
 
 def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Euclid's algorithm with a fixed number of steps: enough for any pair of the width."""
+    """Return the greatest common divisor by Euclid's algorithm, with enough steps for any integers of this width."""
     assert isinstance(x.type, np.dtype)
     a, c = (b.op("absolute", v) if v.type.kind == "i" else v for v in (x, y))  # type: ignore[union-attr]
     # the quotient sequence of 64-bit numbers has at most 93 terms
@@ -192,7 +192,7 @@ def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _lcm(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Of the magnitudes, without a sign: what does not fit wraps around."""
+    """Return the least common multiple of the magnitudes, with wraparound."""
     assert isinstance(x.type, np.dtype)
     unsigned = np.dtype(f"u{x.type.itemsize}")
     a, c = (b.cast(b.op("absolute", v) if x.type.kind == "i" else v, unsigned) for v in (x, y))

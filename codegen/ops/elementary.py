@@ -1,4 +1,4 @@
-"""Rows of rounding, exponential, trigonometric, hyperbolic and special functions."""
+"""Ops of rounding, exponential, trigonometric, hyperbolic and special functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _math(
     ulp: float = 4,
     aliases: tuple[str, ...] = (),
 ) -> OpDef:
-    """A row of the C library that NumPy has as well."""
+    """Return an op for a C library function that NumPy has too."""
     arity = getattr(np, name).nin
     return OpDef(
         name,
@@ -39,7 +39,7 @@ def _math(
 
 
 def _special(name: str, c_name: str, doc: str, reference: Any) -> OpDef:
-    """A row of the C library that NumPy lacks."""
+    """Return an op for a C library function that NumPy lacks."""
     return OpDef(
         name,
         1,
@@ -87,7 +87,7 @@ def _sinc(b: KernelBuilder, x: Value) -> Value:
 
 
 def _gamma(x: float) -> float:
-    """`math.gamma`, with C's results at poles and where it overflows."""
+    """Return `math.gamma` with C's results at poles and overflow."""
     try:
         return math.gamma(x)
     except OverflowError:
@@ -104,7 +104,7 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """x * 2**n in three steps, so that no factor overflows and a subnormal result is rounded once."""
+    """Return x * 2**n in three steps, so that no factor overflows and a subnormal result is rounded once."""
     n = b.cast(exponent, np.int64)
     kind = x.type
     assert isinstance(kind, np.dtype)
@@ -213,7 +213,7 @@ ROWS = (
 
 
 def _fma_reference(x: Any, y: Any, z: Any) -> Any:
-    """Exact for float32; by longdouble, within an ulp, for float64."""
+    """Return the fused multiply-add, exact for float32 and within an ulp for float64 (by longdouble)."""
     if x.dtype.itemsize == 8:
         wide = np.longdouble
         return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)

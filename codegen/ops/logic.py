@@ -1,4 +1,4 @@
-"""Rows of comparison, logic, bits, and choosing between values."""
+"""Ops of comparison, logic, bits and selection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _kind(value: Value) -> str:
 
 
 def truth(b: KernelBuilder, x: Value) -> Value:
-    """Whether `x` is not 0."""
+    """Return whether `x` is not 0."""
     return x if _kind(x) == "b" else test(b, "not_equal", x, zero(b, x))
 
 
@@ -35,7 +35,7 @@ def _logical_not(b: KernelBuilder, x: Value) -> Value:
 
 
 def _extreme(name: str, strict: str) -> Any:
-    """minimum and maximum of floats: NaN wins."""
+    """Return minimum or maximum of floats, which propagate NaN."""
 
     def expand(b: KernelBuilder, x: Value, y: Value) -> Value | None:
         if _kind(x) == "b":
@@ -48,7 +48,7 @@ def _extreme(name: str, strict: str) -> Any:
 
 
 def _number_extreme(strict: str) -> Any:
-    """fmin and fmax: a number wins over NaN."""
+    """Return fmin or fmax, which ignore NaN."""
 
     def expand(b: KernelBuilder, x: Value, y: Value) -> Value:
         if _kind(x) != "f":
@@ -63,7 +63,7 @@ def _clip(b: KernelBuilder, x: Value, low: Value, high: Value) -> Value:
 
 
 def _shift(name: str) -> Any:
-    """A shift by any count: from the width on all bits leave."""
+    """Return a shift by any count; a count of the width or more shifts out all bits."""
 
     def expand(b: KernelBuilder, x: Value, count: Value) -> Value:
         assert isinstance(x.type, np.dtype)
@@ -106,7 +106,7 @@ def _compare(signed: str, floats: str) -> dict[str, str]:
 
 
 def _mixed(name: str) -> Any:
-    """Comparisons of a signed with an unsigned 64-bit integer, exact as NumPy has them."""
+    """Return an exact comparison of a signed with an unsigned 64-bit integer, as in NumPy."""
 
     def expand(b: KernelBuilder, x: Value, y: Value) -> Value | None:
         if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
@@ -132,7 +132,7 @@ def _bits(name: str) -> dict[str, str]:
 
 
 def _as_if(kind: str, function: Any) -> Any:
-    """A reference that takes the bits of integers for signed ("i") or unsigned ("u") ones."""
+    """Return a reference that views integers as signed ("i") or unsigned ("u")."""
 
     def reference(*operands: Any) -> Any:
         dtype = operands[0].dtype

@@ -1,4 +1,4 @@
-"""Rows that CUDA's kernels use and NumPy has no function for: bits of integers, and a few of the math library."""
+"""Ops of CUDA kernels that NumPy lacks: bit operations and some math functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLOATS = ("e->e", "f->f", "d->d")
 
 
 def _on_bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
-    """A reference on arrays of a function of (the bits as a number, their count)."""
+    """Return a reference on arrays from a function of (the bits as an integer, their count)."""
 
     def reference(x: Any) -> Any:
         x = np.asarray(x)
@@ -30,7 +30,7 @@ def _on_bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
 
 
 def _ffs(b: KernelBuilder, x: Value) -> Value:
-    """The lowest bit alone has as many zeros above it as there are bits above its place; none has all of them."""
+    """Return the position of the lowest set bit, computed from its leading zeros; 0 for no bits."""
     kind = x.type
     assert isinstance(kind, np.dtype)
     lowest = b.op("bitwise_and", x, b.op("subtract", zero(b, x), x))
@@ -46,7 +46,7 @@ def _exp10(b: KernelBuilder, x: Value) -> Value:
 
 
 def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
-    """sin(pi x), or one of the functions so many quarter turns on: the rest of x after whole turns, then halves, is exact."""
+    """Return sin(pi x), or that function shifted by quarter turns; the reduction to half turns is exact."""
 
     def expand(b: KernelBuilder, x: Value) -> Value:
         half, quad = b.constant(0.5, x.type), b.constant(4, x.type)
@@ -71,7 +71,7 @@ def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
 
 
 def _of_pi_reference(quarter: int) -> Callable[[Any], Any]:
-    """The same in what is wider than float64."""
+    """Return the reference of `_of_pi` in more than float64 precision."""
 
     def reference(x: Any) -> Any:
         wide = np.asarray(x, np.longdouble)
@@ -88,7 +88,7 @@ _BITS = tuple(f"{c}->{c}" for c in INTEGERS)
 
 
 def _bfloat16_bits(b: KernelBuilder, x: Value) -> Value:
-    """Half a unit of the upper half, less one bit where that half is even, carries into it what rounds up."""
+    """Return the bits of the nearest bfloat16, rounded to even by an integer addition."""
     bits, low = b.op("_reinterpret", x, dtype=np.uint32), b.constant(16, np.uint32)
     even = b.op("bitwise_and", b.op("_shift_right_logical", bits, low), b.constant(1, np.uint32))
     rounded = b.op("add", bits, b.op("add", even, b.constant(0x7FFF, np.uint32)))

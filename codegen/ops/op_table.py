@@ -1,4 +1,4 @@
-"""The op table: every scalar operation, one row each, and what is derived from a row alone."""
+"""The op table: every scalar operation, and the facts derived from its definition."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FOLD_LANES = 32
 
 
 class NoLoopError(TypeError):
-    """A row does not compute with operands of these dtypes."""
+    """An op does not support operands of these dtypes."""
 
 
 def add_row(row: OpDef) -> OpDef:
-    """Add a row. Raises ValueError where its name is taken."""
+    """Add an op. Raises ValueError if its name is taken."""
     for name in (row.name, *row.aliases):
         if name in _ALIASES:
             raise ValueError(f"op {name!r} stands in the table already")
@@ -42,7 +42,7 @@ def add_row(row: OpDef) -> OpDef:
 
 
 def add_function_row(row: OpDef) -> OpDef:
-    """Make a row that a user's function is known by its name. Equal names are equal functions."""
+    """Add an op for a user function. Equal names are equal functions."""
     return _ALIASES.setdefault(row.name, row)
 
 
@@ -52,7 +52,7 @@ for _family in (arithmetic, logic, elementary, machine):
 
 
 def find_op(name: str) -> OpDef:
-    """The row called `name`, or that has it as an alias. Raises KeyError."""
+    """Return the op of a name or alias. Raises KeyError."""
     return _ALIASES[name]
 
 
@@ -60,7 +60,7 @@ def find_op(name: str) -> OpDef:
 def resolve_dtypes(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
 ) -> tuple[tuple[np.dtype, ...], np.dtype]:
-    """The dtypes that `op` computes in, one an operand, and its result's: NumPy 2's promotion.
+    """Return the dtypes that `op` computes in, one for each operand, and its result's, by NumPy 2's promotion.
 
     `dtype` forces the result's dtype and so the loop. Raises TypeError (NumPy's own kind) where
     there is no such loop.
@@ -114,7 +114,7 @@ def _resolve_loops(
 
 
 def identity_of(op: str | OpDef, dtype: Any) -> Any:
-    """The value that folding with `op` starts from, in `dtype`. Raises TypeError where there is none."""
+    """Return the identity of a reduction with `op` in `dtype`. Raises TypeError if there is none."""
     row = find_op(op) if isinstance(op, str) else op
     dtype = np.dtype(dtype)
     start = row.identity
@@ -139,7 +139,7 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
 
 
 def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Two sets of accumulators of the fold `name` as one.
+    """Combine two sets of accumulators of the reduction `name`.
 
     A row folds one value. argmin and argmax fold pairs (value, index): NaN wins, then the extreme,
     then the lower index.
@@ -163,7 +163,7 @@ def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Va
 
 
 def fold_later(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Fold as `fold` does where every index of argmin and argmax in `second` is greater than those before it.
+    """Combine as `fold` does, where every index of argmin and argmax in `second` is greater than those in `first`.
 
     Their accumulators must start at index 0: an element that equals the identity is never taken.
     """
@@ -182,5 +182,5 @@ def fold_later(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tu
 
 
 def accumulators(name: str) -> int:
-    """Number of values that the fold `name` carries."""
+    """Return the number of accumulators of the reduction `name`."""
     return 2 if name in ("argmin", "argmax") else 1

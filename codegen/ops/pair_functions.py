@@ -19,7 +19,7 @@ LN2 = math.log(2.0)
 
 
 class Real:
-    """A value with Python's operators: formulas read as they are written in the literature."""
+    """A value with Python's operators, so that formulas read as in the literature."""
 
     __slots__ = ("b", "value")
 
@@ -28,16 +28,16 @@ class Real:
         self.value = value
 
     def of(self, name: str, *others: Real | float) -> Real:
-        """A row of the table on this and other numbers."""
+        """Apply an op of the table to this and other numbers."""
         operands = [self.value, *(self.like(o).value for o in others)]
         return Real(self.b, self.b.op(name, *operands))
 
     def like(self, number: Real | float) -> Real:
-        """A number of this one's dtype."""
+        """Return a constant of this number's dtype."""
         return number if isinstance(number, Real) else Real(self.b, self.b.constant(number, self.value.type))
 
     def test(self, name: str, other: Real | float) -> Real:
-        """A comparison."""
+        """Compare with another number."""
         return Real(self.b, self.b.op(name, self.value, self.like(other).value, dtype=np.bool_))
 
     def __add__(self, other: Real | float) -> Real:
@@ -86,37 +86,37 @@ class Real:
         return Real(self.b, self.b.op("bitwise_xor", self.value, self.b.constant(True, np.bool_)))
 
     def is_(self, number: float) -> Real:
-        """Whether equal to a constant."""
+        """Return whether the number equals a constant."""
         return self.test("equal", number)
 
     @property
     def nan(self) -> Real:
-        """Whether not a number."""
+        """Return whether the number is NaN."""
         return self.test("not_equal", self)
 
     @property
     def infinite(self) -> Real:
-        """Whether infinite."""
+        """Return whether the number is infinite."""
         return abs(self).is_(math.inf)
 
     @property
     def wild(self) -> Real:
-        """Whether infinite or not a number."""
+        """Return whether the number is infinite or NaN."""
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """For a truth value: one of two numbers, one of which at least is no constant."""
+        """Select one of two numbers, at least one of which is no constant, by this truth value."""
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
 
     def signed(self, other: Real | float) -> Real:
-        """This size with another's sign."""
+        """Return this magnitude with another number's sign."""
         return self.of("copysign", other)
 
     @property
     def limits(self) -> np.finfo:
-        """The limits of the dtype."""
+        """Return the limits of the dtype."""
         return np.finfo(self.value.type)  # type: ignore[arg-type]
 
 
@@ -145,7 +145,7 @@ def _turned_back(z: Parts) -> Parts:
 
 
 def _cut(x: Real) -> float:
-    """Where exp comes near overflow: exp(x - cut) * exp(cut) goes beyond it."""
+    """Return the argument near which exp overflows; beyond it the result is exp(x - cut) * exp(cut)."""
     return float(math.floor(math.log(x.limits.max))) - 8
 
 

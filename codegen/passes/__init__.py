@@ -1,1 +1,1 @@
-"""Passes over kernel IR, a file each; `codegen/pipeline.py` lists them in the order in which they run."""
+"""Passes over kernel IR, one in each file; `codegen/pipeline.py` lists them in order."""

@@ -1,4 +1,4 @@
-"""Choose the loops that host code runs in vectors, and give them `lanes`.
+"""Choose the loops that run in vectors on the host, and set `lanes`.
 
 In: a logical kernel. Out: the kernel with loops marked, none inside another: the body of a loop with ``lanes=W``
 runs for W consecutive indices at once. A fold gets more operands (the identities of its accumulators, which
@@ -22,8 +22,7 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark the loop along which most accesses walk through memory element by element, and of the loops beside it the
-    best in the same way.
+    """Mark the loop along which most accesses are contiguous, and likewise the best of the loops beside it.
 
     Which loops fold in lanes a kernel's attributes say: a fold that rounds has the same order whatever else its loop does.
     Where that has to be done element by element, each has a lane all the same (``apart``).
@@ -55,8 +54,9 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
 
 
 def maskable(loop: Operation) -> bool:
-    """Whether the machine runs a loop's body under a mask: there are no gathers and scatters of small elements, and no
-    atomic operations. A fold that rounds does in any case: the order in which it folds must not depend on what stands beside it."""
+    """Return whether a loop's body can run under a mask: without gathers and scatters of small elements and without
+    atomics. A rounding reduction always does, since its order must not depend on other code.
+    """
     if rounds(loop):
         return True
     body = loop.regions[0]
@@ -82,7 +82,7 @@ SHARED = 16
 
 
 def _vectors(inside: list[Operation]) -> int:
-    """How many vectors a turn takes at once: two keep a machine busy while it waits for results."""
+    """Return the vectors that an iteration processes at once; two hide the latency of results."""
     own = {v for o in inside for v in o.results}
     read = {v for o in inside if o.opcode not in STRUCTURAL for v in o.operands}
     shared = [v for v in read - own if isinstance(v.type, np.dtype) and v.type.kind == "f"]
@@ -116,8 +116,7 @@ def _steps(operation: Operation) -> dict[Value, int | None]:
 
 
 def _can_have_lanes(operation: Operation) -> bool:
-    """Parallel and reduce loops can, if no loop inside has bounds that differ between lanes, and each `if` only chooses
-    between two values.
+    """Return whether a loop can run in lanes: inner bounds are uniform, and each `if` only selects a value.
 
     Of loops inside one another that fold and round only the innermost can.
     """
@@ -135,7 +134,7 @@ def _can_have_lanes(operation: Operation) -> bool:
 
 
 def chooses(operation: Operation) -> bool:
-    """Whether an `if` is nothing but two ways to a value: what does not hold for a lane need not be done for it."""
+    """Return whether an `if` only selects between two values, so that lanes may compute both."""
     if operation.opcode != "if" or not operation.results:
         return False
     inside = [o for region in operation.regions for o in region.operations]
@@ -154,8 +153,9 @@ _TURNS = 8
 
 
 def _decided(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
-    """Loops that have no lanes because of a fold that rounds: the parallel loops around it, or, where its attribute ``across``
-    says so, the fold itself."""
+    """Return the loops without lanes because of a rounding reduction: the parallel loops around it, or the
+    reduction itself if its attribute ``across`` says so.
+    """
     found: set[Operation] = set()
     for fold_ in folds:
         if fold_.attributes.get("across"):
@@ -166,8 +166,9 @@ def _decided(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Accesses that step by one element, less those that step otherwise; without any access, the work of
-    its mathematical functions. What stands deeper runs more often."""
+    """Return the number of contiguous accesses minus strided ones, weighted by depth; without accesses, the work of
+    math functions.
+    """
     steps = _steps(operation)
     unit = other = math = 0
     stack = [(operation.regions[0], _TURNS**depth)]

@@ -1,4 +1,4 @@
-"""Scatters on the host: what is computed for each element runs in vectors, ahead of the writes, which go one by one.
+"""Scatters on the host: values are computed in vectors, block by block, ahead of the scalar writes.
 
 In: a logical kernel, for `choose_lanes`, and then for `settle_scatters`. Out: the same, where a serial loop does nothing but write, or fold, a computed value at a computed place,
 and takes some work to find these: the loop goes in blocks, first over the places and values of a block, which are kept in the
@@ -20,7 +20,9 @@ _EASY = frozenset({"constant", "cast", "load", "store", "yield"})
 
 
 def cut_scatters(kernel: Kernel) -> Kernel:
-    """Cut the loop that gains by it; the kernel itself where there is none. It stands in another one, which threads share."""
+    """Split the loop that gains by it, or return the kernel unchanged. An outer loop, which threads share, is
+    added.
+    """
     shared = [o for o in kernel.body.operations if o.opcode == "for" and o.attributes["role"] == "parallel"]
     inside = (inner for outer in shared for inner in outer.regions[0].operations)
     found = next((s for o in inside if (s := _Scatter.find(o)) is not None), None)
@@ -31,7 +33,7 @@ def cut_scatters(kernel: Kernel) -> Kernel:
 
 
 def settle_scatters(kernel: Kernel) -> Kernel:
-    """The kernel with the loops over blocks in order too, when lanes have been chosen: threads share only what is around them."""
+    """Make the loops over blocks serial once lanes have been chosen; threads share only the loops around them."""
     for outer in kernel.walk():
         if outer.opcode == "for" and outer.attributes["role"] == "serial":
             for inner in outer.regions[0].operations:
@@ -41,7 +43,7 @@ def settle_scatters(kernel: Kernel) -> Kernel:
 
 
 class _Scatter:
-    """A serial loop whose last operations fold a value into a place."""
+    """A serial loop whose last operations reduce a value into an element."""
 
     def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
         self.loop = loop
@@ -51,7 +53,7 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """The loop taken apart; None where it does anything else, or too little."""
+        """Analyse a loop, or return None if it does anything else, or too little."""
         if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
             return None
         if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:
@@ -74,19 +76,19 @@ class _Scatter:
         return cls(loop, ahead, writes, kept) if work >= LEAST_WORK and kept else None
 
     def reads_only(self, pointers: set[Value]) -> bool:
-        """Whether all loads ahead go through these pointers."""
+        """Return whether all loads ahead go through these pointers."""
         return all(o.operands[0] in pointers for o in self.ahead if o.opcode == "load")
 
 
 class _Cutter(Rewriter):
-    """Copies a kernel, but for one loop."""
+    """A copier of a kernel that replaces one loop."""
 
     def __init__(self, kernel: Kernel, scatter: _Scatter) -> None:
         super().__init__(kernel, lambda b, operation, operands: None)
         self.scatter = scatter
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """The loop in blocks; others as they are."""
+        """Copy an operation; the loop is split into blocks."""
         if operation is not self.scatter.loop:
             super().structured(operation, operands)
             return
@@ -116,7 +118,7 @@ def _users(body: list[Operation], value: Value) -> list[Operation]:
 
 
 def _copy(b: KernelBuilder, operations: list[Operation], known: dict[Value, Value]) -> None:
-    """The operations again, on what is `known`."""
+    """Copy operations with operands replaced as in `known`."""
     for o in operations:
         operands = tuple(known.get(v, v) for v in o.operands)
         results = b.emit(o.opcode, operands, tuple(v.type for v in o.results), **o.attributes)

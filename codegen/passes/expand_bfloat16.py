@@ -1,4 +1,4 @@
-"""Replace bfloat16 by what every machine has: its 16 bits in memory, and float32 numbers that it could hold elsewhere.
+"""Replace bfloat16 by its 16 bits in memory and float32 in computations.
 
 Rows are computed in float32 and rounded once, as those of float16 are; moves, extremes and whole numbers need no rounding.
 Afterwards no pointer, parameter or value of the kernel is bfloat16, but around rows of a user's function that still
@@ -40,7 +40,7 @@ def _retype(type: Type) -> tuple[Type, ...]:
 
 
 def expand_bfloat16(kernel: Kernel) -> Kernel:
-    """The kernel on bits and float32; itself if it has no bfloat16."""
+    """Return the kernel on bits and float32, or the kernel itself if it has no bfloat16."""
     values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
     values += [v for f in kernel.functions for v in f.parameters]
     if not any(_retype(v.type) != (v.type,) for v in values):
@@ -61,7 +61,7 @@ def expand_bfloat16(kernel: Kernel) -> Kernel:
 
 
 def _round(b: KernelBuilder, value: Value) -> Value:
-    """The nearest bfloat16 as float32."""
+    """Round to the nearest bfloat16, as float32."""
     return b.op("_bfloat16_value", b.op("_bfloat16_bits", value, dtype=_BITS), dtype=_VALUE)
 
 

@@ -1,4 +1,4 @@
-"""Replace complex values by pairs of real ones.
+"""Replace complex values by pairs of real values.
 
 Memory is interleaved: element i of a complex pointer is elements 2i and 2i+1 of a real one. Afterwards
 no value, parameter or pointer of the kernel is complex.
@@ -18,19 +18,19 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def is_complex(value: Value) -> bool:
-    """Whether a value is a complex number."""
+    """Return whether a value is complex."""
     return isinstance(value.type, np.dtype) and value.type.kind == "c"
 
 
 def retype(type: Type) -> tuple[Type, ...]:
-    """What a value of a type becomes: two of the parts' type, or one."""
+    """Return the types that replace a type: two of the parts' type, or the type itself."""
     if isinstance(type, Pointer):
         return (Pointer(part_of(type.dtype), type.space) if type.dtype.kind == "c" else type,)
     return (part_of(type),) * 2 if type.kind == "c" else (type,)
 
 
 def expand_complex(kernel: Kernel) -> Kernel:
-    """The kernel on real numbers; itself if it has no others."""
+    """Return the kernel on real values, or the kernel itself if it has no complex ones."""
     values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
     values += [v for f in kernel.functions for v in f.parameters]
     if all(retype(v.type) == (v.type,) for v in values):
@@ -56,7 +56,7 @@ def expand_complex(kernel: Kernel) -> Kernel:
 
 
 def part_of(dtype: np.dtype) -> np.dtype:
-    """The dtype of the parts of a complex dtype."""
+    """Return the dtype of the parts of a complex dtype."""
     return np.dtype(f"f{dtype.itemsize // 2}")
 
 
@@ -110,13 +110,13 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
 
 
 def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Attributes of the accesses to both parts of a number: the second stands where any part may."""
+    """Return the attributes of the accesses to the real and the imaginary part."""
     second = {**attributes, "align": min(attributes["align"], part.itemsize)} if attributes.get("align") else attributes
     return attributes, second
 
 
 def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:
-    """A complex number is printed as ``(1+2j)``, its format on both parts."""
+    """Print a complex number as ``(1+2j)``, with its format applied to both parts."""
     pieces, formats = [operation.attributes["pieces"][0]], []
     given = operation.attributes.get("formats", ()) or ("",) * len(operands)
     for text, form, value in zip(operation.attributes["pieces"][1:], given, operands, strict=True):

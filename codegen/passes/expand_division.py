@@ -1,4 +1,4 @@
-"""Exact division and square root of float32 on a GPU, written out without calls.
+"""Expand exact division and square root of float32 on a GPU to code without calls.
 
 The machine has approximations only; its compiler completes them by a short path, and calls a function where numbers are
 extreme. A call costs every kernel the registers that the callee may use, and code for each of its arguments.
@@ -46,7 +46,7 @@ _FLOAT16, _FLOAT32, _FLOAT64 = np.dtype(np.float16), np.dtype(np.float32), np.dt
 
 
 def expand_division(kernel: Kernel) -> Kernel:
-    """The kernel with its quotients and roots of float32 written out; itself where it has none."""
+    """Return the kernel with float32 quotients and roots expanded, or the kernel itself if it has none."""
     constants = {
         o.results[0]: float(o.attributes["value"])
         for o in kernel.walk()
@@ -83,7 +83,7 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
 
 
 def _narrow(kernel: Kernel, constants: dict[Value, float]) -> set[Value]:
-    """Values that were float16 before they were float32."""
+    """Return the values that were converted from float16."""
     found = {o.results[0] for o in kernel.walk() if o.opcode == "cast" and o.operands[0].type == _FLOAT16}
     with np.errstate(over="ignore"):
         return found | {v for v, number in constants.items() if np.float16(number) == number}
@@ -94,7 +94,7 @@ def _is_narrow(o: Operation, narrow: set[Value]) -> bool:
 
 
 def _groups(block: Block, constants: dict[Value, float], narrow: set[Value]) -> Iterator[list[Operation]]:
-    """Quotients, or roots, that follow one another and do not need one another; those of float16 by themselves."""
+    """Yield consecutive quotients, or roots, that are independent of each other; those of float16 separately."""
     group: list[Operation] = []
     for o in block.operations:
         if _is_ours(o, constants) and _is_narrow(o, narrow):
@@ -135,7 +135,7 @@ def _one_divisor(group: Sequence[Operation]) -> bool:
 
 
 class _Writer:
-    """Writes the steps of one group."""
+    """A writer of the code of one group."""
 
     def __init__(self, builder: KernelBuilder, constants: dict[Value, float]) -> None:
         self.b = builder
@@ -144,7 +144,7 @@ class _Writer:
     # -- quotients ------------------------------------------------------------------------------
 
     def quotients(self, pairs: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """The quotients of (dividend, divisor)."""
+        """Return the quotients of (dividend, divisor)."""
         divisor = pairs[0][1]
         if len(pairs) > _TOGETHER:
             one = self.reciprocal(divisor)
@@ -161,8 +161,9 @@ class _Writer:
         return self.choose(good, lambda: found, pairs)
 
     def narrow_quotient(self, a: Value, b: Value) -> Value:
-        """a/b of what was float16: neither is extreme. The short path has no quotient of infinities, of NaNs, or by 0, and
-        zeros of the wrong sign; the rough one, of these, is right."""
+        """Return a/b of float16 values, which are never extreme. Where the short path fails (infinities, NaN,
+        division by 0, signed zeros), the rough quotient is right.
+        """
         q = self.quotient(a, b, self.reciprocal(b))
         rough = self.b.op("multiply", a, self.rough_reciprocal(b))
         return self.b.op("where", self.test("less", self.float32(0), self.b.op("absolute", q)), q, rough)
@@ -170,7 +171,7 @@ class _Writer:
     def choose(
         self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
     ) -> Sequence[Value]:
-        """What `short` writes where `good` holds, else the quotients through float64."""
+        """Return the results of `short` where `good` holds, otherwise quotients by float64."""
         with self.b.if_(good, [_FLOAT32] * len(pairs)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:
@@ -178,7 +179,9 @@ class _Writer:
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
-        """Conditions for the short path that the dividends can be asked before: their quotients may take their registers."""
+        """Yield conditions for the short path that depend on the divisor before the dividends, so that quotients
+        may reuse registers.
+        """
         size = self.b.op("absolute", divisor)
         yield self.is_least(divisor, _NORMAL)
         yield self.test("less_equal", size, self.float32(0.5 / _NORMAL))
@@ -194,12 +197,12 @@ class _Writer:
             yield self.test("less", magnitude, most)
 
     def reciprocal(self, b: Value) -> Value:
-        """1/b, correctly rounded if b is not extreme."""
+        """Return 1/b, correctly rounded if b is not extreme."""
         r = self.rough_reciprocal(b)
         return r if b in self.constants else self.fma(self.residual(b, r), r, r)
 
     def rough_reciprocal(self, b: Value) -> Value:
-        """1/b, about; of a constant correctly rounded."""
+        """Return an approximate 1/b, correctly rounded for a constant."""
         known = self.constants.get(b)
         if known is None:
             return self.approximate("reciprocal", b)
@@ -207,12 +210,14 @@ class _Writer:
             return self.float32(1 / np.float64(known))
 
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
-        """a/b where neither is extreme. The remainder is taken from 0, so that zeros keep their sign if b is positive."""
+        """Return a/b if neither is extreme. The remainder is subtracted from 0, so that zeros keep their sign for
+        positive b.
+        """
         q = self.b.op("multiply", a, r)
         return self.fma(self.fma(b, q, self.b.op("negative", a)), self.b.op("negative", r), q)
 
     def wide_quotients(self, pairs: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """Quotients of any numbers, through float64."""
+        """Return quotients of any numbers, by float64."""
         divisors = {b for _, b in pairs}
         if len(divisors) > 1:
             return self.in_turn(pairs, lambda a, b: self.wide_quotient(a, self.wide_reciprocal(b)))
@@ -220,13 +225,13 @@ class _Writer:
         return [self.wide_quotient(a, parts) for a, _ in pairs]
 
     def wide_quotient(self, a: Value, parts: tuple[Value, Value]) -> Value:
-        """a/b with 1/b in two parts."""
+        """Return a/b from 1/b in two parts."""
         high, low = parts
         wide = self.b.cast(a, _FLOAT64)
         return self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32)
 
     def wide_reciprocal(self, b: Value) -> tuple[Value, Value]:
-        """1/b as the sum of two float64 of one sign, so that infinite dividends stay infinite."""
+        """Return 1/b as the sum of two float64 of one sign, so that infinite dividends stay infinite."""
         known = self.constants.get(b)
         wide = self.b.cast(b, _FLOAT64)
         if known is not None:
@@ -246,7 +251,7 @@ class _Writer:
     # -- roots ----------------------------------------------------------------------------------
 
     def roots(self, numbers: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """The square roots of these."""
+        """Return the square roots of numbers."""
         infinity = self.float32(np.inf)
         good = self.all_hold(
             condition
@@ -260,7 +265,7 @@ class _Writer:
         return branch.results
 
     def root(self, x: Value) -> Value:
-        """The root of what is not extreme; of negative numbers NaN."""
+        """Return the square root of a number that is not extreme; NaN for negative ones."""
         half = self.float32(0.5)
         y = self.approximate("reciprocal root", x)
         g, h = self.b.op("multiply", x, y), self.b.op("multiply", y, half)
@@ -269,14 +274,14 @@ class _Writer:
         return self.fma(self.fma(self.b.op("negative", g), g, x), h, g)
 
     def narrow_root(self, x: Value) -> Value:
-        """The root of what was float16."""
+        """Return the square root of a float16 value."""
         own = self.b.op(
             "bitwise_or", self.test("equal", x, self.float32(0)), self.test("equal", x, self.float32(np.inf))
         )
         return self.b.op("where", own, x, self.root(x))
 
     def scaled_root(self, x: Value) -> Value:
-        """The root of any number."""
+        """Return the square root of any number."""
         one, small = self.float32(1), self.test("less", x, self.float32(_LEAST))
         up = self.b.op("where", small, self.float32(2.0**100), one)
         down = self.b.op("where", small, self.float32(2.0**-50), one)
@@ -289,7 +294,7 @@ class _Writer:
     # -- loops ----------------------------------------------------------------------------------
 
     def in_turn(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
-        """`one` of each of `given` by a loop through which they move up: what is seldom done is to take little room."""
+        """Apply `one` to each value by a loop, since code that seldom runs should be small."""
         if len(given) == 1:
             return [one(*given[0])]
         flat, width = [v for values in given for v in values], len(given[0])
@@ -304,7 +309,7 @@ class _Writer:
         return self.b.emit("approximate", (x,), (x.type,), function=function)[0]
 
     def residual(self, b: Value, r: Value) -> Value:
-        """1 - b r"""
+        """Return 1 - b r."""
         return self.fma(self.b.op("negative", b), r, self.b.constant(1, b.type))
 
     def fma(self, x: Value, y: Value, z: Value) -> Value:
@@ -314,7 +319,7 @@ class _Writer:
         return self.b.op(name, x, y, dtype=np.bool_)
 
     def is_least(self, x: Value, bound: float) -> Value:
-        """Whether x is a number of at least this magnitude."""
+        """Return whether x is a number of at least this magnitude."""
         return self.test("less_equal", self.float32(bound), self.b.op("absolute", x))
 
     def all_hold(self, conditions: Iterator[Value]) -> Value:

@@ -1,4 +1,4 @@
-"""Replace composite rows by simpler ones, and float16 arithmetic by float32 arithmetic.
+"""Expand composite ops to simpler ones, and float16 arithmetic to float32.
 
 Afterwards only rows with a lowering for their operands' dtype kind remain.
 """
@@ -22,7 +22,7 @@ _DEPTH = 8
 
 
 def expand_ops(kernel: Kernel, extremes: bool = False) -> Kernel:
-    """Expand until nothing does. With `extremes` the target has instructions for minimum and maximum of float32."""
+    """Expand until nothing changes. With `extremes` the target has instructions for minimum and maximum of float32."""
     for _ in range(_DEPTH):
         changed = False
 
@@ -41,7 +41,7 @@ def expand_ops(kernel: Kernel, extremes: bool = False) -> Kernel:
 
 
 def _next_half(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """The neighbour of a float16, as float32: a step in size, which is even below the least normal number."""
+    """Return the neighbour of a float16 as float32; the step is constant below the least normal number."""
 
     def number(value: float) -> Value:
         return b.constant(value, np.float32)

@@ -1,4 +1,4 @@
-"""Replace folds over a warp by shuffles, where no instruction does them.
+"""Expand warp reductions to shuffles if no instruction computes them.
 
 Afterwards only 32-bit integers are left to `warp_reduce`, and those only where the architecture folds them (sm_80 on).
 The order in which floats are folded is the operation's own: by halves where all 32 lanes take part, else upwards.
@@ -19,7 +19,7 @@ _ALL = 0xFFFFFFFF
 
 
 def expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
-    """The kernel for a GPU; itself where it has no such fold."""
+    """Return the kernel for a GPU, or the kernel itself if it has no such reduction."""
     if not any(o.opcode == "warp_reduce" for o in kernel.walk()):
         return kernel
     native = int(target.name.removeprefix("sm_")) >= 80
@@ -62,7 +62,7 @@ def _by_halves(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
 
 
 def _upwards(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
-    """Every lane goes through the lanes of the mask, and takes the value of each in turn."""
+    """Reduce over the lanes of the mask in order, in every lane."""
     nothing = b.constant(0, np.uint32)
     with b.loop(b.constant(32), "serial", initial=(value, b.constant(True, np.bool_))) as loop:
         folded, first = loop.carried

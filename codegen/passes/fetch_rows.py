@@ -1,4 +1,4 @@
-"""Prefetch the next row while this one is read again.
+"""Prefetch the next row while the current one is read again.
 
 In: a logical kernel with lanes, for a CPU. Out: the same, where of the loops over a row the first waits for memory and
 a later one computes: there the next row is asked for. Invariant: what is asked for is not written by the kernel.
@@ -14,7 +14,7 @@ from weft.codegen.passes.rewrite import copy_of
 
 
 def fetch_rows(kernel: Kernel) -> Kernel:
-    """The kernel with rows fetched ahead, if it goes through more memory than the caches hold."""
+    """Return the kernel with prefetches of rows, if it accesses more memory than the caches hold."""
     if not kernel.attributes.get("streams"):
         return kernel
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
@@ -36,7 +36,7 @@ def _arithmetic(loop: Operation) -> int:
 def _fetch(
     builder: KernelBuilder, row: Value, home: Block, first: Operation, busy: Operation, unwritten: set[Value]
 ) -> None:
-    """Ask in one loop for what the first one reads of the next row."""
+    """Prefetch in one loop the elements of the next row that the first loop reads."""
     body, later = first.regions[0], busy.regions[0]
     steps = index_steps(body.operations, body.parameters[0])
     made = {v: o for block in (home, body) for o in block.operations for v in o.results}

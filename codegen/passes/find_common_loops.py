@@ -1,4 +1,4 @@
-"""Which loops of a user's all threads of a block are taken through together although they do not meet there.
+"""Find loops of user code that all threads of a block run together although they do not synchronize there.
 
 In: a threaded kernel and what is uniform in it. Out: loops around which the loop over the threads should stand inside
 instead of outside: LLVM vectorises innermost loops only. Invariant: every access of such a loop is to one element for
@@ -22,7 +22,7 @@ SHORT = 16  # loops with no more turns than this are unrolled as they are
 
 
 def find_common_loops(kernel: Kernel, uniform: Uniformity) -> list[Operation]:
-    """The innermost loops that are worth it, in program order."""
+    """Return the innermost loops that are worth it, in program order."""
     steps = ThreadSteps(kernel, uniform)
     return [
         o
@@ -50,7 +50,7 @@ def _is_worth_it(loop: Operation, uniform: Uniformity, steps: ThreadSteps) -> bo
 
 
 def _is_short(loop: Operation, inside: list[Operation], steps: ThreadSteps) -> bool:
-    """Whether the number of turns is known, and small."""
+    """Return whether the iteration count is known and small."""
     if loop.opcode == "for":
         bounds = [steps.constants.get(v) for v in loop.operands[:2]]
         return bounds[0] is not None and bounds[1] is not None and bounds[1] - bounds[0] <= SHORT

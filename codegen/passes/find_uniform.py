@@ -1,4 +1,4 @@
-"""Which values are the same in all threads of a block, and where its threads may be apart.
+"""Find values that are the same in all threads of a block, and places where threads may diverge.
 
 In: a threaded kernel. Out: the values and the local memory that may differ between threads; the operations that not
 all threads of the block reach together. Invariant: what is not named here is the same in every thread that gets there.
@@ -22,7 +22,7 @@ _SHARED_RESULT = frozenset({"barrier_vote"})  # ... of the meetings the one that
 
 @dataclass
 class Uniformity:
-    """What was found.
+    """The result of the analysis.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class Uniformity:
     homes: dict[Value, frozenset[Operation]] = field(default_factory=dict)
 
     def differs(self, values: Iterable[Value]) -> bool:
-        """Whether any of these may differ between threads."""
+        """Return whether any of these values may differ between threads."""
         return any(v in self.varying for v in values)
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Look until nothing more is found to differ."""
+    """Iterate until no more values are found to differ."""
     found = Uniformity(exit=_exit(kernel))
     for operation in program_order(kernel.body.operations):
         if operation.opcode == "local":
@@ -112,7 +112,7 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
-    """Whether every load of a variable in a block comes behind a store to it in that block."""
+    """Return whether every load of a variable in a block comes after a store to it in that block."""
     written = set(written)
     for o in block.operations:
         if o.opcode == "load" and o.operands[0] is variable and variable not in written:
@@ -125,7 +125,7 @@ def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
 
 
 class _Walk:
-    """One walk through the kernel. Methods give the labels that some threads leave for, while others go on."""
+    """One iteration over the kernel. Methods return the labels that some threads leave for while others continue."""
 
     def __init__(self, found: Uniformity) -> None:
         self.found = found
@@ -139,7 +139,7 @@ class _Walk:
         return gone
 
     def without(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """How it stands with those who stay when some have left."""
+        """Return the divergence of the remaining threads after some have left."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 
@@ -184,7 +184,7 @@ class _Walk:
         return {}
 
     def again(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """What runs again: who has left on the way is missing from the start."""
+        """Analyse a region that repeats: threads that left on the way are missing from the start."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.without(gone, apart, late)

@@ -1,4 +1,4 @@
-"""Branches into selections: a function of numbers without loops becomes straight code.
+"""Replace branches by selections, so that a function of numbers without loops becomes straight-line code.
 
 In: a function whose body branches (`if`, `scope`, `leave`) and keeps variables in local memory. Out: one without either,
 or None where that cannot be (loops, memory, printing). Invariant: every operation of the result is a row, a cast or a
@@ -20,7 +20,7 @@ Mask = bool | Value
 
 
 class _Unsuitable(Exception):
-    """The function has something that straight code has not."""
+    """The function has operations that straight-line code cannot have."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class _Flattener:
     result: tuple[Value, ...] = ()
 
     def block(self, block: Block, active: Mask) -> tuple[Mask, tuple[Value, ...]]:
-        """Go through a block; where it is still active at its end, and what it yields."""
+        """Flatten a block; return where it is still active at its end, and its yields."""
         for operation in block.operations:
             if active is False:
                 return False, ()
@@ -42,7 +42,7 @@ class _Flattener:
         return active, ()
 
     def operation(self, operation: Operation, active: Mask) -> Mask:
-        """One operation; where the path goes on behind it."""
+        """Flatten one operation; return where the path continues after it."""
         match operation.opcode:
             case "local":
                 if operation.attributes["count"] != 1:
@@ -73,14 +73,14 @@ class _Flattener:
         return active
 
     def slot(self, operation: Operation) -> Value:
-        """The variable that an access is to."""
+        """Return the variable that an access uses."""
         pointer = operation.operands[0]
         if pointer not in self.slots:
             raise _Unsuitable
         return pointer
 
     def held(self, operation: Operation) -> Value:
-        """What a variable holds; 0 before it was given anything."""
+        """Return the value of a variable, 0 before its first assignment."""
         pointer = self.slot(operation)
         found = self.slots[pointer]
         if found is None:
@@ -89,7 +89,7 @@ class _Flattener:
         return found
 
     def assign(self, operation: Operation, active: Mask) -> None:
-        """Give a variable a value where the path is active."""
+        """Assign a variable where the path is active."""
         pointer = self.slot(operation)
         value, old = self.map[operation.operands[2]], self.slots[pointer]
         if isinstance(active, Value) and old is not None:
@@ -97,7 +97,7 @@ class _Flattener:
         self.slots[pointer] = value
 
     def branch(self, operation: Operation, active: Mask) -> Mask:
-        """Both sides, each where its condition holds."""
+        """Flatten both regions, each where its condition holds."""
         condition = self.map[operation.operands[0]]
         first, yes = self.block(operation.regions[0], self.both(active, condition))
         second, no = self.block(operation.regions[1], self.both(active, self.negate(condition)))
@@ -110,7 +110,7 @@ class _Flattener:
         return self.either(first, second)
 
     def scope(self, operation: Operation, active: Mask) -> Mask:
-        """What is inside; it goes on everywhere unless something left farther than this scope."""
+        """Flatten a scope; the path continues after it except where a `leave` goes further out."""
         label = operation.attributes["label"]
         self.left[label] = False
         end, _ = self.block(operation.regions[0], active)
@@ -118,24 +118,24 @@ class _Flattener:
         return active if not _leaves(operation) else self.either(end, left)
 
     def both(self, first: Mask, second: Mask) -> Mask:
-        """Where both hold."""
+        """Return where both masks hold."""
         if isinstance(first, bool):
             return second if first else False
         return first if second is True else False if second is False else self.builder.op("bitwise_and", first, second)
 
     def either(self, first: Mask, second: Mask) -> Mask:
-        """Where one holds."""
+        """Return where either mask holds."""
         if isinstance(first, bool):
             return True if first else second
         return True if second is True else first if second is False else self.builder.op("bitwise_or", first, second)
 
     def negate(self, value: Value) -> Value:
-        """Where a condition does not hold."""
+        """Return where a condition does not hold."""
         return self.builder.op("bitwise_xor", value, self.builder.constant(True, BOOL))
 
 
 def _leaves(operation: Operation) -> bool:
-    """Whether something inside leaves a scope that is outside."""
+    """Return whether an operation inside leaves an outer scope."""
     stack = [(region, frozenset[str]()) for region in operation.regions]
     own = operation.attributes.get("label") if operation.opcode == "scope" else None
     while stack:
@@ -149,7 +149,7 @@ def _leaves(operation: Operation) -> bool:
 
 
 def flatten_branches(function: Function, index_dtype: np.dtype) -> Function | None:
-    """The function as straight code, or None."""
+    """Return the function as straight-line code, or None."""
     builder = KernelBuilder(function.name, index_dtype)
     flattener = _Flattener(builder)
     try:

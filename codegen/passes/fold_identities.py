@@ -1,4 +1,4 @@
-"""Folds in another order than one by one: where that changes bits, and what extra accumulators start from."""
+"""Reordered reductions: whether the order changes bits, and the initial values of extra accumulators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})
 
 
 def rounds(loop: Operation) -> bool:
-    """Whether a loop folds with an operation that rounds, so that the order changes bits."""
+    """Return whether a loop's reduction rounds, so that its order changes bits."""
     kinds = [v.type for v in loop.results]
     return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
         name not in EXACT for name in loop.attributes.get("combine", ())
@@ -23,7 +23,8 @@ def rounds(loop: Operation) -> bool:
 
 
 def fold_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
-    """One NumPy scalar an accumulator of the folds named in `combine`: folding them in changes no bit of a result.
+    """Return an identity for each accumulator of the reductions in `combine`, as NumPy scalars; combining it changes
+    no bit.
 
     Sums of floats start from -0.0, since 0.0 would turn a sum of -0.0 into 0.0; argmin and argmax from the
     worst value and the highest index.

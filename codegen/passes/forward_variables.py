@@ -1,4 +1,4 @@
-"""Replace variables that are written once by the value that is written.
+"""Replace variables that are written once by their value.
 
 In: a threaded kernel, where a user's variables are `local` memory of one element. Out: the kernel with fewer of them:
 where a variable has one store and every load comes behind it, loads are the stored value. What depends on a thread's
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Replace them."""
+    """Return the kernel without variables that are written once."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel
@@ -30,7 +30,7 @@ def forward_variables(kernel: Kernel) -> Kernel:
 
 
 def _stored_once(kernel: Kernel) -> dict[Value, Value]:
-    """Variable -> the value of its one store."""
+    """Return the variables with a single store, and the stored values."""
     variables: dict[Value, list[Value]] = {}
     for o in kernel.walk():
         if o.opcode == "local" and o.attributes["count"] == 1:
@@ -48,7 +48,7 @@ def _stored_once(kernel: Kernel) -> dict[Value, Value]:
 
 
 def _drop_early(block: Block, written: set[Value], candidates: dict[Value, Value]) -> None:
-    """Drop variables with a load that may come before the store."""
+    """Drop candidates that may be loaded before their store."""
     written = set(written)
     for o in block.operations:
         if o.opcode == "load" and o.operands[0] in candidates and o.operands[0] not in written:

@@ -1,4 +1,4 @@
-"""How values change with one loop index: what decides vectors, coalescing and which dimension is contiguous."""
+"""Strides of values in one loop index, which decide vectorization, coalescing and contiguity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.codegen.kernel_ir.operation import Operation, Value, program_order
 
 
 def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, int | None]:
-    """By how much values grow when `index` grows by 1.
+    """Return how much values grow when `index` grows by 1.
 
     Values that do not depend on it are left out; None stands for a step that is not known when compiling.
     """

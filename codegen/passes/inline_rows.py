@@ -1,4 +1,4 @@
-"""Rows that a user's function made, in place: its operations instead of the row.
+"""Inline ops that a user function defined.
 
 Straight ones go in before everything else, so that they are vectorised and split as any arithmetic. Those with loops of
 their own go in once threads or vectors have been chosen; the loops that hold them run one element at a time.
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def has_control_flow(operation: Operation) -> bool:
-    """Whether an operation runs elements one by one: a branch, or a row that has branches or loops inside."""
+    """Return whether an operation must run element by element: a branch, or an op with branches or loops inside."""
     if operation.opcode in STRUCTURAL:
         return operation.opcode in ("if", "scope", "repeat")
     row = find_op(operation.opcode)
@@ -23,7 +23,7 @@ def has_control_flow(operation: Operation) -> bool:
 
 
 def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
-    """The kernel with the bodies of its rows in place: the straight ones, or the others."""
+    """Return the kernel with the ops' bodies inlined: the straight-line ones, or the others."""
 
     def wanted(operation: Operation) -> bool:
         if operation.opcode in STRUCTURAL:
@@ -54,7 +54,7 @@ class _Copier:
         self.suffix = suffix  # labels are the copy's own
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy a block's operations into the open one; what it yields."""
+        """Copy a block's operations into the open one and return its yields."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return tuple(self.map[v] for v in operation.operands)

@@ -1,4 +1,4 @@
-"""Two kernels as one launch: folds of chunks, and the fold of what those found.
+"""Join two kernels to one launch: the reduction of chunks, and the reduction of its results.
 
 In: two logical kernels of which the second reads what the first one writes. Out: one with the operations of both; the attribute
 ``joined`` says so. A GPU's last block to end the first part does the second (`joined.py`), told by
@@ -19,7 +19,7 @@ TICKET = "ticket"
 
 
 class _Renaming(Rewriter):
-    """A copy in which every value has a name of its own."""
+    """A copy of a kernel with fresh value names."""
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         new = tuple(self.builder.fresh(value.type) for value in values)
@@ -28,7 +28,7 @@ class _Renaming(Rewriter):
 
 
 def join_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Kernel:
-    """Both kernels in order; `same` are pointers of the second one that are the first's: name -> name there.
+    """Return both kernels in order; `same` maps pointers of the second to those of the first.
 
     The parameters are the first's, the second's others, and ``ticket``.
     """

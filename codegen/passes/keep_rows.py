@@ -1,4 +1,4 @@
-"""Keep what several loops over a row compute alike.
+"""Store values that several loops over a row compute, so that they are computed once.
 
 In: a logical kernel, which `describe_rows` gives the attribute ``kept`` where its rows are short enough; for `keep_rows`,
 with lanes. Out: the first of the loops also writes what others would compute again into memory of the thread's own, and
@@ -23,7 +23,7 @@ WORTH = 16  # instructions, from which on writing and reading a value costs less
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Loops over a row, the block that they stand in, and the values to keep: where these are computed again."""
+    """Loops over a row, their block, and the values to keep with the places that recompute them."""
 
     home: Block
     loops: list[Operation]
@@ -31,12 +31,12 @@ class _Row:
 
     @property
     def length(self) -> str:
-        """What the row's length is called."""
+        """Return the name of the row's length."""
         return self.loops[0].operands[1].name
 
 
 def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
-    """The kernel with the attribute ``kept``, where loops over rows compute alike and these are short enough."""
+    """Return the kernel with the attribute ``kept`` if loops over short rows compute the same values."""
     room: dict[str, int] = {}
     for row in _rows(kernel):
         points = ROOM // sum(_itemsize(value) for value in row.kept)
@@ -47,7 +47,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """The kernel with rows kept, where its attribute ``kept`` says that there is room."""
+    """Return the kernel with rows kept, if its attribute ``kept`` allows it."""
     given = kernel.attributes.get("kept", ())
     room = dict(zip(given[::2], given[1::2], strict=True))
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
@@ -62,7 +62,7 @@ def keep_rows(kernel: Kernel) -> Kernel:
 
 
 def _rows(kernel: Kernel) -> list[_Row]:
-    """The rows of which something is worth keeping."""
+    """Return the rows that have values worth keeping."""
     found = [(home, loops) for home, _ in homes(kernel.body) for loops in alike(kernel, home)]
     numbers = _number(kernel) if found else {}
     rows = [_Row(home, loops, _worth_keeping(loops, numbers)) for home, loops in found]
@@ -70,7 +70,7 @@ def _rows(kernel: Kernel) -> list[_Row]:
 
 
 def homes(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
-    """Blocks that several loops stand in, each with the loop that it is the body of."""
+    """Yield blocks with several loops, each with the loop whose body it is."""
     loops = [o for o in block.operations if o.opcode == "for"]
     if len(loops) > 1:
         yield block, around
@@ -79,7 +79,7 @@ def homes(block: Block, around: Operation | None = None) -> Iterator[tuple[Block
 
 
 def alike(kernel: Kernel, home: Block) -> list[list[Operation]]:
-    """Loops of a block over the same row, one after the other."""
+    """Return loops of a block over the same row, in order."""
     zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and not o.attributes["value"]}
     found: dict[Value, list[Operation]] = {}
     for o in home.operations:
@@ -91,7 +91,7 @@ def alike(kernel: Kernel, home: Block) -> list[list[Operation]]:
 
 
 def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
-    """Values that cost more to compute than to read, by the one that is computed first: where they are computed again."""
+    """Return values that cost more to compute than to load, with the places that recompute each."""
     first: dict[object, Value] = {}
     found: dict[Value, list[Value]] = {}
     for loop in loops:
@@ -116,7 +116,7 @@ def _is_plain(kind: Type) -> bool:
 
 
 def _number(kernel: Kernel) -> dict[Value, object]:
-    """Values with what they are computed by: equal for those that are the same at the same point of two rows' loops."""
+    """Number values so that equal numbers mean the same computation at the same point of two rows' loops."""
     unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
     numbers: dict[Value, object] = {p.value: p.value for p in kernel.parameters}
     spelled: dict[object, int] = {}
@@ -137,19 +137,19 @@ def _number(kernel: Kernel) -> dict[Value, object]:
 
 
 def _used_beside(body: Block, known: set[Value]) -> list[Value]:
-    """Those of the values that something else uses, too."""
+    """Return those of the values that other operations use too."""
     return list(
         dict.fromkeys(v for o in body.operations if known.isdisjoint(o.results) for v in o.operands if v in known)
     )
 
 
 def cost_of(operation: Operation) -> int:
-    """Instructions of an operation, but for those of memory and control."""
+    """Return the instructions of an operation, without those of memory and control."""
     return find_op(operation.opcode).cost if operation.opcode not in STRUCTURAL else 0
 
 
 def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
-    """Instructions that a value is computed by in a loop's body."""
+    """Return the instructions that compute a value in a loop's body."""
     total, seen, stack = 0, {value}, [value]
     while stack:
         o = made.get(stack.pop())
@@ -162,7 +162,7 @@ def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
 
 
 def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], count: int) -> None:
-    """Write a value where it is computed first, and read it where it would be computed again."""
+    """Store a value where it is first computed, and load it where it would be computed again."""
     assert not isinstance(value.type, Pointer)
     memory = builder.fresh(Pointer(value.type, "local"))
     row.home.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))
@@ -176,7 +176,7 @@ def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], c
 
 
 def _drop_unused(body: Block) -> None:
-    """Forget what nobody uses any more."""
+    """Remove operations without uses."""
     used: set[Value] = set()
     left = []
     for o in reversed(body.operations):

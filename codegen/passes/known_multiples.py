@@ -1,4 +1,4 @@
-"""Which indices are multiples of a vector's elements: what decides whether an access is aligned.
+"""Find indices that are multiples of a vector's length, which decides alignment.
 
 In: a logical kernel and the values of its index parameters. Out: whether an index value is certainly a multiple of a power of
 two. Invariant: no size is looked at that the answer does not depend on, so that many sizes have it in common.
@@ -14,7 +14,7 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 
 
 class Multiples:
-    """What the values of a kernel are multiples of.
+    """Known divisors of a kernel's values.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Multiples:
         self._found: dict[tuple[Value, int], bool] = {}
 
     def hold(self, value: Value, divisor: int) -> bool:
-        """Whether a value is a multiple of this power of two, as far as is known."""
+        """Return whether a value is known to be a multiple of this power of two."""
         if divisor == 1:
             return True
         found = self._found.get((value, divisor))
