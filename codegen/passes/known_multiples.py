@@ -60,7 +60,9 @@ class Multiples:
 def _steps_by_one(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Each access that steps by one with `index`: its parameter, where it is, and whether that may be a vector's."""
+    """Yield each contiguous access along `index`: its parameter, its index, and whether a vector access is
+    possible.
+    """
     align = {p.value: p.align for p in kernel.parameters}
     steps = index_steps(operations, index)
     for o in operations:
@@ -79,7 +81,8 @@ def needed_multiples(
     lanes: int,
     *bounds: Value,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Parameters as of `aligned_pointers` wherever others, named behind them, are multiples of `lanes`, and so are `bounds`.
+    """Return the parameters that `aligned_pointers` returns if other parameters, named second, and `bounds` are
+    multiples of `lanes`.
 
     No size is looked at: of `sizes` only the names count. None at all where nothing is aligned by multiples alone; no names where
     everything is whatever the sizes.
@@ -108,7 +111,9 @@ def needed_multiples(
 def _needed(
     value: Value, divisor: int, index: Value | None, names: Mapping[Value, str], made: Mapping[Value, Operation]
 ) -> set[str] | None:
-    """Parameters that have to be multiples of a power of two for `value` to be one where `index` is; None: no matter which."""
+    """Return the parameters that must be multiples of a power of two for `value` to be one if `index` is; None if
+    that does not suffice.
+    """
     if value is index:
         return set()
     if value in names:
@@ -129,7 +134,7 @@ def _needed(
 def aligned_pointers(
     kernel: Kernel, walks: Sequence[tuple[Sequence[Operation], Value]], sizes: Mapping[str, int], lanes: int
 ) -> tuple[str, ...]:
-    """Parameters through which every access that steps by one is to whole, aligned vectors of `lanes` elements.
+    """Return the parameters whose contiguous accesses are all whole, aligned vectors of `lanes` elements.
 
     `walks` are operations with the index that they are walked along, by vectors from its first one on; `sizes` the values of
     index parameters by name.

@@ -1,4 +1,4 @@
-"""Give the loops of a logical kernel to the threads of a GPU.
+"""Map the loops of a logical kernel to the threads of a GPU.
 
 In: a logical kernel, with what `describe_shapes` knows of its sizes as attributes. Out: a threaded kernel with the same effect, and
 its launch data as attributes:
@@ -29,7 +29,7 @@ from weft.codegen.target import Target
 
 
 def launch_data(threaded: Kernel) -> dict[str, Any]:
-    """What the runtime has to know to launch a kernel that `map_axes` made."""
+    """Return the launch parameters of a kernel that `map_axes` made."""
     wanted = ("scheme", "block", "per_block", "most_blocks")
     limits = {name: threaded.attributes.get(name) for name in ("row_limits", "column_lanes")}
     return {name: threaded.attributes[name] for name in wanted} | {
@@ -38,7 +38,7 @@ def launch_data(threaded: Kernel) -> dict[str, Any]:
 
 
 def map_axes(kernel: Kernel, target: Target) -> Kernel:
-    """The threaded form of a logical kernel for a GPU target.
+    """Return the threaded form of a logical kernel for a GPU target.
 
     Raises ValueError for a target that has no threads to give, or a kernel that is threaded already.
     """

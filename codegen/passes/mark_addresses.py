@@ -1,4 +1,4 @@
-"""Say of index arithmetic that it stays within its type.
+"""Mark index arithmetic that cannot overflow its type.
 
 In: a threaded kernel. Out: sums, products and casts whose results serve as addresses alone have the attribute
 ``nowrap``: every address of a kernel fits its index dtype, and one that does not points outside of its array. Loops over
@@ -18,7 +18,7 @@ _ARITHMETIC = frozenset({"add", "subtract", "multiply"})
 
 
 def mark_addresses(kernel: Kernel) -> Kernel:
-    """Mark them."""
+    """Return the kernel with its index arithmetic marked."""
     operations = list(kernel.walk())
     others: set[Value] = set()  # used as something else
     used: set[Value] = set()

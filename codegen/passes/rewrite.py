@@ -1,4 +1,4 @@
-"""One driver for passes that replace operations: rebuilds a kernel block by block.
+"""A driver for passes that replace operations, which rebuilds a kernel block by block.
 
 In: a kernel and a function that is shown each operation with its operands already replaced. Out: a new
 kernel; the old one is not changed. An operation that the function answers with None is copied.
@@ -22,7 +22,7 @@ def _as_it_is(type: Type) -> tuple[Type, ...]:
 
 
 class Rewriter:
-    """Rebuilds one kernel."""
+    """The rebuilding of one kernel."""
 
     def __init__(self, kernel: Kernel, rule: Rule, retype: Callable[[Type], tuple[Type, ...]] = _as_it_is) -> None:
         self.old = kernel
@@ -35,7 +35,7 @@ class Rewriter:
         self.map: dict[Value, Replaced] = {}
 
     def run(self) -> Kernel:
-        """The new kernel. Parameters are taken over unless the rule replaced them before."""
+        """Return the new kernel. Parameters are kept unless the rule has replaced them."""
         for parameter in self.old.parameters:
             if parameter.value not in self.map:
                 self.builder.kernel.parameters.append(parameter)
@@ -46,7 +46,7 @@ class Rewriter:
         return self.builder.finish()
 
     def function(self, function: Function) -> None:
-        """One of the kernel's functions."""
+        """Rewrite one of the kernel's functions."""
         parameters = self.renew(function.parameters)
         results = tuple(part for type in function.results for part in self.retype(type))
         body = Block()
@@ -56,7 +56,7 @@ class Rewriter:
         self.builder.blocks = outer
 
     def body(self, block: Block) -> None:
-        """Rewrite the operations of a block into the open one."""
+        """Rewrite the operations of a block into the open block."""
         for operation in block.operations:
             operands = [self.map[v] for v in operation.operands]
             if operation.regions:
@@ -71,14 +71,14 @@ class Rewriter:
                     self.map[value] = new
 
     def copy(self, operation: Operation, operands: list[Replaced]) -> None:
-        """The same operation on the new operands."""
+        """Copy an operation with new operands."""
         results = self.renew(operation.results)
         self.builder.block.operations.append(
             Operation(operation.opcode, tuple(_flatten(operands)), results, operation.attributes)
         )
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """An operation with regions: its regions rewritten, its results split where they are to be."""
+        """Rewrite an operation with regions, replacing results that become several values."""
         regions = []
         for region in operation.regions:
             block = Block(self.renew(region.parameters))
@@ -97,7 +97,7 @@ class Rewriter:
         )
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The values that stand for these, which no rule replaces."""
+        """Return fresh values for these, which no rule replaces."""
         if self.retype is _as_it_is:
             self.map.update(zip(values, values, strict=True))
             return values
@@ -116,7 +116,7 @@ def _flatten(values: list[Replaced]) -> list[Value]:
 
 
 def copy_of(builder: KernelBuilder, value: Value, made: dict[Value, Operation], known: dict[Value, Value]) -> Value:
-    """A value again, computed of the known values in place of their keys. `made` are the operations that may be copied."""
+    """Recompute a value with known values in place of their keys. `made` are the operations that may be copied."""
     if value in known or value not in made:
         return known.get(value, value)
     maker = made[value]

@@ -1,4 +1,4 @@
-"""How a block's work is split where its threads meet: into runs that each thread makes alone, one after another.
+"""Split a block's work at synchronization points, into runs that each thread executes alone.
 
 In: a threaded kernel whose meetings all threads of a block reach together. Out: for each block of operations that
 contains meetings a list of steps: runs, meetings, and what is done once for all threads: what they have in common, and
@@ -31,8 +31,9 @@ FULL = 0xFFFFFFFF
 
 @dataclass(eq=False)
 class Run:
-    """Operations that each thread does alone. `receives`, `sends`: meetings whose result it begins with, or whose value
-    it ends with."""
+    """Operations that each thread executes alone. `receives`, `sends`: synchronization points whose result it
+    begins with, or whose value it ends with.
+    """
 
     operations: list[Operation] = field(default_factory=list)
     receives: list[Operation] = field(default_factory=list)
@@ -42,7 +43,7 @@ class Run:
     late: bool = False  # threads may have left the kernel before
 
     def everything(self) -> Iterator[Operation]:
-        """All operations, inner ones too."""
+        """Yield all operations, including nested ones."""
         yield from self.receives
         yield from program_order(self.operations)
         yield from self.sends
@@ -54,7 +55,7 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 @dataclass
 class BarrierSplit:
-    """What was decided.
+    """The result of the split.
 
     Attributes
     ----------
@@ -91,11 +92,11 @@ class BarrierSplit:
     places: dict[Value, Operation] = field(default_factory=dict)  # result of `local` -> the operation
 
     def runs(self) -> list[Run]:
-        """All runs."""
+        """Return all runs."""
         return [step for steps in self.steps.values() for step in steps if isinstance(step, Run)]
 
     def touched(self, run: Run) -> list[Value]:
-        """The results of `local` that a run reads or writes and that are a thread's own."""
+        """Return the results of `local` that a run accesses and that belong to one thread."""
         found: dict[Value, None] = {}
         for o in run.everything():
             for value in o.operands:
@@ -105,7 +106,7 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Whether a run writes a variable before it reads it."""
+        """Return whether a run writes a variable before it reads it."""
         for o in run.operations:
             if any(self.uniform.roots.get(v) is root for inner in program_order([o]) for v in inner.operands):
                 return o.opcode == "store"
@@ -113,7 +114,7 @@ class BarrierSplit:
 
 
 def split_at_meetings(kernel: Kernel) -> BarrierSplit | None:
-    """The split, or None where the threads of a block may be apart where some meet."""
+    """Return the split, or None if threads may diverge around a synchronization point."""
     uniform = find_uniform(kernel)
     if not all(_can_split_at(o, uniform, kernel) for o in program_order(kernel.body.operations)):
         return None
@@ -126,7 +127,7 @@ def split_at_meetings(kernel: Kernel) -> BarrierSplit | None:
 
 
 def is_pure(operation: Operation) -> bool:
-    """Whether an operation depends on its operands alone and changes nothing."""
+    """Return whether an operation depends only on its operands and has no effect."""
     return operation.opcode in _PURE or operation.opcode not in STRUCTURAL
 
 
@@ -150,7 +151,7 @@ def _is_full(mask: Value, kernel: Kernel) -> bool:
 
 
 class _Splitter:
-    """Marks what is done once for all threads, then cuts what is left into runs."""
+    """A splitter that marks what runs once for all threads, then divides the rest into runs."""
 
     def __init__(self, kernel: Kernel, uniform: Uniformity) -> None:
         self.kernel = kernel
@@ -181,8 +182,9 @@ class _Splitter:
     # -- what is done once ----------------------------------------------------------------------
 
     def mark(self, loops: list[Operation]) -> bool:
-        """Mark everything around meetings, these loops, and what that depends on; whether all of it is the same for all
-        threads."""
+        """Mark the operations around synchronization points, these loops, and their dependences; return whether all
+        are uniform.
+        """
         for loop in loops:
             self.together((*self.around[loop], loop))
         everything = list(program_order(self.kernel.body.operations))
@@ -205,22 +207,22 @@ class _Splitter:
         return self.fine and all(self.in_step(o) for o in together)
 
     def target(self, leave: Operation) -> Operation:
-        """The scope that a `leave` goes out of."""
+        """Return the scope that a `leave` ends."""
         label = leave.attributes["label"]
         return next(o for o in reversed(self.around[leave]) if o.opcode == "scope" and o.attributes["label"] == label)
 
     def leaves_together(self, leave: Operation, scope: Operation) -> bool:
-        """Whether all threads that are in a scope leave it there."""
+        """Return whether all threads in a scope leave it at this `leave`."""
         apart = self.uniform.apart
         return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
 
     def in_step(self, o: Operation) -> bool:
-        """Whether the threads that get to an operation do so together: only branches taken in step set them apart."""
+        """Return whether the threads that reach an operation do so together, apart only by branches taken in step."""
         inside = set(self.around[o])
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def together(self, around: tuple[Operation, ...]) -> None:
-        """Operations around something that is done once are done once as well."""
+        """Mark the operations around one that runs once as running once too."""
         for o in around:
             if o in self.once:
                 continue
@@ -240,7 +242,7 @@ class _Splitter:
                         self.need(value)
 
     def need(self, value: Value) -> None:
-        """A value that is needed outside of runs."""
+        """Mark a value that is needed outside of runs."""
         if value in self.needed:
             return
         self.needed.add(value)
@@ -272,14 +274,14 @@ class _Splitter:
     # -- runs -----------------------------------------------------------------------------------
 
     def split(self) -> BarrierSplit:
-        """Cut into steps, and see what passes from run to run."""
+        """Divide into steps, and find the values that pass between runs."""
         self.cut(self.kernel.body, False)
         self.find_strict()
         _Flow(self.made).find()
         return self.made
 
     def is_once(self, o: Operation) -> bool:
-        """Whether an operation without regions is done once for all threads, where it stands among steps."""
+        """Return whether an operation without regions runs once for all threads at its place among steps."""
         if any(v not in self.outside for v in o.operands):
             return False
         roots = self.uniform.roots
@@ -293,7 +295,7 @@ class _Splitter:
         return is_pure(o) and not self.uniform.differs(o.results)
 
     def cut(self, block: Block, again: bool, branch: Branch | None = None) -> None:
-        """The steps of one block of operations."""
+        """Return the steps of one block of operations."""
         steps: list[Step] = []
         run: Run | None = None
         for o in block.operations:
@@ -338,7 +340,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Threads that pass a branch by can be waited for in it only if they end before they meet anyone."""
+        """Find branches whose skipping threads can be waited for only if they exit before any synchronization."""
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in MEETINGS), default=-1)
         for o, branch in self.made.branches.items():
@@ -352,7 +354,7 @@ class _Splitter:
                 self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
-        """Whether an operation done once must wait for the run before it."""
+        """Return whether an operation that runs once must wait for the run before it."""
         if o.opcode == "leave":
             return True
         inside = list(run.everything())
@@ -365,7 +367,7 @@ class _Splitter:
 
 
 class _Flow:
-    """What passes from run to run."""
+    """The values that pass from run to run."""
 
     def __init__(self, made: BarrierSplit) -> None:
         self.made = made
@@ -378,7 +380,7 @@ class _Flow:
         self.costs: dict[Value, int | None] = {}
 
     def find(self) -> None:
-        """Values, then memory."""
+        """Find the values, then the memory."""
         for run in self.made.runs():
             for o in run.everything():
                 for value in o.operands:
@@ -388,7 +390,7 @@ class _Flow:
         self.memory()
 
     def cost(self, value: Value) -> int | None:
-        """What computing a value again costs; None: too much."""
+        """Return the cost of recomputing a value, or None if it is too high."""
         if value not in self.home or value in self.made.places:
             return 0
         if value not in self.costs:
@@ -403,7 +405,7 @@ class _Flow:
         return self.costs[value]
 
     def memory(self) -> None:
-        """Which local memory must be kept between runs."""
+        """Find the local memory that must be kept between runs."""
         direct: dict[Value, bool] = {}
         touched: dict[Value, list[Run]] = {}
         for run in self.made.runs():

@@ -1,4 +1,4 @@
-"""Loops over what is put together of parts: the middle, where each choice of a part is known, by itself.
+"""Split loops over concatenated parts so that the middle, where each choice of a part is known, is separate.
 
 In: a logical kernel with lanes, for a CPU; choices (`if`) by where a parallel loop's index lies, with the attribute ``likely``.
 Out: the same, where a loop with others inside asks once for its index whether all choices are the likely ones, and an innermost
@@ -22,14 +22,14 @@ _COMPARISONS = ("greater_equal", "less_equal")
 
 
 def split_borders(kernel: Kernel) -> Kernel:
-    """The kernel with the middles of its loops by themselves."""
+    """Return the kernel with the middles of its loops separated."""
     if not any("likely" in o.attributes for o in kernel.walk()):
         return kernel
     return _Splitter(kernel).run()
 
 
 class _Splitter:
-    """Writes a kernel again."""
+    """The rewriting of a kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -41,7 +41,7 @@ class _Splitter:
         self.split = True  # whether loops are: not again where one around could not be
 
     def run(self) -> Kernel:
-        """The new kernel."""
+        """Return the new kernel."""
         self.block(self.kernel.body)
         self.kernel.body = self.builder.kernel.body
         return self.kernel
@@ -49,7 +49,7 @@ class _Splitter:
     # -- copies -----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """The operations of a block, once more, into the open one; what its `yield` gives."""
+        """Copy the operations of a block into the open one and return its yields."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return tuple(map(self.new, operation.operands))
@@ -62,11 +62,11 @@ class _Splitter:
         return ()
 
     def new(self, value: Value) -> Value:
-        """What stands for a value."""
+        """Return the replacement of a value."""
         return self.map.get(value, value)
 
     def holds(self, value: Value) -> bool | None:
-        """Whether a condition holds, if that is known."""
+        """Return whether a condition holds, or None if that is unknown."""
         found = self.known.get(value)
         made = self.made.get(value)
         if found is None and made is not None and made.opcode in ("logical_and", "bitwise_and"):
@@ -75,7 +75,7 @@ class _Splitter:
         return found
 
     def copy(self, operation: Operation, operands: tuple[Value, ...] | None = None, **attributes: Any) -> None:
-        """The same operation, with results of its own; on other operands where these are given."""
+        """Copy an operation with fresh results, optionally on other operands."""
         regions = []
         for region in operation.regions:
             parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
@@ -89,7 +89,7 @@ class _Splitter:
         self.map.update(zip(operation.results, made, strict=True))
 
     def region(self, region: Block, parameters: tuple[Value, ...] = ()) -> Block:
-        """A region's operations in a block of their own."""
+        """Copy a region's operations into a block of their own."""
         block = Block(parameters)
         self.builder.blocks.append(block)
         ends = self.block(region)
@@ -100,7 +100,9 @@ class _Splitter:
     # -- loops ------------------------------------------------------------------------------------
 
     def likely(self, loop: Operation) -> dict[Value, bool]:
-        """The comparisons of a parallel loop's index by which its choices are made, and whether each is likely to hold."""
+        """Return the comparisons of a parallel loop's index that decide its choices, and whether each is likely to
+        hold.
+        """
         inside = list(program_order(loop.regions[0].operations))
         if loop.attributes["role"] != "parallel" or len(inside) > MOST:
             return {}
@@ -120,7 +122,7 @@ class _Splitter:
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """The comparisons that a condition asks for all together."""
+        """Return the comparisons that a condition is a conjunction of."""
         made = self.made.get(condition)
         if made is None:
             return []
@@ -129,7 +131,7 @@ class _Splitter:
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """A loop whose choices are known where the comparisons of its index hold as is likely."""
+        """Split a loop into ranges in which its likely comparisons are known to hold."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.asking(operation, likely)
         elif operation in self.kernel.body.operations:
@@ -138,7 +140,7 @@ class _Splitter:
             self.in_three(operation, likely)
 
     def asking(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """A loop with others inside: its index decides which of two bodies is run."""
+        """Rewrite a loop with inner loops: its index selects one of two bodies."""
         (region,) = operation.regions
         parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
         self.map.update(zip(region.parameters, parameters, strict=True))
@@ -166,7 +168,7 @@ class _Splitter:
         self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
 
     def in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """An innermost loop: before, in and behind the middle."""
+        """Rewrite an innermost loop as three: before, in and after the middle."""
         b, (start, stop) = self.builder, map(self.new, operation.operands)
         low, high = self.bounds(likely)
         begin = start if low is None else b.op("minimum", b.op("maximum", low, start), stop)
@@ -180,7 +182,7 @@ class _Splitter:
             self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """From where on, and up to where, a loop's comparisons are as is likely; None: they all are."""
+        """Return the bounds between which a loop's comparisons have their likely results; None for no bound."""
         b, low, high = self.builder, None, None
         for test, holds in likely.items():
             from_there = self.made[test].opcode == "greater_equal"
@@ -193,7 +195,7 @@ class _Splitter:
         return low, high
 
     def bound(self, value: Value) -> Value:
-        """A comparison's other operand, where the loop begins."""
+        """Return a comparison's other operand at the loop's start."""
         made = self.made.get(value)
         if made is not None and made.opcode == "constant":
             return self.builder.constant(made.attributes["value"], value.type)

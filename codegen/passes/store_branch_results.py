@@ -1,4 +1,4 @@
-"""Give the results of branches around meetings through memory.
+"""Pass the results of branches around synchronization points through memory.
 
 In: a threaded kernel. Out: the kernel whose every `if` with a meeting inside has no results: its regions write what they
 yielded to `local` variables, which are read behind it. Such an `if` can be gone through once for all threads of a block,
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def store_branch_results(kernel: Kernel) -> Kernel:
-    """The kernel; itself where no such branch gives anything."""
+    """Return the kernel, unchanged if no such branch has results."""
     return _Storer(kernel).run() if any(_gives(o) for o in kernel.walk()) else kernel
 
 
@@ -26,13 +26,13 @@ def _gives(operation: Operation) -> bool:
 
 
 class _Storer(Rewriter):
-    """Rebuilds one kernel."""
+    """The rebuilding of one kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, lambda builder, operation, operands: None)
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
-        """A branch without its results."""
+        """Rewrite a branch without its results."""
         if not _gives(operation):
             super().structured(operation, operands)
             return

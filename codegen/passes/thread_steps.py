@@ -1,4 +1,4 @@
-"""How addresses change from a thread to the next along x: what loops over threads may be promised about.
+"""Strides of addresses between threads along x, which tell whether loops over threads are independent.
 
 In: a threaded kernel and what is uniform in it. Out: whether the accesses of a run go from element to element, or jump
 in a way that is not known before it runs. LLVM regroups accesses with a constant distance of two elements and more, and
@@ -25,7 +25,7 @@ _ACCESSES = frozenset({"load", "store"})
 
 
 class ThreadSteps:
-    """The steps of all values of a kernel's body."""
+    """The strides of all values of a kernel's body."""
 
     def __init__(self, kernel: Kernel, uniform: Uniformity) -> None:
         self.uniform = uniform
@@ -48,7 +48,7 @@ class ThreadSteps:
                 self.steps[value] = self._result(o, value)
 
     def of(self, value: Value) -> Step:
-        """The step of a value: 0 where all threads have the same."""
+        """Return the stride of a value, 0 if it is the same in all threads."""
         return self.steps.get(value, 0)
 
     def _result(self, o: Operation, value: Value) -> Step:
@@ -102,7 +102,7 @@ class ThreadSteps:
                 return None
 
     def _moved(self, pointer: Value, index: Value) -> Step:
-        """The step in bytes of an element's address."""
+        """Return the stride in bytes of an element's address."""
         first, second = self.of(pointer), self.of(index)
         if isinstance(second, int):
             second *= np.dtype(_element(pointer)).itemsize
@@ -111,7 +111,7 @@ class ThreadSteps:
         return _joined(first, second)
 
     def walk_on(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
-        """Whether the accesses of these operations go from element to element, or jump by what is not constant.
+        """Return whether the accesses of these operations are contiguous or have no constant stride.
 
         `kept` are arrays of each thread's own that lie one behind the other.
         """
@@ -133,7 +133,7 @@ class ThreadSteps:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """The step of a sum of which one part at least is no number."""
+    """Return the stride of a sum if at least one operand's stride is no number."""
     if x == 0 or y == 0:
         return y if x == 0 else x
     known = [step for step in (x, y) if not isinstance(step, int)]

@@ -1,4 +1,4 @@
-"""Blocks for loops that walk through one operand's rows and another one's columns.
+"""Tile loops that read one operand along rows and another along columns.
 
 In: a logical kernel whose loops have lanes. Out: the same, where next to a loop with lanes stands a load whose elements lie
 side by side along the loop around it: both loops go in tiles, and such a load reads from a transposed copy of its tile.
@@ -22,8 +22,9 @@ _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
-    """Rows and columns of tiles of elements of these sizes: memory is quickest in runs of a kilobyte, and the tiles stay
-    in a core's L2 cache."""
+    """Return the rows and columns of tiles for these item sizes: runs of a kilobyte, in tiles that fit a core's L2
+    cache.
+    """
     size = MOST_SIZE
     while size * size * sum(itemsizes) > ROOM:
         size //= 2
@@ -31,7 +32,9 @@ def tile_size(itemsizes: Sequence[int]) -> int:
 
 
 def tile_transposes(kernel: Kernel) -> Kernel:
-    """Tile every pair of loops that gains by it. The kernel's attribute ``grain`` is what its outermost loop is cut at."""
+    """Tile every loop pair that gains by it. The attribute ``grain`` is the granularity of the outermost loop's
+    chunks.
+    """
     places = _nests(kernel.body, [])
     for home, outer in places:
         inner = _inner(outer)
@@ -47,7 +50,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Parallel loops over all their indices, with the blocks that they stand in."""
+    """Return parallel loops over all their indices, with the blocks that contain them."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))
@@ -56,7 +59,7 @@ def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Blo
 
 
 def _inner(outer: Operation) -> Operation | None:
-    """The loop with lanes that is all that a loop does, but for numbers that are the same all the way through it."""
+    """Return the loop with lanes that is a loop's whole body, except for invariant values."""
     operations = outer.regions[0].operations
     plain = outer.attributes.get("step", 1) == 1 and not outer.attributes.get("lanes")
     if not plain or len(operations) < 2 or operations[-2].opcode != "for" or operations[-2].operands[2:]:
@@ -71,7 +74,7 @@ def _inner(outer: Operation) -> Operation | None:
 
 
 def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[Operation]:
-    """Loads of one element after another along the outer loop, and of distant ones along the inner."""
+    """Return loads that are contiguous along the outer loop and strided along the inner."""
     unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
     along = index_steps(outer.regions[0].operations, outer.regions[0].parameters[0])
     index = inner.regions[0].parameters[0]
@@ -91,7 +94,7 @@ def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[O
 
 
 def _is_linear(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
-    """Whether a value grows by the same number for each step of an index."""
+    """Return whether a value is linear in an index."""
     maker = made.get(value)
     if maker is None:
         return True
@@ -108,7 +111,7 @@ def _depends(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
 
 
 class _Tiling:
-    """Writes one pair of loops in tiles."""
+    """The rewriting of one loop pair."""
 
     def __init__(self, kernel: Kernel, outer: Operation, inner: Operation, loads: list[Operation], size: int) -> None:
         self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
@@ -120,7 +123,7 @@ class _Tiling:
         self.made = {v: o for loop in (outer, inner) for o in loop.regions[0].operations for v in o.results}
 
     def build(self) -> list[Operation]:
-        """The operations that stand for the outer loop."""
+        """Return the operations that replace the outer loop."""
         b, size = self.builder, self.size
         step = b.constant(size)
         rows, columns = self.outer.operands[1], self._copied(self.inner.operands[1], {})
@@ -150,17 +153,17 @@ class _Tiling:
         return tiles
 
     def _copied(self, value: Value, known: dict[Value, Value]) -> Value:
-        """The value again, for other indices of the two loops."""
+        """Recompute a value for other indices of the two loops."""
         return copy_of(self.builder, value, self.made, known)
 
     def _along(self) -> list[Operation]:
-        """Loads of element after element of the tile's rows."""
+        """Return the loads that are contiguous along the tile's rows."""
         steps = index_steps(self.inner.regions[0].operations, self.inner.regions[0].parameters[0])
         found = [o for o in self.inner.regions[0].operations if o.opcode == "load" and steps.get(o.operands[1]) == 1]
         return [o for o in found if _is_linear(o.operands[1], self.outer.regions[0].parameters[0], self.made)]
 
     def _rows(self, top: Value, below: Value, left: Value, beyond: Value, tiles: list[Value]) -> None:
-        """The tile's rows: the loops as they were, between other bounds, with loads from tiles."""
+        """Write the loops over a tile's rows, with loads from tiles."""
         b = self.builder
         row, column = self.outer.regions[0].parameters[0], self.inner.regions[0].parameters[0]
         block = Block((row,))

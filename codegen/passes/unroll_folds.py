@@ -1,4 +1,4 @@
-"""Folds over a few elements, written out: coordinates of points, channels of colours.
+"""Unroll reductions over a few elements: coordinates of points, channels of colours.
 
 In: a logical kernel, and what its index parameters are in a launch. Out: the same kernel with the attribute ``short``, names
 and values in turn of parameters that it is made for; and, from `unroll_folds`, those as constants and the folds over so few
@@ -19,7 +19,7 @@ SHORT, SHORT_ON_GPU = 8, 4
 
 
 def describe_folds(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
-    """The kernel with the attribute ``short``, where it folds few elements in each turn of another loop."""
+    """Return the kernel with the attribute ``short`` if it reduces few elements in each iteration of another loop."""
     short = SHORT_ON_GPU if on_gpu else SHORT
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
     # (no size is looked at that nothing depends on: plans for many sizes have the others in common)
@@ -34,7 +34,7 @@ def describe_folds(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Ke
 
 
 def _inside(body: Block) -> list[Operation]:
-    """Loops that stand in others."""
+    """Return loops that are inside others."""
     return [o for outer in body.operations for region in outer.regions for o in _loops(region)]
 
 
@@ -44,7 +44,7 @@ def _loops(block: Block) -> list[Operation]:
 
 
 def _is_short(operation: Operation, parameters: Container[Value]) -> bool:
-    """Whether an operation folds as many elements as one of these parameters says."""
+    """Return whether one of these parameters is the number of elements that an operation reduces."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
     plain = operation.attributes["role"] == "reduce" and operation.attributes.get("step", 1) == 1
@@ -52,7 +52,7 @@ def _is_short(operation: Operation, parameters: Container[Value]) -> bool:
 
 
 def unroll_folds(kernel: Kernel) -> Kernel:
-    """The kernel with its short folds written out."""
+    """Return the kernel with its short reductions unrolled."""
     given = kernel.attributes.get("short", ())
     if not given:
         return kernel
@@ -61,7 +61,7 @@ def unroll_folds(kernel: Kernel) -> Kernel:
 
 
 class _Unroller:
-    """Writes a kernel for known values of some parameters."""
+    """The rewriting of a kernel for known values of some parameters."""
 
     def __init__(self, kernel: Kernel, values: Mapping[str, int]) -> None:
         self.kernel = kernel
@@ -74,12 +74,12 @@ class _Unroller:
                 self.known[p.value] = values[p.value.name]
 
     def run(self) -> Kernel:
-        """The new kernel."""
+        """Return the new kernel."""
         self.block(self.kernel.body)
         return replace(self.kernel, body=self.builder.kernel.body)
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """The operations of a block, once more, into the open one; what its `yield` gives."""
+        """Copy the operations of a block into the open one and return its yields."""
         for operation in block.operations:
             operands = tuple(self.new(v) for v in operation.operands)
             if operation.opcode == "yield":
@@ -91,11 +91,11 @@ class _Unroller:
         return ()
 
     def new(self, value: Value) -> Value:
-        """What stands for a value: constants stand where they are used, where passes see them."""
+        """Return the replacement of a value; constants are emitted at their use, where passes see them."""
         return self.builder.constant(self.known[value]) if value in self.known else self.map.get(value, value)
 
     def unrolled(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """A fold's turns one behind the other."""
+        """Write a reduction's iterations one after the other."""
         index, *names = operation.regions[0].parameters
         carried = operands[2:]
         for k in range(self.known[operation.operands[1]]):
@@ -105,7 +105,7 @@ class _Unroller:
         self.map.update(zip(operation.results, carried, strict=True))
 
     def copied(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """The same operation with results of its own: its block may be written several times."""
+        """Copy an operation with fresh results, since its block may be copied several times."""
         regions = []
         for region in operation.regions:
             parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)

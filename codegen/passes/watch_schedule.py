@@ -1,4 +1,4 @@
-"""Watch what the threads of a fused kernel do: every access and meeting is preceded by a `watch`.
+"""Instrument the threads of a fused kernel: a `watch` precedes every access and synchronization.
 
 In: a kernel whose loops `map_axes` gave to threads, with nothing left to expand. Out: the same with the attributes ``watch``
 (words of an event) and ``watched`` (a `WatchedSite` for each, as a plain tuple). Invariant: the first access of those that a
@@ -21,7 +21,7 @@ _MEETINGS = {"barrier": "barrier", "barrier_vote": "barrier", "grid_barrier": "g
 
 
 class WatchedSite(NamedTuple):
-    """A place in the kernel where threads are watched.
+    """An instrumented operation of the kernel.
 
     `kind`: read, write, atomic, barrier, grid, warp, active or fence; `array`, `space`, `size`, `align`: what an access is to;
     `numbers`: how many numbers the index has; `valued`: the value that is written follows them; `compares`: a compare and swap.
@@ -39,7 +39,7 @@ class WatchedSite(NamedTuple):
 
 
 def watch_schedule(kernel: Kernel) -> Kernel:
-    """The kernel with its threads watched."""
+    """Return the instrumented kernel."""
     watcher = _Watcher(kernel)
     watched = watcher.run()
     width = 3 + max((site.numbers + site.valued for site in watcher.sites), default=0)
@@ -48,7 +48,7 @@ def watch_schedule(kernel: Kernel) -> Kernel:
 
 
 class _Watcher(Rewriter):
-    """Rewrites one kernel."""
+    """The rewriting of one kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, self.watch)
@@ -58,7 +58,7 @@ class _Watcher(Rewriter):
         self.arrays = {o.results[0]: o.operands[0] for o in kernel.walk() if o.opcode == "offset"}
 
     def watch(self, builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
-        """Tell of an operation before it is copied as it is."""
+        """Instrument an operation before it is copied."""
         if operation.opcode in _ACCESSES:
             if operation.attributes.get("order", "monotonic") != "monotonic":  # a fence of its own
                 self.event(builder, WatchedSite("fence", self.texts[operation]))
@@ -77,13 +77,13 @@ class _Watcher(Rewriter):
         builder.emit("watch", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
 
     def array(self, pointer: Value) -> Value:
-        """The array that a pointer of the kernel points into."""
+        """Return the array that a pointer of the kernel points into."""
         while pointer in self.arrays:
             pointer = self.arrays[pointer]
         return pointer
 
     def access(self, builder: KernelBuilder, operation: Operation) -> None:
-        """Tell of an access to one element."""
+        """Instrument an access to one element."""
         pointer, index = operation.operands[:2]
         assert isinstance(pointer.type, Pointer)
         dtype, space = pointer.type.dtype, pointer.type.space
