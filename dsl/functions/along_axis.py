@@ -1,4 +1,4 @@
-"""Elements at places of which every row has its own: NumPy's `take_along_axis` and `put_along_axis`.
+"""Elements at indices that differ from row to row: NumPy's `take_along_axis` and `put_along_axis`.
 
 In: an array, integers with as many axes, and the axis that these count along. Out: gathered copies, or a new version of the
 storage. Invariant: places are checked at once (`positions.py`), no other axis is looked at.
@@ -20,7 +20,7 @@ from weft.fusion import broadcast_shapes, gather
 
 
 def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Array | np.ndarray, int]:
-    """The array, the places and the axis; flat, where no axis is given. Raises what NumPy raises."""
+    """Return the array, the indices and the axis, flattened if no axis is given. Raises NumPy's errors."""
     which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
     if axis is None:
         if which.ndim != 1:
@@ -35,7 +35,7 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Array |
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Array:
-    """Elements at places along an axis, of which every row has its own, as `numpy.take_along_axis`."""
+    """Take elements at indices along an axis, which differ from row to row, as `numpy.take_along_axis`."""
     array, which, place = _checked(as_array(arr), indices, axis)
     others = ((*s[:place], 1, *s[place + 1 :]) for s in (array.shape, which.shape))
     common = broadcast_shapes(*others)
@@ -47,7 +47,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Array:
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
-    """Write values to places along an axis, of which every row has its own, as `numpy.put_along_axis`."""
+    """Assign values at indices along an axis, which differ from row to row, as `numpy.put_along_axis`."""
     if not isinstance(arr, Array):
         np.put_along_axis(arr, np.asarray(indices), np.asarray(values), axis)
         return

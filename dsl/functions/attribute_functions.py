@@ -1,4 +1,4 @@
-"""NumPy's functions for attributes of arrays: `shape`, `ndim`, `size`, `real`, `imag`, and those about memory."""
+"""Functions for attributes of arrays: `shape`, `ndim`, `size`, `real`, `imag`, and those about memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences, integrals and interpolation: NumPy's functions that are made of slices and arithmetic, recorded.
+"""Differences, integrals and interpolation, composed of slices and arithmetic.
 
 In: arrays. Out: recorded arrays, which join the kernels around them. Invariant: operations come in NumPy's order, so that
 bits are its own; what is rare is NumPy's, on the host.
@@ -32,7 +32,7 @@ MOST_TERMS = 64
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Central differences, and one-sided ones at the ends, as `numpy.gradient`."""
+    """Compute central differences, one-sided at the ends, as `numpy.gradient`."""
     values = as_array(f)
     axes = normalize_axes(axis, values.ndim)
     steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
@@ -59,7 +59,7 @@ def _slope(values: Array, axis: int, h: Any, edge_order: int) -> Any:
 
 @recalled
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral along an axis by the trapezoidal rule, as `numpy.trapezoid`."""
+    """Integrate along an axis by the trapezoidal rule, as `numpy.trapezoid`."""
     values: Any = as_array(y)
     place = normalize_axis(axis, values.ndim)
     step: Any = dx
@@ -74,7 +74,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences of neighbours in the flat array, as `numpy.ediff1d`."""
+    """Compute differences of consecutive elements of the flat array, as `numpy.ediff1d`."""
     if to_end is not None or to_begin is not None:
         return on_host(np.ediff1d, ary, to_end, to_begin)
     flat: Any = ravel(as_array(ary))
@@ -83,7 +83,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 @recalled
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
-    """The cross product of vectors of three numbers, as `numpy.cross`."""
+    """Compute the cross product of vectors, as `numpy.cross`."""
     if axis is not None:
         axisa = axisb = axisc = axis
     left, right = as_array(a), as_array(b)
@@ -97,7 +97,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
 
 def polyval(p: Any, x: Any) -> Any:
-    """A polynomial's value, the highest power first, by Horner's rule, as `numpy.polyval`."""
+    """Evaluate a polynomial, highest power first, by Horner's rule, as `numpy.polyval`."""
     if not isinstance(x, Array) or isinstance(p, (Array, np.poly1d)) or np.ndim(p) != 1 or len(p) > MOST_TERMS:
         return on_host(np.polyval, p, x)
     found: Any = zeros_like(x)
@@ -108,14 +108,14 @@ def polyval(p: Any, x: Any) -> Any:
 
 @recalled
 def angle(z: Any, deg: bool = False) -> Any:
-    """The angle of complex numbers, as `numpy.angle`."""
+    """Return the angle of complex numbers, as `numpy.angle`."""
     values: Any = as_array(z)
     found = np.arctan2(*((values.imag, values.real) if values.dtype.kind == "c" else (0, values)))
     return found * (180 / np.pi) if deg else found
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    """What a line through points has at `x`, as `numpy.interp`."""
+    """Interpolate linearly between points at `x`, as `numpy.interp`."""
     here = isinstance(x, Array) and x.dtype.kind in "biuf" and (x.size > FEW or is_gpu(x.device))  # type: ignore[attr-defined]
     plain = period is None and all(v is None or type(v) in (int, float) for v in (left, right))
     if not here or not plain or np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp) or np.size(xp) < 2:
@@ -145,7 +145,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
 ) -> Any:
-    """Running sum along an axis, which may be left out for a vector; with a 0 before it where that is wanted."""
+    """Return the cumulative sum along an axis, optional for a vector, with a leading 0 if `include_initial`."""
     values = as_array(x)
     if axis is None:
         values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Elements chosen, compared and left out: NumPy's functions that are made of others, recorded.
+"""Elements selected, compared and removed, composed of other functions.
 
 In: arrays. Out: recorded arrays, which join the kernels around them. Invariant: what is rare is NumPy's own, on the host.
 """
@@ -24,7 +24,7 @@ _WEAK = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Of each place the choice whose condition holds first there, as `numpy.select`."""
+    """Take each element from the first choice whose condition holds there, as `numpy.select`."""
     conditions = [c if isinstance(c, Array) else np.asarray(c) for c in condlist]
     if not conditions or len(conditions) != len(choicelist) or any(c.dtype != np.bool_ for c in conditions):
         return on_host(np.select, condlist, choicelist, default)  # says what is wrong
@@ -40,7 +40,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """Numbers in the places of NaNs and infinities, as `numpy.nan_to_num`."""
+    """Replace NaNs and infinities by numbers, as `numpy.nan_to_num`."""
     values = as_array(x)
     kind = values.dtype
     if kind.kind not in "biuf" or any(np.ndim(v) or isinstance(v, Array) for v in (nan, posinf, neginf)):
@@ -59,7 +59,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 @recalled
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    """Whether elements are equal within a tolerance, as `numpy.isclose`."""
+    """Test whether elements are equal within a tolerance, as `numpy.isclose`."""
     x, y = as_array(a), as_array(b)
     if y.dtype.kind in "biu":
         y = y.astype(np.result_type(y.dtype, 1.0))  # type: ignore[attr-defined]
@@ -69,12 +69,12 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
 
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements are equal within a tolerance, as `numpy.allclose`."""
+    """Test whether all elements are equal within a tolerance, as `numpy.allclose`."""
     return bool(isclose(a, b, rtol, atol, equal_nan).all())
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    """Whether two arrays have the same shape and elements, as `numpy.array_equal`."""
+    """Test whether two arrays have the same shape and elements, as `numpy.array_equal`."""
     if not isinstance(a1, Array) or not isinstance(a2, Array):
         return bool(on_host(np.array_equal, a1, a2, equal_nan))
     if a1.shape != a2.shape:
@@ -86,13 +86,13 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 
 def extract(condition: Any, arr: Any) -> Any:
-    """The elements where a condition holds, as `numpy.extract`."""
+    """Return the elements where a condition holds, as `numpy.extract`."""
     test = ravel(as_array(condition))
     return ravel(as_array(arr))[_positions(test)]  # type: ignore[index]
 
 
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """The parts along an axis whose condition holds, as `numpy.compress`."""
+    """Return the slices along an axis where a condition holds, as `numpy.compress`."""
     test = condition if isinstance(condition, Array) else np.asarray(condition)
     array = as_array(a)
     if out is not None or test.ndim != 1:
@@ -104,29 +104,29 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 
 
 def _positions(test: Any) -> Any:
-    """Where a condition holds; it may be shorter, or longer, than what it is about."""
+    """Return the indices where a condition holds. The condition may be shorter or longer than the array."""
     return nonzero(test)[0]
 
 
 def flatnonzero(a: Any) -> Any:
-    """Where in the flat array elements are not 0, as `numpy.flatnonzero`."""
+    """Return the indices of nonzero elements in the flat array, as `numpy.flatnonzero`."""
     return nonzero(ravel(as_array(a)))[0]
 
 
 def argwhere(a: Any) -> Any:
-    """The indices of elements that are not 0, a row each, as `numpy.argwhere`."""
+    """Return the indices of nonzero elements, one row each, as `numpy.argwhere`."""
     array = as_array(a)
     return stack(nonzero(array), axis=1) if array.ndim else on_host(np.argwhere, a)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """Values behind those of an array, as `numpy.append`."""
+    """Append values to an array, as `numpy.append`."""
     parts = [as_array(arr), as_array(values)]
     return concatenate([ravel(p) for p in parts]) if axis is None else concatenate(parts, axis=axis)
 
 
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """An array without some of its parts along an axis, as `numpy.delete`."""
+    """Return an array without some slices along an axis, as `numpy.delete`."""
     array = as_array(arr)
     if axis is None:
         array, axis = ravel(array), 0

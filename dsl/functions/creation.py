@@ -1,4 +1,4 @@
-"""Making arrays."""
+"""Creation of arrays."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ _HERE = nullcontext()
 
 
 def place(device: Any) -> AbstractContextManager[Any]:
-    """Where a function's argument `device` says that its result goes: None is the current device."""
+    """Return a context in which the current device is that of a function's argument `device` (None: unchanged)."""
     return _HERE if device is None else on_device(device)
 
 
 def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None, like: Any = None
 ) -> Array:
-    """`a` as an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype` differs."""
+    """Convert the input to an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype`
+    differs.
+    """
     if dtype is not None:
         dtype = as_dtype(dtype)
     values = from_protocol(a)
@@ -71,12 +73,12 @@ _stack: list[Callable[[list[Array]], Array]] = []
 
 
 def set_stack(stack: Callable[[list[Array]], Array]) -> None:
-    """Set what makes one array of a list of arrays; joining is made of what is here."""
+    """Register the function that joins a list of arrays; joining itself needs this module."""
     _stack[:] = [stack]
 
 
 def in_order(values: Array, order: Any, source: Any = None) -> Array:
-    """The elements in memory in Fortran's order where `order` asks for that ("F"; "A" and "K" where the source is)."""
+    """Return the elements in Fortran order in memory if `order` is "F", or "A" or "K" and the source is."""
     check_order(order)
     if order in (None, "C", "c") or values.ndim < 2:
         return values
@@ -103,7 +105,7 @@ def array(
     ndmax: int = 0,
     like: Any = None,
 ) -> Array:
-    """A new array of `object`, as `numpy.array`."""
+    """Create an array from `object`, as `numpy.array`."""
     given = from_protocol(object)
     if ndmax:  # whether there are more axes, or objects in them, NumPy knows
         given = convert(np.array(given, dtype, ndmax=ndmax))
@@ -117,7 +119,7 @@ def array(
 
 
 def to_device(values: Array, device: Any) -> Array:
-    """The array on another device (itself if it is there)."""
+    """Return the array on another device, or itself if it is there."""
     target = get_device(device)
     if target is values.device:
         return values
@@ -134,7 +136,7 @@ def to_device(values: Array, device: Any) -> Array:
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None
 ) -> Array:
-    """An array with the same value everywhere."""
+    """Return an array filled with one value."""
     begin()
     check_order(order)
     if order in ("F", "f"):
@@ -176,17 +178,17 @@ def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Ar
 
 
 def zeros(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
-    """Zeros; float64 unless a dtype is given."""
+    """Return an array of zeros, by default float64."""
     return _constant(0, shape, dtype, order, device)
 
 
 def ones(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
-    """Ones; float64 unless a dtype is given."""
+    """Return an array of ones, by default float64."""
     return _constant(1, shape, dtype, order, device)
 
 
 def empty(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
-    """An array whose elements are not set."""
+    """Return an uninitialised array."""
     check_order(order)
     if setting("verify"):  # (what nobody writes would differ between a plan and the same program interpreted)
         return zeros(shape, dtype, order, device=device)
@@ -203,7 +205,7 @@ def empty(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = Non
 
 
 def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tuple[Any, Any, Any, Any]:
-    """Shape, dtype, order and device of what is made like an array."""
+    """Return shape, dtype, order and device of an array made like another."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):
@@ -219,7 +221,7 @@ def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tu
 def zeros_like(
     a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """Zeros with the shape, the dtype and on the device of another array."""
+    """Return zeros with the shape, dtype and device of another array."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return zeros(own, kind, order, device=home)
 
@@ -227,7 +229,7 @@ def zeros_like(
 def ones_like(
     a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """Ones with the shape, the dtype and on the device of another array."""
+    """Return ones with the shape, dtype and device of another array."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return ones(own, kind, order, device=home)
 
@@ -235,7 +237,7 @@ def ones_like(
 def empty_like(
     a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """An unset array with the shape, the dtype and on the device of another."""
+    """Return an uninitialised array with the shape, dtype and device of another."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return empty(own, kind, order, device=home)
 
@@ -250,7 +252,7 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    """The same value everywhere, with the shape, the dtype and on the device of another array."""
+    """Return an array filled with one value, with the shape, dtype and device of another."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return full(own, fill_value, kind, order, device=home)
 
@@ -258,7 +260,7 @@ def full_like(
 def arange(
     start: Any = 0, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None
 ) -> Array:
-    """Evenly spaced numbers in a half-open interval, as `numpy.arange`."""
+    """Return evenly spaced numbers in a half-open interval, as `numpy.arange`."""
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
@@ -295,7 +297,7 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """`num` evenly spaced numbers over an interval, as `numpy.linspace`."""
+    """Return `num` evenly spaced numbers over an interval, as `numpy.linspace`."""
     values: Any = np.linspace(  # type: ignore[call-overload]
         np.asarray(start), np.asarray(stop), operator.index(num), endpoint, retstep, dtype, axis
     )
@@ -313,7 +315,7 @@ def eye(
     device: Any = None,
     like: Any = None,
 ) -> Array:
-    """Ones on a diagonal, zeros elsewhere."""
+    """Return a matrix with ones on a diagonal and zeros elsewhere."""
     check_order(order)
     shape = as_shape((N, N if M is None else M))
     with place(device):
@@ -329,7 +331,7 @@ def eye(
 
 
 def identity(n: int, dtype: Any = None, *, like: Any = None) -> Array:
-    """The identity matrix."""
+    """Return the identity matrix."""
     return eye(n, dtype=float if dtype is None else dtype)
 
 
@@ -351,28 +353,28 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
 
 @recalled
 def tril(m: Any, k: int = 0) -> Array:
-    """The lower triangle, zeros above."""
+    """Return the lower triangle of a matrix, with zeros above it."""
     return _triangle(m, k, True)
 
 
 @recalled
 def triu(m: Any, k: int = 0) -> Array:
-    """The upper triangle, zeros below."""
+    """Return the upper triangle of a matrix, with zeros below it."""
     return _triangle(m, k, False)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, like: Any = None) -> Array:
-    """Ones at and below a diagonal."""
+    """Return a matrix with ones at and below a diagonal."""
     return tril(ones((N, N if M is None else M), dtype), k)
 
 
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Array:
-    """A copy."""
+    """Return a copy of an array."""
     return array(a, order=order, copy=True)
 
 
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
-    """The array in C order, with at least one axis."""
+    """Return an array in C order, with at least one axis."""
     result = asarray(a, dtype)
     if not result.flags["C_CONTIGUOUS"]:
         result = result.copy()
@@ -380,6 +382,6 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
 
 
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
-    """The array in Fortran's order in memory, with at least one axis."""
+    """Return an array in Fortran order, with at least one axis."""
     result = asarray(a, dtype, "F")
     return result if result.ndim else result.reshape((1,))

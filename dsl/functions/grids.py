@@ -1,4 +1,4 @@
-"""Arrays of indices and coordinates: NumPy's grids, recorded."""
+"""Arrays of indices and coordinates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.fusion import current_epoch, iota, reshape
 
 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    """Arrays of the indices along each axis, as `numpy.indices`."""
+    """Return arrays of the indices along each axis, as `numpy.indices`."""
     shape = as_shape(dimensions)
     begin()
     current_epoch()
@@ -29,13 +29,13 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
 
 
 def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **options: Any) -> Any:
-    """An array made by calling a function on the indices, as `numpy.fromfunction`."""
+    """Create an array by calling a function on its indices, as `numpy.fromfunction`."""
     grid = indices(shape, dtype=dtype)
     return function(*(grid[k] for k in range(len(as_shape(shape)))), **options)
 
 
 def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
-    """Coordinate arrays from coordinate vectors, as `numpy.meshgrid`."""
+    """Return coordinate arrays from coordinate vectors, as `numpy.meshgrid`."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     count = len(vectors)

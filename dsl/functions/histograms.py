@@ -1,4 +1,4 @@
-"""Counts by value, and where values stand among sorted ones: NumPy's histograms, `bincount`, `searchsorted` and `digitize`.
+"""Histograms, `bincount`, `searchsorted` and `digitize`.
 
 In: arrays on a device. Out: recorded arrays on it; only bounds that a shape or edges follow from are looked at. Few values in the
 host's memory are left to NumPy, and so are dtypes and options that are rare. Invariant: counts are NumPy's, to the last element
@@ -44,19 +44,19 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _known(value: Any) -> Any:
-    """Bins or bounds with what arrays are in them as NumPy's: edges are computed from them at once."""
+    """Return bins or bounds with their arrays evaluated, since edges are computed from them at once."""
     return to_host(value)
 
 
 def _is_ours(values: Any, kinds: str) -> bool:
-    """Whether these are values that kernels go through, in dtypes of these kinds."""
+    """Return whether kernels support these values, in dtypes of these kinds."""
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False
     return values.size > FEW or (values.size > 0 and is_gpu(values.device))
 
 
 def _extremes(*arrays: Array) -> list[Any]:
-    """The least and the largest value of each array: NumPy's scalars, all found at once."""
+    """Return the smallest and largest value of each array as NumPy scalars, evaluated together."""
     found = []
     for array in arrays:
         node = expr_of(array)
@@ -69,7 +69,7 @@ def _extremes(*arrays: Array) -> list[Any]:
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """How often each number from 0 on occurs in `x`, or the sum of its weights, as `numpy.bincount`."""
+    """Count each integer from 0 on in `x`, or sum its weights, as `numpy.bincount`."""
     fits = _is_ours(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
     if not fits or not _are_weights(weights, x):
         return _on_host("bincount", x, weights=weights, minlength=minlength)
@@ -95,7 +95,7 @@ def _are_weights(weights: Any, x: Array) -> bool:
 
 
 def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device) -> Expr:
-    """How often each place occurs, or the sum of its weights in `kind`."""
+    """Count each index, or sum its weights in `kind`."""
     place = reshape(place, (place.size,))
     if weights is None:
         value = broadcast_to(constant(1, _INT64), place.shape)
@@ -114,7 +114,7 @@ def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device
 
 
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """How many values lie between each two edges, and the edges, as `numpy.histogram`."""
+    """Count the values between edges, and return counts and edges, as `numpy.histogram`."""
     bins, range = _known(bins), _known(range)
     several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
     if several is None or not _is_ours(a, "iuf") or not _are_weights(weights, a):
@@ -137,7 +137,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 
 
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """How many points lie in each cell of a grid, and the edges along both axes, as `numpy.histogram2d`."""
+    """Count the points in the cells of a grid, and return counts and edges of both axes, as `numpy.histogram2d`."""
     bins, range = _known(bins), _known(range)
     alike = _is_ours(x, "iuf") and _is_ours(y, "iuf") and x.ndim == 1 and x.shape == y.shape and x.device is y.device
     if not alike or not _are_weights(weights, x):
@@ -167,8 +167,9 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 
 
 def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]:
-    """Whether each value lies between the first and the last edge, and its bin, which includes its lower edge and for the
-    last bin the upper one too."""
+    """Return whether each value is within the edges, and its bin, which includes the lower edge and for the last
+    bin also the upper.
+    """
     marks = expr_of(convert(edges))
     last = len(edges) - 1
     epoch = current_epoch()
@@ -192,7 +193,9 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 
 
 def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
-    """The edge so far behind a place: computed as NumPy does, where that gives this very number, else read."""
+    """Return the edge at an offset from an index: computed as NumPy does if that gives exactly this number,
+    otherwise loaded.
+    """
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)
     if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):
@@ -209,7 +212,9 @@ def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Where each of `v` stands among the sorted values `a`, or `a` in the order of `sorter`, as `numpy.searchsorted`."""
+    """Find the insertion index of each of `v` in the sorted `a`, or in `a` ordered by `sorter`, as
+    `numpy.searchsorted`.
+    """
     marks_here = isinstance(a, Array) and is_gpu(a.device)
     given, v = v, convert(v, a.device) if marks_here and not isinstance(v, Array) else v
     ours = isinstance(v, Array) and (v.size > FEW or is_gpu(v.device)) and side in ("left", "right")
@@ -229,7 +234,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    """Which bin each value is in, as `numpy.digitize`."""
+    """Return the bin index of each value, as `numpy.digitize`."""
     if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):
         return _on_host("digitize", x, bins, right=right)
     edges = np.asarray(bins)
@@ -241,7 +246,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """How many of the sorted `marks` come before each value, found by halves. NaNs come last, as NumPy sorts them."""
+    """Count the sorted `marks` before each value by binary search. NaNs come last, as in NumPy."""
     place, length = broadcast_to(constant(0, index), values.shape), marks.size
 
     def comes_before(offset: int) -> Expr:

@@ -1,4 +1,4 @@
-"""NumPy's functions for which there are no kernels on the CPU, recorded and called block by block on all threads.
+"""NumPy functions without CPU kernels, recorded and called block by block on all threads.
 
 In: expressions. Out: opaque expressions. Invariant: the values do not depend on the number of threads.
 """
@@ -20,14 +20,14 @@ COUNTED = 256
 
 
 def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
-    """Return the largest or smallest elements over axes as NumPy finds them, or with `argmax` and `argmin` their places."""
+    """Return the maximum or minimum over axes by NumPy, or with `argmax` and `argmin` its index."""
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
     dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
     return opaque(_reducer(op, axes), [node], shape, dtype, op, location)
 
 
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
-    """Return the elements in order along an axis, as NumPy sorts them, or with `numbered` their places."""
+    """Sort along an axis by NumPy, or with `numbered` return the indices."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
     return opaque(_sorter(axis, kind, numbered), [node], node.shape, dtype, name, location)
 
@@ -56,7 +56,7 @@ def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
 
 
 def _reduce_all(function: Any, op: str, values: np.ndarray) -> Any:
-    """The result for all elements: that of each block, then that of these, which are in order."""
+    """Reduce all elements: each block, then the blocks' results in order."""
     flat = values.reshape(-1)
     blocks = _blocks(flat, 0)
     found = np.empty(len(blocks), np.int64 if op[:3] == "arg" else values.dtype)
@@ -101,14 +101,14 @@ __all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def host_sort(values: Any, axis: int, descending: bool) -> Any:
-    """NumPy's stable sort."""
+    """Sort by NumPy's stable sort."""
     if not descending:
         return np.sort(values, axis, "stable")
     return np.flip(np.sort(np.flip(values, axis), axis, "stable"), axis)
 
 
 def host_argsort(values: Any, axis: int, descending: bool) -> Any:
-    """NumPy's stable argsort."""
+    """Return sorted indices by NumPy's stable sort."""
     if not descending:
         return np.argsort(values, axis, "stable")
     return values.shape[axis] - 1 - np.flip(np.argsort(np.flip(values, axis), axis, "stable"), axis)

@@ -1,4 +1,4 @@
-"""Putting arrays together and taking them apart: joins, splits, rolls and differences; nothing is evaluated.
+"""Joins, splits, rolls and differences of arrays, without evaluation.
 
 The joined arrays are boxes written into a new array, for which the planner allocates no memory if only computations read it.
 """
@@ -36,7 +36,7 @@ MANY = 64
 def concatenate(
     arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
 ) -> Array:
-    """Arrays joined along an axis."""
+    """Join arrays along an axis."""
     start()
     arrays = list(arrays)
     found = [asarray(a) for a in arrays]
@@ -79,7 +79,7 @@ def concatenate(
 
 
 def _join_many(found: Sequence[Array], place: int, kind: np.dtype) -> Array:
-    """Join more arrays than one plan should write: by NumPy where they lie in the host's memory, else some at a time."""
+    """Join more arrays than one plan should write: by NumPy in host memory, otherwise some at a time."""
     found = [a if a.dtype == kind else a.astype(kind) for a in found]
     evaluate([a._storage for a in found if a._home is None])
     device = found[0].device
@@ -121,7 +121,7 @@ def _listed(arrays: Any) -> Any:
 
 @recalled
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Array:
-    """Arrays of one shape joined along a new axis."""
+    """Join arrays of one shape along a new axis."""
     found = [asarray(a) for a in _listed(arrays)]
     if not found:
         raise ValueError("need at least one array to stack")
@@ -136,31 +136,31 @@ set_stack(stack)
 
 @recalled
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
-    """Arrays joined row by row."""
+    """Join arrays row by row."""
     return concatenate([atleast_2d(a) for a in _listed(tup)], 0, dtype=dtype, casting=casting)
 
 
 @recalled
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
-    """Arrays joined column by column."""
+    """Join arrays column by column."""
     found = [atleast_1d(a) for a in _listed(tup)]
     return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @recalled
 def dstack(tup: Any) -> Array:
-    """Arrays joined along the third axis."""
+    """Join arrays along the third axis."""
     return concatenate([atleast_3d(a) for a in _listed(tup)], 2)
 
 
 @recalled
 def column_stack(tup: Any) -> Array:
-    """Vectors and matrices joined as columns."""
+    """Join vectors and matrices as columns."""
     return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, _listed(tup))], 1)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """An array cut into parts of nearly equal length, as views."""
+    """Split an array into views of nearly equal length."""
     array, sections = asarray(ary), settled(indices_or_sections)
     place = normalize_axis(axis, array.ndim)
     length = array.shape[place]
@@ -177,7 +177,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """An array cut into parts of equal length, as views."""
+    """Split an array into views of equal length."""
     array, sections = asarray(ary), settled(indices_or_sections)
     if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
         raise ValueError("array split does not result in an equal division")
@@ -185,14 +185,14 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """Cut into columns."""
+    """Split an array into views of its columns."""
     if not asarray(ary).ndim:
         raise ValueError("hsplit only works on arrays of 1 or more dimensions")
     return split(ary, indices_or_sections, 0 if asarray(ary).ndim == 1 else 1)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """Cut into rows."""
+    """Split an array into views of its rows."""
     if asarray(ary).ndim < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return split(ary, indices_or_sections, 0)
@@ -200,7 +200,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
 
 @recalled
 def roll(a: Any, shift: Any, axis: Any = None) -> Array:
-    """Elements moved along axes; what falls off one end comes in at the other."""
+    """Shift elements cyclically along axes."""
     array = asarray(a)
     if axis is None:
         return reshape(roll(ravel(array), shift, 0), array.shape)
@@ -220,7 +220,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
 
 @recalled
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
-    """Differences of neighbours along an axis."""
+    """Compute differences of consecutive elements along an axis."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
     if n == 0:

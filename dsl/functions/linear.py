@@ -1,4 +1,4 @@
-"""Products of matrices and other contractions.
+"""Matrix products and other contractions.
 
 Those with much arithmetic for each byte are calls of the BLAS that NumPy brings, on whole arrays; the others, and those
 of dtypes that it does not know, are sums of products like any other, and fuse with what is around them. Which of the
@@ -28,7 +28,9 @@ from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, re
 
 
 def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
-    """The product of operands that broadcast, summed over axes; of 16-bit floats in float32, rounded once."""
+    """Return the product of operands that broadcast, summed over axes; 16-bit floats are summed in float32 and
+    rounded once.
+    """
     times, plus = ("logical_and", "logical_or") if kind.kind == "b" else ("multiply", "add")
     wide = widened(kind)
     product = cast(factors[0], wide)
@@ -39,7 +41,7 @@ def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype,
 
 @recalled
 def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
-    """Matrix product, broadcast over leading axes. Raises ValueError where the shapes do not match."""
+    """Return the matrix product, broadcast over leading axes. Raises ValueError if the shapes do not match."""
     location = start()
     if options.keys() - {"dtype", "casting", "order", "subok"}:  # axes, keepdims, signature, or a misspelt name
         return call_numpy(np.matmul, (a, b), {"out": out, **options})
@@ -80,7 +82,7 @@ def _product(shape: tuple[int, ...]) -> int:
 
 @recalled
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """Dot product, as `numpy.dot`."""
+    """Return the dot product, as `numpy.dot`."""
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
         return x * y
@@ -102,14 +104,14 @@ def _show(shape: tuple[int, ...]) -> str:
 
 @recalled
 def vdot(a: Any, b: Any) -> Any:
-    """Dot product of the flattened arrays, the first conjugated."""
+    """Return the dot product of the flattened arrays, the first conjugated."""
     x, y = reshape(a, (-1,)), reshape(b, (-1,))
     return dot(x.conj() if x.dtype.kind == "c" else x, y)
 
 
 @recalled
 def inner(a: Any, b: Any) -> Any:
-    """Sum of products over the last axes."""
+    """Return the sum of products over the last axes."""
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
         return x * y
@@ -118,7 +120,7 @@ def inner(a: Any, b: Any) -> Any:
 
 @recalled
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """Every product of elements of two vectors."""
+    """Return the outer product of two vectors."""
     x, y = reshape(a, (-1, 1)), reshape(b, (1, -1))
     product = x * y
     return product if out is None else deliver("multiply", expr_of(product), out)
@@ -126,7 +128,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 @recalled
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """Sum of products over pairs of axes, as `numpy.tensordot`."""
+    """Return the sum of products over pairs of axes, as `numpy.tensordot`."""
     axes = settled(axes)
     location = start()
     x, y = asarray(a), asarray(b)
@@ -170,7 +172,7 @@ def _einsum_call(subscripts: str) -> Any:
 
 @recalled
 def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> Any:
-    """Sum of products by subscripts, as `numpy.einsum`."""
+    """Return the sum of products given by subscripts, as `numpy.einsum`."""
     location = start()
     if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
         return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})
@@ -197,7 +199,7 @@ def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> 
 def _contract_all(
     terms: tuple[str, ...], result: str, found: list[Array], kind: np.dtype, location: Location
 ) -> Array | None:
-    """Any number of operands, two at a time; None where NumPy itself has to do it."""
+    """Contract any number of operands, two at a time; return None if NumPy has to do it."""
     rest, arrays = list(terms), list(found)
     sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
     while True:
@@ -214,12 +216,14 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Those of the letters that are read later."""
+    """Return the letters that later contractions use."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    """The operands to take together next: what comes out is smallest next to what goes in; then the least arithmetic."""
+    """Return the operands to contract next: those with the smallest result compared with them, then with the least
+    arithmetic.
+    """
 
     def size(letters: str) -> int:
         return _product(tuple(sizes[c] for c in set(letters)))
@@ -236,7 +240,7 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
 def _contract_pair(
     terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
 ) -> Array | None:
-    """One or two operands, as a sum of products or as a product of matrices."""
+    """Contract one or two operands, as a sum of products or a matrix product."""
     fused = _contract(terms, result, found, kind, location)
     if fused is not None:
         return record(fused)
@@ -271,7 +275,7 @@ def _contract_pair(
 
 
 def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Expr | None:
-    """One or two operands, a letter an axis, as a sum of products; None where BLAS is the better way."""
+    """Contract one or two operands as a sum of products, or return None if BLAS is better."""
     sizes: dict[str, int] = {}
     for term, array in zip(terms, found, strict=True):
         for letter, n in zip(term, array.shape, strict=True):
@@ -291,7 +295,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
 
 
 def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
-    """The view of an array whose axes `term` names that has an axis for each of `letters`."""
+    """Return a view with an axis for each of `letters` of an array whose axes `term` names."""
     _, strides, offset = layout(array)
     steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}
     shape = tuple(sizes[c] if c in steps else 1 for c in letters)
@@ -299,7 +303,7 @@ def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array
 
 
 def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str] | None:
-    """The letters of each operand, and of the result, with letters for the axes of an ellipsis."""
+    """Return the letters of each operand and of the result, including letters for the axes of an ellipsis."""
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
     wide = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
@@ -316,7 +320,7 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
 
 @lru_cache(maxsize=512)
 def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """The result's shape: each letter's length, read off arrays that have one element a letter."""
+    """Return the result's shape, determined from arrays with one element for each letter."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
     spelt = _einsum_terms(subscripts, tuple(len(shape) for shape in shapes))
@@ -335,7 +339,7 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
 
 @recalled
 def kron(a: Any, b: Any) -> Any:
-    """Kronecker product."""
+    """Return the Kronecker product."""
     x, y = asarray(a), asarray(b)
     ndim = max(x.ndim, y.ndim)
     x_shape, y_shape = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape

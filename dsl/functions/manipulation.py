@@ -1,4 +1,4 @@
-"""Rearranging: views where NumPy makes views, copies where it copies; nothing is evaluated."""
+"""Shape manipulation: views where NumPy makes views, copies where it copies, without evaluation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.fusion import reshape as reshape_expr
 
 
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Array:
-    """The same elements in C order by another shape: a view where the strides allow it, else a copy."""
+    """Reshape an array in C order: a view if the strides allow it, otherwise a copy."""
     order = check_order(order)
     if order == "K":
         raise ValueError("order 'K' is not permitted for reshaping")
@@ -59,7 +59,7 @@ def _infer(shape: Any, array: Array) -> tuple[int, ...]:
 
 
 def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides that show the array by another shape without a copy, or None.
+    """Return the strides of a view with another shape, or None if it would need a copy.
 
     Axes that lie together in memory are taken as one, and have to be cut up again into whole axes.
     """
@@ -92,7 +92,7 @@ def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | No
 
 
 def transpose(a: Any, axes: Any = None) -> Array:
-    """Axes permuted (reversed where none are given); a view."""
+    """Permute the axes, by default reverse them; a view."""
     array = asarray(a)
     shape, strides, offset = layout(array)
     given = range(array.ndim)[::-1] if axes is None else (axes,) if isinstance(axes, (int, np.integer)) else axes
@@ -108,7 +108,7 @@ permute_dims = transpose
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
-    """Two axes exchanged; a view."""
+    """Exchange two axes; a view."""
     array = asarray(a)
     order = list(range(array.ndim))
     first, second = normalize_axis(axis1, array.ndim), normalize_axis(axis2, array.ndim)
@@ -117,7 +117,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> Array:
-    """Axes moved to other places; a view."""
+    """Move axes to other positions; a view."""
     array = asarray(a)
     origin, goal = normalize_axes(source, array.ndim), normalize_axes(destination, array.ndim)
     if len(origin) != len(goal):
@@ -129,7 +129,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
-    """An axis rolled back to before another; a view."""
+    """Move an axis back to before another; a view."""
     array = asarray(a)
     place = normalize_axis(axis, array.ndim)
     to = start + array.ndim if start < 0 else start
@@ -139,7 +139,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
 
 
 def squeeze(a: Any, axis: Any = None) -> Array:
-    """Axes of length 1 left out; a view."""
+    """Remove axes of length 1; a view."""
     array = asarray(a)
     shape, strides, offset = layout(array)
     gone = {k for k, n in enumerate(shape) if n == 1} if axis is None else set(normalize_axes(axis, array.ndim))
@@ -150,7 +150,7 @@ def squeeze(a: Any, axis: Any = None) -> Array:
 
 
 def expand_dims(a: Any, axis: Any) -> Array:
-    """Axes of length 1 put in; a view."""
+    """Insert axes of length 1; a view."""
     array = asarray(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     places = set(normalize_axes(axis, array.ndim + count))
@@ -161,7 +161,7 @@ def expand_dims(a: Any, axis: Any) -> Array:
 
 
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Array:
-    """The array repeated to a shape, as a read-only view."""
+    """Broadcast an array to a shape, as a read-only view."""
     wanted = as_shape(shape)
     own, strides, offset = layout(asarray(array))
     if len(own) > len(wanted) or broadcast_shapes(own, wanted) != wanted:
@@ -175,7 +175,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Array:
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
-    """Arrays broadcast against each other, as views."""
+    """Broadcast arrays against each other, as views."""
     found = [asarray(a) for a in arrays]
     shape = broadcast_shapes(*(a.shape for a in found)) if found else ()
     # (those that keep their shape can be written to, as NumPy's)
@@ -183,13 +183,13 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
 
 
 def atleast_1d(*arrays: Any) -> Any:
-    """Arrays with at least one axis."""
+    """Return arrays with at least one axis."""
     found = tuple(a if a.ndim >= 1 else reshape(a, (1,)) for a in map(asarray, arrays))
     return found[0] if len(found) == 1 else found
 
 
 def atleast_2d(*arrays: Any) -> Any:
-    """Arrays with at least two axes."""
+    """Return arrays with at least two axes."""
     found = tuple(
         a if a.ndim >= 2 else reshape(a, (1, -1)) if a.size or a.ndim else reshape(a, (1, 1))
         for a in map(asarray, arrays)
@@ -198,7 +198,7 @@ def atleast_2d(*arrays: Any) -> Any:
 
 
 def atleast_3d(*arrays: Any) -> Any:
-    """Arrays with at least three axes."""
+    """Return arrays with at least three axes."""
     found = []
     for a in map(asarray, arrays):
         shape = a.shape
@@ -207,8 +207,8 @@ def atleast_3d(*arrays: Any) -> Any:
 
 
 def ravel(a: Any, order: str = "C") -> Array:
-    """The elements in one axis: a view where they lie together. Order "A" is "F" for arrays that lie in that order, "K" has
-    the axes whose elements lie closer together behind the others.
+    """Flatten an array: a view if it is contiguous. Order "A" is "F" for arrays in Fortran order; "K" puts axes
+    with smaller strides last.
     """
     order = check_order(order)
     array = asarray(a)
@@ -222,24 +222,24 @@ def ravel(a: Any, order: str = "C") -> Array:
 
 
 def flip(m: Any, axis: Any = None) -> Array:
-    """Elements in reverse order along axes; a view."""
+    """Reverse the elements along axes; a view."""
     array = asarray(m)
     turned = normalize_axes(axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]
 
 
 def fliplr(m: Any) -> Array:
-    """Columns in reverse order."""
+    """Reverse the columns."""
     return flip(m, 1)
 
 
 def flipud(m: Any) -> Array:
-    """Rows in reverse order."""
+    """Reverse the rows."""
     return flip(m, 0)
 
 
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
-    """Turned by quarter turns in the plane of two axes."""
+    """Rotate by quarter turns in the plane of two axes."""
     array = asarray(m)
     k %= 4
     if len(axes) != 2:
@@ -256,7 +256,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
 
 @recalled
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
-    """Each element a number of times."""
+    """Repeat each element a number of times."""
     array = asarray(a)
     if axis is None or not array.ndim:
         array, axis = ravel(array), 0 if axis is None else axis
@@ -275,7 +275,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
 
 @recalled
 def tile(A: Any, reps: Any) -> Array:
-    """The whole array a number of times along each axis."""
+    """Repeat the whole array a number of times along each axis."""
     array = asarray(A)
     counts = tuple(int(r) for r in (reps if np.ndim(reps) else (reps,)))
     ndim = max(len(counts), array.ndim)
@@ -288,7 +288,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """A diagonal of two axes as the last axis; a view."""
+    """Return a diagonal of two axes as the last axis; a view."""
     offset = operator.index(offset)
     array = moveaxis(asarray(a), (axis1, axis2), (-2, -1))
     shape, strides, begin = layout(array)
@@ -302,7 +302,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
 def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
-    """Every window of some axes, which get axes of their own behind the others; a read-only view."""
+    """Return every window over some axes as new last axes; a read-only view."""
     array = asarray(x)
     lengths = as_shape(window_shape)
     if axis is None and len(lengths) != array.ndim:
@@ -326,5 +326,5 @@ def sliding_window_view(
 
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    """Sum of a diagonal."""
+    """Return the sum of a diagonal."""
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)

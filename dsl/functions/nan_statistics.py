@@ -1,4 +1,4 @@
-"""Means and spreads of numbers among which NaNs are left out.
+"""Statistics that ignore NaNs.
 
 In: arrays. Out: recorded arrays, folded in one kernel with what they are computed from. Invariant: a row without numbers
 gives NaN.
@@ -25,7 +25,7 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
-    """Whether there may be NaNs, and nothing rare is asked for."""
+    """Return whether the dtype can hold NaNs and no rare option is given."""
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
 
 
@@ -33,7 +33,7 @@ def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ANY, *, where: Any = _ANY
 ) -> Any:
-    """Arithmetic mean of the numbers, as `numpy.nanmean`."""
+    """Return the mean of the elements that are not NaN, as `numpy.nanmean`."""
     values = as_array(a)
     if values.dtype.kind in "biu" and out is None and where is _ANY:
         return mean(values, axis, dtype, None, keepdims)
@@ -47,7 +47,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _numbers(values: Array) -> tuple[Array, Array]:
-    """The numbers, with 0 where there is none, and whether there is one."""
+    """Return the elements with NaNs replaced by 0, and a mask of those that are not NaN."""
     there = values == values
     return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
 
@@ -70,7 +70,9 @@ def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
 
 
 def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any], doc: str) -> Callable[..., Any]:
-    """NumPy's function of this name: `finish` makes it of a variance, `of_whole` is for numbers that are never missing."""
+    """Return a NumPy statistic by name: `finish` computes it from a variance, `of_whole` handles dtypes without
+    NaN.
+    """
 
     def found(
         a: Any,
@@ -103,13 +105,13 @@ nanstd = _spread("nanstd", std, np.sqrt, "Standard deviation of the numbers")
 
 
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running sum along an axis to which NaNs add nothing, as `numpy.nancumsum`."""
+    """Return the cumulative sum along an axis with NaNs as 0, as `numpy.nancumsum`."""
     values = as_array(a)
     return cumsum(_numbers(values)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)
 
 
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running product along an axis in which NaNs are left out, as `numpy.nancumprod`."""
+    """Return the cumulative product along an axis with NaNs as 1, as `numpy.nancumprod`."""
     values = as_array(a)
     if values.dtype.kind in "fc":
         values = where(values == values, values, values.dtype.type(1))

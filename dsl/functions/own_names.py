@@ -1,4 +1,4 @@
-"""The functions that weft has of its own under NumPy's names. A function's module loads when the function is first used.
+"""The functions that weft implements under NumPy's names. A function's module loads on first use.
 
 In: a name, or a function of NumPy's. Out: weft's function. Invariant: a name stands in this table or it is NumPy's.
 """
@@ -70,7 +70,7 @@ _MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
 
 
 class OwnNames(Mapping[str, Any]):
-    """Weft's functions by name; those of rows of the op table, and those of the modules above."""
+    """weft's functions by name: the ops of the op table, and the functions of this folder."""
 
     def __init__(self) -> None:
         self._found: dict[str, Any] = dict(UFUNCS)
@@ -106,7 +106,7 @@ class OwnNames(Mapping[str, Any]):
         return found
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Let functions of the same behaviour stand for names, also in the public module and in scripts."""
+        """Replace functions by equivalent ones, also in the public module and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced.update(old)
@@ -129,7 +129,7 @@ class OwnNames(Mapping[str, Any]):
 
 
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """`own`, or NumPy's function for foreign arguments and for dtypes that weft has no arrays of."""
+    """Return a function that calls `own`, or NumPy's function for foreign arguments and unsupported dtypes."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -144,7 +144,7 @@ def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[.
 
 
 def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function that makes arrays of numbers: what is small and in host memory by NumPy's, the rest by weft's."""
+    """Return a creation function: NumPy's for small arrays in host memory, otherwise weft's."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -160,7 +160,9 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
 
 
 def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that makes an array like another: like a small one in host memory by NumPy's, the rest by weft's."""
+    """Return a function that makes an array like another: NumPy's for small arrays in host memory, otherwise
+    weft's.
+    """
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -175,7 +177,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _length_of(name: str, first: Any, second: Any = 0) -> int:
-    """Count the elements of a new array; -1 where the arguments are not the usual ones."""
+    """Return the number of elements of a new array, or -1 for unusual arguments."""
     if name == "arange":
         whole = type(first) is int and type(second) is int
         return first or -1 if whole and not second else second - first if whole else -1

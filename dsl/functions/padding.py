@@ -1,4 +1,4 @@
-"""Elements added around arrays: NumPy's `pad`, recorded where it has constants or copies of what is there, and `diag`."""
+"""Padding: NumPy's `pad` by constants or copies of elements, and `diag`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.fusion import constant
 
 
 def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
-    """How many elements each axis gets before and behind: numbers, pairs, or a dict of these by axis."""
+    """Return the padding before and after each axis, from numbers, pairs, or a dict by axis."""
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim
         for axis, width in given.items():
@@ -45,7 +45,7 @@ _BORDERS: dict[str, Any] = {
 
 
 def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
-    """An array in the middle of a new one whose borders are, axis by axis, copies of what is there already."""
+    """Return an array with borders that are copies of its own elements, axis by axis."""
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
     result: Any = empty(shape, array.dtype)
@@ -64,7 +64,7 @@ def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
 
 @recalled
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
-    """Elements added around an array; modes as in `numpy.pad`."""
+    """Pad an array; modes as in `numpy.pad`."""
     given, array = array, asarray(array)
     widths = _pad_widths(pad_width, array.ndim)
     if mode == "constant":
@@ -103,7 +103,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
 
 @recalled
 def diag(v: Any, k: int = 0) -> Array:
-    """A diagonal of a matrix, which is a view of it, or a matrix with a diagonal."""
+    """Return a diagonal of a matrix as a view, or a matrix with a given diagonal."""
     array, k = asarray(v), operator.index(k)
     if array.ndim == 2:
         return diagonal(array, k)

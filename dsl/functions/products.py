@@ -1,4 +1,4 @@
-"""Products of matrices by BLAS, and which products are left to it.
+"""Matrix products by BLAS, and the choice between BLAS and kernels.
 
 In: matrices and vectors. Out: their product, computed at the call where both are in host memory, of any size: no other
 operation would fuse with it.
@@ -23,7 +23,7 @@ SMALL_MATRIX = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
-    """Whether a product of matrices, on a device, is a sum of products in a kernel."""
+    """Return whether a matrix product on a device is computed as a sum of products in a kernel."""
     known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's library has half precision
     if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True
@@ -34,12 +34,12 @@ def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: in
 
 
 def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Write the product of two matrices."""
+    """Compute the product of two matrices into `out`."""
     np.matmul(a, b, out=out)
 
 
 def multiply(a: Any, b: Any) -> Array | None:
-    """Return the product of matrices and vectors in host memory; None where it is recorded, or none of BLAS's.
+    """Return the product of matrices and vectors in host memory, or None if it is recorded or unsuitable for BLAS.
 
     Pending operands are evaluated where they, or the product, are small: what follows is small work then. Listeners hear of
     products, so they are recorded then.
@@ -71,7 +71,7 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return the elements of operands, evaluated where these or the results are few; None where they stay pending."""
+    """Return the elements of operands, evaluated if they or the results are few, or None if they stay pending."""
     given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]
     if pending:

@@ -1,4 +1,4 @@
-"""Medians, quantiles and percentiles: on a GPU from sorted rows, with NumPy's interpolation.
+"""Medians, quantiles and percentiles, on a GPU from sorted rows, with NumPy's interpolation.
 
 In: an array, axes, and which share of the elements is to lie below. Out: recorded arrays. Invariant: what lies in the host's
 memory is left to NumPy, which finds single elements without sorting the others; where NaNs are left out, each row counts its own
@@ -40,7 +40,7 @@ _METHODS = frozenset({*_SHIFTS, *_DISCRETE, "linear", "midpoint", "averaged_inve
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """The middle element along axes, or the mean of the two, as `numpy.median`; NaN where there is one."""
+    """Return the median along axes, as `numpy.median`; NaN if there is one."""
     if not is_sorted_here(a, None):
         return on_host(np.median, a, axis, out, overwrite_input, keepdims)
     with device(a.device):
@@ -51,7 +51,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """The middle number along axes, or the mean of the two, as `numpy.nanmedian`: NaNs are left out."""
+    """Return the median along axes without NaNs, as `numpy.nanmedian`."""
     if not is_sorted_here(a, None, "iuf"):
         return on_host(np.nanmedian, a, axis, out, overwrite_input, keepdims=keepdims)
     with device(a.device):
@@ -64,7 +64,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 
 
 def _quantiles(name: str, whole: int, numbers_only: bool, doc: str) -> Callable[..., Any]:
-    """NumPy's function of this name, to which shares are given as parts of `whole`."""
+    """Return the NumPy function of a name, whose quantiles are given as parts of `whole`."""
 
     def found(
         a: Any,
@@ -108,7 +108,7 @@ def _is_ours(a: Any, method: str) -> bool:
 
 
 def _rows(a: Array, axis: Any) -> Array:
-    """The elements along axes in order, as the last axis."""
+    """Sort the elements along axes, as the last axis."""
     axes = normalize_axes(axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))
@@ -116,12 +116,12 @@ def _rows(a: Array, axis: Any) -> Array:
 
 
 def _count(rows: Array) -> Any:
-    """How many numbers each row has."""
+    """Count the elements of each row that are not NaN."""
     return sum_(rows == rows, axis=-1, dtype=np.int64)
 
 
 def _at(rows: Array, places: Any) -> Array:
-    """Elements at places of each row, whose axes are those of the rows and others behind them; places beyond the ends are these."""
+    """Return elements at indices of each row, whose axes are the rows' followed by others; indices are clipped."""
     inside = np.clip(places, 0, rows.shape[-1] - 1).astype(np.int64)
     if isinstance(inside, Array):
         kept = rows.shape[:-1]
@@ -130,7 +130,7 @@ def _at(rows: Array, places: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """What was found, or the NaN that a row ends with."""
+    """Return the result, or NaN for rows that end with one."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]
@@ -140,7 +140,7 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """The result with its last axes, as many as the shares have, in front."""
+    """Move the axes of the quantiles to the front of the result."""
     kept = found.ndim - more
     if more and kept:
         found = moveaxis(found, range(kept, found.ndim), range(more))
@@ -156,7 +156,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
 def _find(
     a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
 ) -> Any:
-    """Quantiles for shares; `weak`: a Python number was given, which widens no dtype."""
+    """Compute quantiles; `weak`: q is a Python number, which widens no dtype."""
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
     with device(a.device):
@@ -176,7 +176,7 @@ def _find(
 
 
 def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
-    """The places of the elements that a method without interpolation takes of `n`."""
+    """Return the indices that a method without interpolation selects among `n` elements."""
     rounding: Any = {"lower": np.floor, "higher": np.ceil, "nearest": np.around, "linear": np.floor}.get(method)
     if rounding is not None:
         return rounding((n - 1) * q)
@@ -188,7 +188,7 @@ def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
 
 
 def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
-    """The places of the two elements of `n` that are interpolated, and the weight of the second one."""
+    """Return the indices of the two elements to interpolate among `n`, and the weight of the second."""
     if method == "linear":
         place = (n - 1) * q
     elif method == "midpoint":
@@ -209,7 +209,7 @@ def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
 
 
 def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
-    """Linear interpolation from the nearer end; weights have the dtype `kind` where one is given."""
+    """Interpolate linearly from the nearer end; weights have the dtype `kind` if given."""
 
     def typed(weight: Any) -> Any:
         return weight if kind is None else weight.astype(kind)

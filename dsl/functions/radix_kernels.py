@@ -1,4 +1,4 @@
-"""Kernels that sort by radix: one that orders rows within a block, and four that order longer rows tile by tile.
+"""Radix sort kernels: one that sorts rows within a block, and four that sort longer rows tile by tile.
 
 In: how the bits of elements are ordered (`BitOrder`). Out: kernels in the kernel language, made once for each order. Invariant:
 elements that are equal stay in their order; what is moved are the elements' own bits, so that zeros keep their signs and NaNs
@@ -50,7 +50,7 @@ SPAN = 1 << 16
 
 
 class BitOrder(NamedTuple):
-    """How the bits of elements are ordered.
+    """The mapping of an element's bits to an unsigned order.
 
     Attributes
     ----------
@@ -71,12 +71,12 @@ class BitOrder(NamedTuple):
 
     @property
     def turns(self) -> int:
-        """Digits of an element."""
+        """Return the number of digits of an element."""
         return self.word.itemsize
 
 
 def order_of(dtype: np.dtype, descending: bool) -> BitOrder:
-    """How elements of a real dtype are ordered."""
+    """Return the bit order of a real dtype."""
     kind = dtype_kind(dtype)
     word = np.dtype(f"u{dtype.itemsize}")
     infinity = 0
@@ -92,7 +92,7 @@ def _kernel(function: Any) -> KernelDispatcher:
 
 @cache
 def digit_of(order: BitOrder) -> Any:
-    """A device function: the digit of an element's bits that begins at a bit."""
+    """Return a device function that extracts the digit at a bit offset."""
     wide = np.uint64 if order.word.itemsize == 8 else np.uint32
     sign = wide(1 << (8 * order.word.itemsize - 1))
     low = wide(int(sign) - 1)
@@ -117,7 +117,7 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """How many elements of the warp with this digit came before this lane's, which is counted."""
+    """Return how many elements of the warp with this digit come before this lane's, and count it."""
     peers = match_any_sync(FULL, digit)
     before = np.uint32(popc(peers & lanemask_lt()))
     place = warp * DIGITS + digit
@@ -131,7 +131,7 @@ def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
 
 @device
 def sum_before(sums: Any, value: Any) -> Any:
-    """The sum of the values that the threads before this one have; `sums` is shared, an element a warp."""
+    """Return the exclusive prefix sum over the block; `sums` is shared, one element for each warp."""
     warp = np.uint32(threadIdx.x) // np.uint32(32)
     total = value
     for step in (1, 2, 4, 8, 16):
@@ -156,7 +156,7 @@ def clear_counters(counters: Any) -> None:
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """How many elements of the tile have this thread's digit."""
+    """Return the number of elements of the tile with this thread's digit."""
     total = np.uint32(0)
     for k in range(WARPS):
         total += counters[k * DIGITS + threadIdx.x]
@@ -165,7 +165,7 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def place_warps(counters: Any, first: Any) -> None:
-    """Each warp's counter of this thread's digit becomes the place of its first element in the tile."""
+    """Replace each warp's counter of this thread's digit by the tile index of its first element."""
     place = first
     for k in range(WARPS):
         count = counters[k * DIGITS + threadIdx.x]
@@ -175,7 +175,7 @@ def place_warps(counters: Any, first: Any) -> None:
 
 @cache
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
-    """A kernel that orders rows which lie side by side: a block has as many as fit into ``THREADS * items`` elements.
+    """Return a kernel that sorts adjacent rows: a block has as many as fit in ``THREADS * items`` elements.
 
     ``(source, out, n, per, turns)``: rows of `n` elements, `per` of them a block; `turns` is the order's, and one more where a
     block has several rows. `carries`: elements take along where they came from. `numbered`: that is the result, as int64.
@@ -238,7 +238,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
 
 @cache
 def make_clear() -> KernelDispatcher:
-    """``(words,)``: sets them to zero."""
+    """Return a kernel ``(words,)`` that sets words to zero."""
 
     def clear(words: Any) -> None:
         place = blockIdx.x * THREADS + threadIdx.x
@@ -250,7 +250,7 @@ def make_clear() -> KernelDispatcher:
 
 @cache
 def make_count(order: BitOrder) -> KernelDispatcher:
-    """``(source, counts, chunks)``: adds to ``counts[row, turn * DIGITS + digit]`` how often each digit occurs.
+    """Return a kernel ``(source, counts, chunks)`` that adds digit counts to ``counts[row, turn * DIGITS + digit]``.
 
     A row has `chunks` blocks, each of which counts `SPAN` elements.
     """
@@ -279,7 +279,9 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 
 @cache
 def make_find_turns(order: BitOrder) -> KernelDispatcher:
-    """``(counts, moving, n)``: sets ``moving[turn]`` to 1 where the digits of a row of `n` elements differ. A row has a block."""
+    """Return a kernel ``(counts, moving, n)`` that sets ``moving[turn]`` to 1 if the digits of a row of `n` differ;
+    one block a row.
+    """
     turns = order.turns
 
     def find_turns(counts: Any, moving: Any, n: Any) -> None:
@@ -294,7 +296,7 @@ def make_find_turns(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(board: Any, tile: Any, within: Any, turn: Any) -> Any:
-    """How many elements of the tiles before this one, in its row, have this thread's digit."""
+    """Return how many elements of the preceding tiles of its row have this thread's digit."""
     seen = np.uint32(0)
     other = tile
     looking = within > 0
@@ -310,14 +312,15 @@ def look_back(board: Any, tile: Any, within: Any, turn: Any) -> Any:
 
 @device
 def note(board: Any, tile: Any, state: Any, count: Any) -> None:
-    """Leave a count of this thread's digit on the board."""
+    """Publish a count of this thread's digit in the look-back descriptors."""
     atomic.exch(board, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
 
 
 @cache
 def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Device functions for a thread's part of a sweep: how many turns before and behind one move elements; read a tile's elements;
-    rank them in their warp by a digit; find where they came from; exchange them."""
+    """Return device functions for one pass: count the passes that move elements, load a tile, rank elements in
+    their warp, find their sources, exchange them.
+    """
     digit, turns, each = digit_of(order), order.turns, tuple(range(items))
 
     @device
@@ -371,7 +374,7 @@ def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ..
 
 @cache
 def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
-    """A kernel that orders rows by one digit: a block has a tile of ``THREADS * items`` elements, a row `tiles` of them.
+    """Return a kernel that sorts rows by one digit: a block has a tile of ``THREADS * items`` elements.
 
     ``(source, even, odd, even_places, odd_places, out, counts, board, taken, moving, tiles, turn)``: the first turn that moves
     elements takes them from `source`, the last one leaves them in `even`, the one before it in `odd`, and so on. Where the sort

@@ -1,4 +1,4 @@
-"""Sorting on a GPU: which kernels a sort starts, with what memory.
+"""Sorting on a GPU: the kernels of a sort and their memory.
 
 In: rows of elements in memory of a device. Out: the same memory's elements in order, or their places in that order. Invariant:
 sorts are stable, NaNs come last (first where the order descends), zeros of either sign are equal: NumPy's order.
@@ -33,12 +33,12 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Elements that a thread of a tile has: as many as fit into the shared memory that a block has anywhere."""
+    """Return the elements per thread in a tile, limited by the shared memory that every GPU has."""
     return 8 if order.word.itemsize == 8 else 16
 
 
 def block_items(order: BitOrder, n: int, numbered: bool) -> int:
-    """Elements that a thread has where rows are ordered within blocks; 0 where rows are too long for that.
+    """Return the elements per thread if rows are sorted within blocks, 0 if rows are too long for that.
 
     Those that take along where they came from need registers for it.
     """
@@ -50,7 +50,7 @@ def block_items(order: BitOrder, n: int, numbered: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What a sort of rows takes: how many tiles a row has (1: rows are ordered within blocks), kernels, bytes moved."""
+    """The cost of a sort: tiles per row (1: rows are sorted within blocks), kernels, bytes moved."""
 
     tiles: int
     kernels: int
@@ -58,7 +58,7 @@ class Sizes:
 
 
 def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
-    """What sorting `rows` of `n` elements takes."""
+    """Return the cost of sorting `rows` of `n` elements."""
     order = order_of(dtype, False)
     size, count = dtype.itemsize, rows * n
     result = 8 if numbered else size
@@ -108,7 +108,7 @@ class Rows:
             self._by_tiles(tile_items(self.order))
 
     def _array(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype, start: int = 0) -> Any:
-        """Memory as a kernel's argument; written to where it lies."""
+        """Return memory as a kernel argument."""
         nbytes = dtype.itemsize * prod(shape)
         part = Buffer(self.device, buffer.address + start, nbytes, buffer)
         return wrap(Storage(shape, dtype, self.device, part))
@@ -142,7 +142,9 @@ class Rows:
             kernel[rows * tiles, THREADS](source, *stages, counts, board, taken, moving, tiles, turn)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Memory for elements between turns, for their places, and for the result; what a sort has no use for is the result's."""
+        """Return memory for elements between passes, for their indices, and for the result; unneeded ones are the
+        result's.
+        """
         turns, size = self.order.turns, self.rows * self.n
 
         def between(kind: np.dtype, least: int) -> Any:
@@ -159,7 +161,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RadixSort:
-    """A sort along the last axis, as a call that a plan makes: the elements in order, or their int64 places.
+    """A sort along the last axis as a call in a plan: sorted elements, or their int64 indices.
 
     Attributes
     ----------
@@ -172,7 +174,7 @@ class RadixSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """The same by NumPy."""
+        """Sort by NumPy."""
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )
@@ -180,12 +182,12 @@ class RadixSort:
     def enqueue(
         self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: Any
     ) -> None:
-        """Start the kernels on rows in memory, packed, from a byte on."""
+        """Start the kernels on contiguous rows, beginning at a byte offset."""
         rows, n = prod(shape[:-1]), shape[-1]
         Rows(device, operand, out, rows, n, order_of(dtype, self.descending), self.numbered).run()
 
     def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
-        """What it takes."""
+        """Describe the kernels for explanations."""
         sizes = measure(prod(shape[:-1]), shape[-1], dtype, self.numbered)
         how = (
             "rows within blocks"

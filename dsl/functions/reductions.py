@@ -1,4 +1,4 @@
-"""Reductions and running folds, with NumPy's axes, dtypes and errors."""
+"""Reductions and scans, with NumPy's axes, dtypes and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
 
 def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
-    """The dtype that NumPy folds in where none is given."""
+    """Return the dtype that NumPy reduces in by default."""
     if op in ("add", "multiply"):
         if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
             return np.dtype(np.int64)
@@ -34,12 +34,12 @@ def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
 
 
 def _kind_with(out: Any, own: np.dtype) -> np.dtype:
-    """The dtype that NumPy folds in where only an output is given: what both can be."""
+    """Return the dtype that NumPy reduces in if only an output is given."""
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
 
 def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any:
-    """A fold's result as a new array, or in `out`, which has to have its shape."""
+    """Return a reduction's result as a new array, or in `out`, which must have its shape."""
     out = out[0] if isinstance(out, tuple) else out
     if out is not None and tuple(out.shape) != node.shape:
         raise ValueError(f"output parameter for {name} has the wrong shape: {tuple(out.shape)}, not {node.shape}")
@@ -56,7 +56,7 @@ def reduce(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
-    """Fold `values` with row `op` over `axis`."""
+    """Reduce `values` with op `op` over `axis`."""
     axis, keep = settled(axis), keepdims is not _NO_VALUE and bool(keepdims)
     where_from = start()
     node = expr_of(as_array(values))
@@ -109,7 +109,7 @@ def reduce(
 
 
 def _check_bits(op: str, dtype: np.dtype) -> None:
-    """Raise NumPy's TypeError where floats are folded bit by bit."""
+    """Raise NumPy's TypeError for bitwise reductions of floats."""
     if op[:7] == "bitwise" and dtype.kind in "fc":
         resolve_dtypes(find_op(op), (dtype, dtype))
 
@@ -126,7 +126,7 @@ _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logic
 
 
 def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, out: Any = None) -> Any:
-    """Running fold along an axis."""
+    """Accumulate along an axis."""
     axis = settled(axis)
     location = start()
     node = expr_of(as_array(values))
@@ -147,7 +147,7 @@ def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, ou
 
 
 def _named(name: str, function: Any) -> Any:
-    """Make a function whose results are memoized under this name."""
+    """Return a function whose results are memoized under this name."""
     function.__name__ = function.__qualname__ = name
     return recalled(function)
 
@@ -194,7 +194,7 @@ any = _truth("logical_or", "any")
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """How many elements are not 0."""
+    """Count the nonzero elements."""
     start()
     node = expr_of(as_array(a))
     if node.dtype.kind != "b":
@@ -206,7 +206,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
-    """Arithmetic mean; of integers in float64, of 16-bit floats accumulated in float32."""
+    """Return the arithmetic mean, of integers in float64, of 16-bit floats accumulated in float32."""
     start()
     values = as_array(a)
     if dtype is None and out is not None and values.dtype.kind in "fc":
@@ -253,7 +253,7 @@ def var(
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
-    """Variance: the mean of the squared distances from the mean, in two passes."""
+    """Return the variance: the mean of squared deviations from the mean, in two passes."""
     axis, ddof, correction = settled(axis), settled(ddof), settled(correction)
     location = start()
     values = as_array(a)
@@ -308,7 +308,7 @@ def std(
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
-    """Standard deviation: the square root of the variance."""
+    """Return the standard deviation: the square root of the variance."""
     values = as_array(a)
     spread = var(
         values,
@@ -332,7 +332,7 @@ def std(
 
 
 def _place_out(op: str, node: Expr, out: Any) -> Any:
-    """Places as a new array, or in `out`, which NumPy takes where its own places could hold what it has."""
+    """Return indices as a new array, or in `out` if NumPy accepts its dtype."""
     if out is not None and not np.can_cast(out.dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
     return _deliver(op, node, out, casting="unsafe")
@@ -366,18 +366,18 @@ argmin = _position("argmin")
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running sum along an axis (of the flattened array where none is given)."""
+    """Return the cumulative sum along an axis, by default of the flattened array."""
     return accumulate("add", a, axis, dtype, out)
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running product along an axis."""
+    """Return the cumulative product along an axis, by default of the flattened array."""
     return accumulate("multiply", a, axis, dtype, out)
 
 
 @recalled
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """Largest minus smallest."""
+    """Return the maximum minus the minimum."""
     values = as_array(a)
     return _deliver(
         "subtract",
@@ -412,19 +412,19 @@ nanprod = _nan_fold("multiply", 1.0)
 def nanmax(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """Largest number, NaNs left out."""
+    """Return the maximum without NaNs."""
     return reduce("fmax", a, axis, None, out, keepdims, initial, where)
 
 
 def nanmin(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """Smallest number, NaNs left out."""
+    """Return the minimum without NaNs."""
     return reduce("fmin", a, axis, None, out, keepdims, initial, where)
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """Weighted mean."""
+    """Return the weighted mean."""
     if weights is None and not returned:
         return mean(a, axis, keepdims=keepdims)
     values = as_array(a)
@@ -438,7 +438,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
-    """A weighted mean, and the sum of the weights. Raises ZeroDivisionError where that is 0."""
+    """Return a weighted mean and the sum of weights. Raises ZeroDivisionError if that is 0."""
     kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
     if values.shape != weights.shape:
         if axes is None:

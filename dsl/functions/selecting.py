@@ -1,4 +1,4 @@
-"""Elements selected by conditions, bounds and indices: `where`, `clip` and `take`."""
+"""Selection by conditions, bounds and indices: `where`, `clip` and `take`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weft.dsl.functions.manipulation import ravel
 
 @recalled
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    """`x` where the condition holds, else `y`; with the condition alone, the indices where it holds."""
+    """Return `x` where the condition holds and `y` elsewhere; with only a condition, the indices where it holds."""
     if x is None and y is None:
         return nonzero(condition)
     if x is None or y is None:
@@ -37,7 +37,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _within(bound: Any, dtype: np.dtype) -> Any:
-    """A Python int that the dtype cannot hold bounds nothing more than the dtype does."""
+    """Return a bound that the dtype can represent and that limits the same values."""
     if type(bound) is not int or dtype.kind not in "iu":
         return bound
     limits = np.iinfo(dtype)
@@ -45,7 +45,7 @@ def _within(bound: Any, dtype: np.dtype) -> Any:
 
 
 def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
-    """The bounds, by their old names or their new ones (``...`` where they are not given)."""
+    """Return the bounds, by their old or new names (``...`` if not given)."""
     if a_min is ... and a_max is ...:
         return (None if min is ... else min), (None if max is ... else max)
     if min is not ... or max is not ...:
@@ -60,7 +60,7 @@ def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, An
 def clip(
     a: Any, a_min: Any = ..., a_max: Any = ..., out: Any = None, *, min: Any = ..., max: Any = ..., **options: Any
 ) -> Any:
-    """Elements kept between two bounds."""
+    """Limit elements to an interval."""
     low, high = _bounds_of_clip(a_min, a_max, min, max)
     if options:
         return call_numpy(np.clip, (a, low, high, out), options)
@@ -83,7 +83,7 @@ def clip(
 
 
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
-    """Elements at indices along an axis."""
+    """Take elements at indices along an axis."""
     array = as_array(a)
     if axis is None or not array.ndim:
         array, axis = ravel(array), 0 if axis is None else axis

@@ -1,4 +1,4 @@
-"""Different values, and arrays as sets: on a GPU from sorted values.
+"""Unique values and set operations, on a GPU from sorted values.
 
 In: arrays. Out: recorded arrays; only how many values a result has is looked at. Invariant: what lies in the host's memory is
 left to NumPy; of values that are equal the first one stands for all.
@@ -43,7 +43,9 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """The different values in order, or parts of an array along an axis, as `numpy.unique`; how many there are is looked at."""
+    """Return the sorted unique values, or unique slices along an axis, as `numpy.unique`. Their number is
+    evaluated.
+    """
     rows = axis is not None and _are_rows(ar, axis)
     if not rows and (axis is not None or not is_sorted_here(ar, None)):
         if sorted and not (return_index or return_inverse or return_counts or axis is not None) and _sorts_faster(ar):
@@ -75,19 +77,19 @@ def unique(
 
 
 def _sorts_faster(ar: Any) -> bool:
-    """Whether sorting beats NumPy's hash table, which it uses for integers (measured: 120,000 of int64 in 0.8 and 17 ms)."""
+    """Return whether sorting beats NumPy's hash table for integers (measured: 120,000 of int64 in 0.8 and 17 ms)."""
     dtype = getattr(ar, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize > 1 and ar.size >= LEAST_SORTED
 
 
 def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
-    """Return the different values of integers in order."""
+    """Return the sorted unique values of integers."""
     values = np.sort(ar, axis=None)
     return values[np.concatenate([[True], values[1:] != values[:-1]])]
 
 
 def _are_rows(ar: Any, axis: Any) -> bool:
-    """Whether parts along an axis are told apart here: real numbers, not too many a part."""
+    """Return whether unique slices along an axis are found here: real numbers, not too many in a slice."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -95,7 +97,7 @@ def _are_rows(ar: Any, axis: Any) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Values, or rows, in order, and where they stood, if that is known."""
+    """Return sorted values, or rows, and their original indices if known."""
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:
@@ -108,7 +110,7 @@ def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, 
 
 
 def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
-    """Which of the different values each element is."""
+    """Return the index of each element's value among the unique values."""
     number = cumsum(begins, dtype=np.int64) - 1
     start()
     node = scatter(
@@ -118,27 +120,27 @@ def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
 
 
 def unique_all(x: Any) -> Any:
-    """The different values, where each stands first, which of them each element is, and how often, as `numpy.unique_all`."""
+    """Return the unique values, their first indices, the inverse indices and the counts, as `numpy.unique_all`."""
     return _like(np.unique_all, unique(x, True, True, True, equal_nan=False))
 
 
 def unique_counts(x: Any) -> Any:
-    """The different values and how often each occurs, as `numpy.unique_counts`."""
+    """Return the unique values and their counts, as `numpy.unique_counts`."""
     return _like(np.unique_counts, unique(x, return_counts=True, equal_nan=False))
 
 
 def unique_inverse(x: Any) -> Any:
-    """The different values, and which of them each element is, as `numpy.unique_inverse`."""
+    """Return the unique values and the inverse indices, as `numpy.unique_inverse`."""
     return _like(np.unique_inverse, unique(x, return_inverse=True, equal_nan=False))
 
 
 def unique_values(x: Any) -> Any:
-    """The different values, as `numpy.unique_values`."""
+    """Return the unique values, as `numpy.unique_values`."""
     return unique(x, equal_nan=False)
 
 
 def _like(function: Any, found: tuple[Any, ...]) -> Any:
-    """Results in the named tuple that NumPy's function gives."""
+    """Return results in the named tuple that NumPy's function returns."""
     return type(function(np.zeros(1)))(*found)
 
 
@@ -146,7 +148,7 @@ def _like(function: Any, found: tuple[Any, ...]) -> Any:
 
 
 def _are_ours(*arrays: Any) -> bool:
-    """Whether these are values that kernels sort, as many as there are in dtypes that have one in common."""
+    """Return whether kernels sort these values: enough of them, in dtypes with a common one."""
     if not all(is_sorted_here(a, None, "biuf") for a in arrays):
         return False
     return all(a.device is arrays[0].device for a in arrays)
@@ -155,7 +157,7 @@ def _are_ours(*arrays: Any) -> bool:
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
 ) -> Any:
-    """Whether each element is one of others, as `numpy.isin`: looked for by halves among these in order."""
+    """Test whether each element is in another array, as `numpy.isin`, by binary search."""
     if not is_sorted_here(element, None, "biuf") or kind not in (None, "sort"):
         return on_host(np.isin, element, test_elements, assume_unique, invert, kind=kind)
     with device(element.device):
@@ -175,14 +177,14 @@ def isin(
 
 
 def union1d(ar1: Any, ar2: Any) -> Any:
-    """The values of either array, in order, as `numpy.union1d`."""
+    """Return the sorted values of either array, as `numpy.union1d`."""
     if not _are_ours(ar1, ar2):
         return on_host(np.union1d, ar1, ar2)
     return unique(concatenate([ravel(ar1), ravel(ar2)]))
 
 
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """The values that both arrays have, in order, as `numpy.intersect1d`."""
+    """Return the sorted values common to both arrays, as `numpy.intersect1d`."""
     if return_indices or not _are_ours(ar1, ar2):
         return on_host(np.intersect1d, ar1, ar2, assume_unique, return_indices)
     with device(ar1.device):
@@ -191,7 +193,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """The values that one of two arrays has, in order, as `numpy.setxor1d`."""
+    """Return the sorted values of exactly one of two arrays, as `numpy.setxor1d`."""
     if not _are_ours(ar1, ar2):
         return on_host(np.setxor1d, ar1, ar2, assume_unique)
     with device(ar1.device):
@@ -201,13 +203,13 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 
 
 def _of_both(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
-    """The different values of two arrays, in one order."""
+    """Return the unique values of two arrays, sorted together."""
     parts = [ravel(a) if assume_unique else unique(a) for a in (ar1, ar2)]
     return order_along(concatenate(parts), 0, False, False)
 
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """The values of an array that another one does not have, as `numpy.setdiff1d`."""
+    """Return the values of one array that are not in another, as `numpy.setdiff1d`."""
     if not _are_ours(ar1):
         return on_host(np.setdiff1d, ar1, ar2, assume_unique)
     values = ravel(ar1) if assume_unique else unique(ar1)

@@ -1,4 +1,4 @@
-"""Sorting: NumPy's functions that put elements in order, on a GPU by its own kernels.
+"""Sorting: NumPy's functions, on a GPU by radix sort kernels.
 
 In: arrays. Out: recorded arrays; only how many different values there are has to be looked at. Invariant: sorts are stable on a
 GPU whatever kind is asked for, NaNs come last; what lies in the host's memory is left to NumPy, which sorts with the widest vectors
@@ -31,7 +31,7 @@ _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: Any, axis: Any, kinds: str = "biufc") -> bool:
-    """Whether these are values on a GPU, whose kernels sort them along an axis (None: all of them)."""
+    """Return whether these values are on a GPU whose kernels sort them along an axis (None: flattened)."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -40,7 +40,7 @@ def is_sorted_here(a: Any, axis: Any, kinds: str = "biufc") -> bool:
 
 
 def on_host(function: Any, *arguments: Any, **options: Any) -> Any:
-    """NumPy's function, on the host."""
+    """Return NumPy's function, applied on the host."""
     return call_numpy(function, arguments, options)
 
 
@@ -48,7 +48,7 @@ def on_host(function: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
-    """Elements, or their places, in order along the last axis."""
+    """Sort along the last axis, or return the indices."""
     if dtype_kind(node.dtype) == "c":
         # NaNs part numbers into four classes, within which the real part counts first
         real, imag = (map_(name, [node], location=location) for name in ("real", "imag"))
@@ -63,21 +63,21 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
 
 
 def _packed(node: Expr) -> Expr:
-    """The elements as they lie in memory, side by side: a view that has gaps, or steps back, is a copy."""
+    """Return the elements contiguously, copying views with gaps or negative strides."""
     if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
         return node
     return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
 
 
 def _along_rows(node: Expr, places: Expr) -> Expr:
-    """Elements of each row at these places in it."""
+    """Return the elements of each row at these indices."""
     steps = contiguous_strides(node.shape)
     before = tuple((axis, step) for axis, step in enumerate(steps[:-1]))
     return gather(node, [places], ((0, before, 0),), places.shape)
 
 
 def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
-    """Places in the order of the last key, where that is equal of the one before it, and so on."""
+    """Return indices sorted by the last key, then by the one before it, and so on."""
     places = _ordered(keys[0], descending, True, location)
     for key in keys[1:]:
         nearer = _ordered(_along_rows(key, places), descending, True, location)
@@ -86,7 +86,7 @@ def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
 
 
 def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
-    """Elements, or their places, in order along an axis (None: all in one)."""
+    """Sort along an axis (None: flattened), or return the indices."""
     location = start()
     flat = ravel(a) if axis is None else a
     which = 0 if axis is None else normalize_axis(axis, a.ndim)
@@ -99,7 +99,7 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 
 
 def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
-    """The elements, or with `numbered` their places: by the device's kernels, or NumPy's on the host."""
+    """Sort, or with `numbered` return the indices, by the device's kernels or NumPy on the host."""
     if order is None and is_sorted_here(a, axis):
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
@@ -120,7 +120,7 @@ def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stab
 def sort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False
 ) -> Any:
-    """The elements in order along an axis, as `numpy.sort`; with `descending` the greatest come first, as in the array API.
+    """Sort along an axis, as `numpy.sort`; with `descending` as in the array API standard.
 
     On a GPU it is stable, by radix; NaNs are greater than everything.
     """
@@ -130,7 +130,7 @@ def sort(
 def argsort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False
 ) -> Any:
-    """The places of the elements in order along an axis, as `numpy.argsort`; with `descending` as in the array API.
+    """Return the indices that sort along an axis, as `numpy.argsort`; with `descending` as in the array API standard.
 
     On a GPU it is stable, by radix; NaNs are greater than everything.
     """
@@ -138,7 +138,7 @@ def argsort(
 
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
-    """Places in the order of the last key, where that is equal of the one before it, and so on, as `numpy.lexsort`."""
+    """Return indices sorted by the last key, then by the one before it, and so on, as `numpy.lexsort`."""
     separable = isinstance(keys, (Array, tuple, list))
     several: list[Any] = [keys[k] for k in range(len(keys))] if separable else []
     alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
@@ -152,7 +152,7 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
-    """Elements so that those at `kth` are where a sort would have them, as `numpy.partition`: on a GPU all are."""
+    """Partition elements around those at `kth`, as `numpy.partition`; a GPU sorts them."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.partition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
@@ -160,7 +160,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
-    """Places of elements so that those at `kth` are where a sort would have them, as `numpy.argpartition`: on a GPU all are."""
+    """Return indices that partition elements around those at `kth`, as `numpy.argpartition`; a GPU sorts them."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
@@ -168,7 +168,7 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", or
 
 
 def _check_kth(a: Array, kth: Any, axis: Any) -> None:
-    """Raise what NumPy raises for a place that there is not."""
+    """Raise NumPy's error for an index out of bounds."""
     n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
     for place in np.atleast_1d(np.asarray(kth)).ravel():
         if not -n <= place < n:
@@ -179,13 +179,13 @@ def _check_kth(a: Array, kth: Any, axis: Any) -> None:
 
 
 def sort_in_place(self: Array, axis: Any = -1, kind: Any = None, order: Any = None, **options: Any) -> None:
-    """Put the elements in order along an axis."""
+    """Sort along an axis in place."""
     normalize_axis(axis, self.ndim)
     write(self, as_operand(sort(self, axis, kind, order, **options))[0])
 
 
 def partition_in_place(self: Array, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
-    """Put the elements in order as far as `numpy.ndarray.partition` does."""
+    """Partition along an axis in place, as `numpy.ndarray.partition`."""
     normalize_axis(axis, self.ndim)
     write(self, as_operand(partition(self, kth, axis, kind, order))[0])
 

@@ -17,7 +17,7 @@ from weft.fusion import SymbolicProgram, entries_of, take_apart
 
 
 class SymbolicFunction:
-    """A function made of a sympy expression. Made by `weft.lambdify`."""
+    """A function compiled from a sympy expression by `weft.lambdify`."""
 
     def __init__(self, symbols: Sequence[Any], expression: Any, wrt: Any = None) -> None:
         self.symbols = tuple(symbols)
@@ -37,7 +37,7 @@ class SymbolicFunction:
         return f"<weft function of {', '.join(map(str, self.symbols))}: {self.expression}>"
 
     def __call__(self, *values: Any) -> Any:
-        """The expression for arrays and numbers, which broadcast against one another."""
+        """Evaluate the expression for arrays and numbers, which broadcast against each other."""
         if len(values) != len(self.symbols):
             raise TypeError(f"a function of {len(self.symbols)} symbols, but {len(values)} values were given")
         arrays = [part for k, value in enumerate(values) for part in self._parts(k, value)]
@@ -58,7 +58,7 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """An argument's value, or the values of the symbols that it stands for: those along its first axes."""
+        """Return an argument's value, or the values of the symbols it stands for, along its first axes."""
         entries = self.entries[number]
         if entries is None:
             return [value if isinstance(value, (Array, bool, int, float, complex)) else asarray(value)]
@@ -71,7 +71,9 @@ class SymbolicFunction:
         return [array[index] for index in np.ndindex(*shape)]
 
     def _shaped(self, results: list[Any]) -> Any:
-        """Results as the expression was given: alone, in a list or tuple, or as a matrix with its axes first."""
+        """Return results in the form of the expression: alone, in a list or tuple, or as a matrix with its axes
+        first.
+        """
         if isinstance(self.expression, (list, tuple)):
             return type(self.expression)(results)
         if self.program.shape is None:
@@ -81,7 +83,7 @@ class SymbolicFunction:
 
 
 def _apply(name: str, operands: list[Any]) -> Any:
-    """A row of arrays; of Python numbers alone a Python number, which stays weak."""
+    """Apply an op to arrays, or to Python numbers, whose result stays weak."""
     if any(isinstance(operand, Array) for operand in operands):
         return apply(name, *operands)
     row = find_op(name)
@@ -92,7 +94,7 @@ def _apply(name: str, operands: list[Any]) -> Any:
 
 
 def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction:
-    """A sympy expression as a function of arrays, recorded lazily and fused.
+    """Return a sympy expression as a function of arrays, recorded lazily and fused.
 
     Parameters
     ----------
