@@ -66,6 +66,15 @@ def test_sums_of_what_lies_otherwise() -> None:
     wf.evaluate(x.var(axis=1), x.std(), wf.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_over_what_is_put_together_of_parts(seed: int) -> None:
+    x = wf.asarray(np.random.default_rng(seed).standard_normal((33, 5)).astype(np.float32))
+    joined = wf.concatenate([x, x[:1]])
+    squares = (joined * joined).mean(None, keepdims=True)
+    joined -= squares
+    wf.evaluate(squares, joined)
+
+
 def test_an_order_is_found_once_for_the_windows_of_a_loop() -> None:
     x, w = values(4, 20, 21, 3), values(5, 4, 3, 6)
     found: list[bool] = []

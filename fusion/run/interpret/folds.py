@@ -122,8 +122,7 @@ def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
             stack += [child for child in node.operands if child not in seen]
             seen.update(node.operands)
             continue
-        stored = node.kind in ALWAYS_STORED or (node.kind == "view" and node.operands[0].kind in ALWAYS_STORED)
-        if not stored:
+        if not _is_in_memory(node.operands[0] if node.kind == "view" else node):
             return False
         strides = node.attrs[0] if node.kind == "view" else contiguous_strides(node.shape)
         steps = [0 if n == 1 else s for n, s in zip(node.shape, strides, strict=True)]
@@ -135,6 +134,13 @@ def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
         elif len(steps) < len(shape) and steps and steps[-1] not in (0, 1):
             return False
     return whole
+
+
+def _is_in_memory(node: Expr) -> bool:
+    """Return whether every plan keeps a value in memory; parts put together in new memory may be chosen from as they are read."""
+    while node.kind == "update":
+        node = node.operands[0]
+    return node.kind in ALWAYS_STORED and node.kind != "empty"
 
 
 def check_scan(node: Expr, orders: Any) -> None:
