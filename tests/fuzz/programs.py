@@ -179,7 +179,10 @@ class Generator:
             return f"xp.clip({a}, -2, 3)", False
         if choice == 11:
             # out-of-range floats become integers by another rule than NumPy's: keep them in range
-            source = f"xp.clip(xp.nan_to_num(xp.real({a})), 0, 100)" if dtype_kind(self.values[a].dtype) in "fc" else a
+            real = f"xp.real({a})"
+            if is_bfloat16(self.values[a].dtype):  # (NumPy's nan_to_num leaves its NaNs)
+                real += ".astype('float32')"
+            source = f"xp.clip(xp.nan_to_num({real}), 0, 100)" if dtype_kind(self.values[a].dtype) in "fc" else a
             return f"{source}.astype('{self.random.choice(DTYPES[:6])}')", False
         if choice == 12:
             return self.random.choice(
