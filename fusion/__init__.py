@@ -1,4 +1,4 @@
-"""The face of fusion: expressions, recording and evaluation."""
+"""The public interface of fusion: expressions, recording and evaluation."""
 
 from __future__ import annotations
 

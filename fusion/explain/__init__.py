@@ -1,1 +1,1 @@
-"""Explaining: what an evaluation would run and why, as text and pictures; reports of failures."""
+"""Explanations of evaluations, as text and pictures, and reports of failures."""

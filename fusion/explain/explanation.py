@@ -1,4 +1,4 @@
-"""Explanations: what an evaluation would run, and why.
+"""Explanations: the kernels of an evaluation, and the reasons for their boundaries.
 
 In: pending storages. Out: an `Explanation`: for each kernel its members, its formulas, why it is a kernel
 of its own, its loops and the bytes that it moves. Nothing is compiled or run.
@@ -38,7 +38,7 @@ from weft.runtime import Device, copy_bandwidth, setting, show_place
 
 @dataclass(frozen=True, slots=True)
 class KernelNote:
-    """One step of a plan, in words and numbers."""
+    """The description of one step of a plan."""
 
     title: str
     members: tuple[str, ...]
@@ -62,14 +62,14 @@ class KernelNote:
 
     @property
     def headline(self) -> str:
-        """What it is, and over which loops."""
+        """Return the kind of the step and its loops."""
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
 
     @property
     def places(self) -> str:
-        """Where the values are, in words."""
+        """Return where the values are stored."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
         parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
@@ -78,8 +78,9 @@ class KernelNote:
 
     @property
     def seconds(self) -> float | None:
-        """What it should take: as long as a copy of its bytes, or as its arithmetic; None for library calls, and where the
-        device's speed is not known."""
+        """Return the expected time: that of copying its bytes or of its arithmetic. None for library calls and
+        devices of unknown speed.
+        """
         if not self.bandwidth or self.call:
             return None
         return max(self._moving(), self.work / self.rate if self.rate else 0.0)
@@ -90,7 +91,7 @@ class KernelNote:
 
     @property
     def costs(self) -> str:
-        """Bytes, instructions and the expected time in words."""
+        """Return bytes, instructions and the expected time as text."""
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
             parts.append(f"{counted(self.instructions, 'instruction')} an element")
@@ -108,8 +109,8 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """What `explain` found: `kernels` in the order of their launches; ``str()`` lays them out, a notebook shows a
-    table and a picture.
+    """The result of `explain`: `kernels` in launch order. ``str()`` formats it; a notebook shows a table and a
+    picture.
 
     `least` are the bytes that have to be moved at least: every input read once, every result written once. `stages` are
     the texts of a stage that was asked for, with a title each.
@@ -121,7 +122,7 @@ class Explanation:
 
     @property
     def summary(self) -> str:
-        """The plan in one line."""
+        """Return a summary of the plan in one line."""
         if not self.kernels:
             return "nothing to run: every value is already in memory"
         read = sum(k.bytes_read for k in self.kernels)
@@ -133,7 +134,7 @@ class Explanation:
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
     def svg(self) -> str:
-        """The plan as a picture: kernels as boxes, arrays as the lines between them."""
+        """Return a picture of the plan: kernels as boxes, arrays as the lines between them."""
         return draw_plan(self)
 
     def _repr_html_(self) -> str:
@@ -157,12 +158,12 @@ class Explanation:
 
 
 def counted(count: int, thing: str) -> str:
-    """So many things."""
+    """Format a count with its noun in the right number."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def show_bytes(count: int) -> str:
-    """A byte count with a unit of 1000s."""
+    """Format a byte count with a unit of 1000s."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
@@ -172,7 +173,7 @@ def show_bytes(count: int) -> str:
 
 
 def show_count(count: int) -> str:
-    """A number with a unit of 1000s."""
+    """Format a number with a unit of 1000s."""
     size = float(count)
     for unit in ("", " k", " M"):
         if size < 1000:
@@ -182,7 +183,7 @@ def show_count(count: int) -> str:
 
 
 def show_seconds(seconds: float) -> str:
-    """A time with a fitting unit."""
+    """Format a time with a suitable unit."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * factor >= 1 or unit == "us":
             return f"{seconds * factor:.3g} {unit}"
@@ -190,7 +191,9 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """The schedules that evaluating `storages` would run, one an epoch: on their device, or for a target."""
+    """Return the schedules that evaluating `storages` would run, one for each epoch, on their device or for a
+    target.
+    """
     epochs: dict[Epoch, list[Storage]] = {}
     for storage in storages:
         if storage.buffer is None and storage.epoch is not None:
@@ -208,7 +211,7 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
 
 
 def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explanation:
-    """What evaluating `storages` would run now; `timed`: with the time that the device should take, which is measured."""
+    """Describe an evaluation of `storages`; `timed`: with the expected times, for which the device is measured."""
     storages = list(storages)
     notes: list[KernelNote] = []
     least = 0
@@ -221,7 +224,7 @@ def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explana
 
 
 def inputs_of(group: Group) -> list[Expr]:
-    """The stored values that a group reads, in the order it meets them."""
+    """Return the materialized values that a group reads, in the order of first use."""
     if group.opaque is not None:
         found = [base_of(c) for c in group.opaque.operands]
     else:
@@ -238,7 +241,9 @@ def inputs_of(group: Group) -> list[Expr]:
 
 
 def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> list[Kernel]:
-    """The logical kernels that evaluating `storages` would launch now, with what a target's schedules have to know."""
+    """Return the logical kernels of an evaluation of `storages`, with the attributes that a target's schedules
+    need.
+    """
     return [
         lowered.kernel
         for schedule in schedules_of(storages, target)
@@ -249,12 +254,12 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 
 
 def show_plans(on: bool) -> None:
-    """Whether every new plan is printed before it runs."""
+    """Set whether every new plan is printed before it runs."""
     Shown.plans = on
 
 
 def announce(schedule: Schedule) -> None:
-    """Print a new plan where that was asked for."""
+    """Print a new plan if `show_plans` asked for it."""
     if Shown.plans or "plan" in setting("debug"):
         print(Explanation(tuple(explain_schedule(schedule))), file=sys.stderr)
 
@@ -262,7 +267,7 @@ def announce(schedule: Schedule) -> None:
 def explain_schedule(
     schedule: Schedule, device: Device | None = None, bandwidth: float | None = None, rate: float | None = None
 ) -> list[KernelNote]:
-    """A schedule's groups, described; with a device's bandwidth and arithmetic also how long they should take."""
+    """Describe a schedule's groups, with expected times if the device's bandwidth and arithmetic rate are given."""
     names = Names(schedule.outputs)
     notes = [
         replace(_own_note(group, names, schedule, device), bandwidth=bandwidth, rate=rate)
@@ -274,14 +279,14 @@ def explain_schedule(
 
 
 def _given(group: Group, names: Names) -> tuple[str, ...]:
-    """Where the small arrays are that a group reads from host memory."""
+    """Describe the small arrays in host memory that a group reads."""
     taken = taken_by_value(group) if group.opaque is None else []
     small = [node for node in inputs_of(group) if value_bytes(node)]
     return tuple(f"{names(node)} {'by value' if node in taken else 'on the host'}" for node in small)
 
 
 def _own_note(group: Group, names: Names, schedule: Schedule, device: Device | None) -> KernelNote:
-    """A kernel, or NumPy's loop in place of one."""
+    """Describe a kernel, or the NumPy loop that replaces it."""
     note = _note(group, names, schedule)
     if device is None or device.name != "cpu" or find_numpy_loop(group) is None:
         return note
@@ -328,7 +333,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
 
 
 def _call_note(group: Group, node: Expr, names: Names, device: Device | None) -> KernelNote:
-    """A library call on whole arrays."""
+    """Describe a library call on whole arrays."""
     arguments = ", ".join(names(base_of(c)) + ("[view]" if base_of(c) is not c else "") for c in node.operands)
     read = sum(c.nbytes for c in node.operands)
     work = f"{show_count(node.size * node.operands[0].shape[-1])} multiply-adds " if node.op == "matmul" else ""
@@ -356,7 +361,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 
 def members_of(group: Group) -> tuple[str, ...]:
-    """The operations of a kernel, with the user's lines."""
+    """Return the operations of a kernel with the user's lines."""
     return tuple(dict.fromkeys(op + _line(location) for op, location in _members(group)))
 
 
@@ -370,17 +375,17 @@ def _members(group: Group) -> list[tuple[str, Location | None]]:
 
 
 def _is_members(instruction: Instruction) -> bool:
-    """Whether an instruction is an operation of the user's, no cast and no index arithmetic."""
+    """Return whether an instruction is a user's operation, not a cast or index arithmetic."""
     return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
 
 
 def instructions_of(group: Group) -> int:
-    """Instructions an element, roughly."""
+    """Return the approximate instructions per element."""
     return sum(cost for cost, _ in _instructions(group))
 
 
 def _instructions(group: Group) -> list[tuple[int, Instruction]]:
-    """What the kernel computes, with its cost; what several of its tasks compute at the same stage counts once."""
+    """Return the kernel's instructions with their costs; those that several tasks share at a stage count once."""
     found: dict[object, tuple[int, Instruction]] = {}
     for p in group.placed:
         numbers: list[object] = []
@@ -397,7 +402,7 @@ def _instructions(group: Group) -> list[tuple[int, Instruction]]:
 
 
 def work_of(group: Group) -> int:
-    """Instructions in all, those on wide elements counted by how many float32 they are as wide as."""
+    """Return the total instructions in units of float32 operations."""
     points = prod(loop.extent for loop in group.loops)
     wide = sum(
         cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)
@@ -406,7 +411,7 @@ def work_of(group: Group) -> int:
 
 
 def facts_of(group: Group) -> KernelFacts:
-    """What profiles tell of a kernel of a group."""
+    """Return the facts about a group's kernel that profiles show."""
     place = next((p.task.node.location for p in group.placed if p.task.node.location is not None), None)
     return KernelFacts(tuple(dict.fromkeys(_members(group))), instructions_of(group), place)
 

@@ -1,4 +1,4 @@
-"""Formulas: what a task of a kernel computes, as the user would write it.
+"""Formulas of the tasks of a kernel, in the user's notation.
 
 In: a placed task. Out: lines of text. Invariant: what a body uses several times has a line of its own, so that the text is no
 longer than the program.
@@ -42,8 +42,9 @@ _SYMBOLS = {
 
 
 class Names:
-    """Short names for stored values: x0, x1 for inputs, t0, t1 for what kernels hand on, y0, y1 for results; v0, v1 for
-    what kernels use several times."""
+    """Short names of materialized values: x0, x1 for inputs, t0, t1 for values between kernels, y0, y1 for results;
+    v0, v1 for values that kernels use several times.
+    """
 
     def __init__(self, outputs: Collection[Expr]) -> None:
         self.outputs = set(outputs)
@@ -61,7 +62,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """What a task computes: a line for each value that it uses several times, then one for its result."""
+    """Return the formulas of a task: one for each value with several uses, then one for the result."""
     task = placed.task
     speller = Speller(placed, group, names)
     made = speller.spell(task.body, [])
@@ -89,7 +90,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _along(placed: Placed, group: Group) -> str:
-    """Which loops a fold goes along, where others of the kernel go along others."""
+    """Describe the loops of a reduction if other tasks of the kernel have other loops."""
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
         return ""
@@ -97,7 +98,7 @@ def _along(placed: Placed, group: Group) -> str:
 
 
 class Speller:
-    """Writes the instructions of a task; `lines` are those of what is used several times."""
+    """A formatter of a task's instructions; `lines` are the formulas of values with several uses."""
 
     def __init__(self, placed: Placed, group: Group, names: Names) -> None:
         self.placed = placed
@@ -113,7 +114,7 @@ class Speller:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """The formula of each instruction, behind those of the instructions before."""
+        """Return the formula of each instruction, given the preceding instructions."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):
@@ -146,7 +147,7 @@ class Speller:
                 return f"({sides[0]} if {made[i.operands[0]]} else {sides[1]})"
 
     def _place(self, read: Instruction) -> str:
-        """Where a value is read, but for those that are read where the result is."""
+        """Describe the index of a load if it differs from that of the result."""
         form = self.placed.flat(read.index)
         if len(self.places[read.node]) == 1 and form in self.plain:
             return ""
@@ -158,7 +159,7 @@ def _shortened(text: str) -> str:
 
 
 def _bare(formula: str) -> str:
-    """A formula without parentheses around all of it."""
+    """Return a formula without its outer parentheses."""
     depth = 0
     for k, letter in enumerate(formula):
         depth += (letter == "(") - (letter == ")")
@@ -168,7 +169,7 @@ def _bare(formula: str) -> str:
 
 
 def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
-    """A flat index as the user would write it, by the names of the loops."""
+    """Format a flat index as subscripts, by the names of the loops."""
     start, terms = form
     strides = contiguous_strides(shape)
     axes = [axis for axis, n in enumerate(shape) if n > 1]
@@ -191,7 +192,7 @@ def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> s
 
 
 def _sum(start: int, terms: Iterable[tuple[int, int]]) -> str:
-    """A sum of loops, by their names, times factors."""
+    """Format a sum of loops times factors."""
     found = "".join(f"{c:+}*{LOOPS[loop]}" for loop, c in terms).replace("+1*", "+").replace("-1*", "-")
     found = f"{start}{found}" if not found or (found[0] == "-" and start) else f"{found}{start:+}" if start else found
     return found.removeprefix("+")

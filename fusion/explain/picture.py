@@ -1,4 +1,4 @@
-"""Explanations as pictures: SVG of the plan, HTML for notebooks. Drawn here, without other programs.
+"""Pictures of explanations: SVG of the plan, HTML for notebooks, without other programs.
 
 In: the notes of a plan's kernels. Out: text. Invariant: what comes from the user's program is escaped.
 """
@@ -19,7 +19,7 @@ CHARACTERS = 54  # of a line in a box
 
 @dataclass(slots=True)
 class Box:
-    """A rectangle with lines of text in it."""
+    """A rectangle with lines of text."""
 
     lines: list[str]
     kind: str
@@ -28,12 +28,12 @@ class Box:
 
     @property
     def height(self) -> int:
-        """In pixels."""
+        """Return the height in pixels."""
         return LINE * len(self.lines) + 12
 
 
 def draw_plan(explanation: Explanation) -> str:
-    """The kernels as boxes, the arrays that pass between them as lines, as SVG."""
+    """Return an SVG with kernels as boxes and the arrays between them as lines."""
     notes = explanation.kernels
     made: dict[str, int] = {name: k for k, note in enumerate(notes) for name in note.writes}
     depth = _depths(notes, made)
@@ -68,7 +68,7 @@ def draw_plan(explanation: Explanation) -> str:
 
 
 def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
-    """How many kernels stand before each, with itself. They come in the order of their launches."""
+    """Return the length of the longest chain of kernels that ends at each, in launch order."""
     depth: list[int] = []
     for k, note in enumerate(notes):
         before = [depth[made[name]] for name in note.reads if name in made and made[name] < k]
@@ -85,7 +85,7 @@ def _lines(number: int, note: KernelNote) -> list[str]:
 
 
 def _place(boxes: dict[str, Box], levels: dict[str, int]) -> tuple[float, float]:
-    """Levels from top to bottom, each centred; the picture's size."""
+    """Arrange levels from top to bottom, centred; return the picture's size."""
     rows: dict[int, list[Box]] = {}
     for name, box in boxes.items():
         rows.setdefault(levels[name], []).append(box)
@@ -130,7 +130,7 @@ def _edge(first: Box, second: Box, label: str) -> str:
 
 
 def show_html(explanation: Explanation) -> str:
-    """A table of the kernels and the picture, for notebooks."""
+    """Return a table of the kernels and the picture, for notebooks."""
     head = "".join(
         f"<th style='text-align:left'>{name}</th>" for name in ("", "kernel", "members", "why here", "places and costs")
     )

@@ -1,4 +1,4 @@
-"""How much arithmetic a device does: measured once a process, on first use.
+"""A device's arithmetic rate, measured once a process on first use.
 
 In: a device. Out: operations on float32 a second. Invariant: the program that is measured is one kernel, which reads and
 writes what fits into caches, and nothing of the user's runs or is counted.
@@ -25,7 +25,7 @@ _measured: dict[str, float] = {}
 
 
 def arithmetic_rate(device: Device) -> float | None:
-    """Operations a second on float32 that are in the caches; None for a device that stands for another one.
+    """Return the float32 operations per second on cached data, or None for an emulated device.
 
     The best of a few runs of one kernel, which has to be compiled where it is not in the disk cache.
     """

@@ -1,1 +1,1 @@
-"""The expression graph: nodes, index maps, sizes, what is known of their values."""
+"""The expression graph: nodes, index maps, sizes, and ranges of values."""

@@ -42,7 +42,7 @@ Location = tuple[CodeType, int]  # code object and instruction offset; the line 
 
 
 class Expr:
-    """One node. Compare with ``is``; build through the functions below."""
+    """A node of the graph. Compare nodes with ``is``, and create them with the functions below."""
 
     __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
 
@@ -66,12 +66,12 @@ class Expr:
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """Return the number of elements."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """Return the bytes of the elements."""
         return prod(self.shape) * self.dtype.itemsize
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """The one node with these fields."""
+    """Return the unique node with these fields."""
     key = (kind, op, operands, attrs, shape, dtype, location)
     found = INTERNED.get(key)
     if found is None:
@@ -104,7 +104,9 @@ def intern(
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """The whole of the buffer bound to `slot`, on the device of that name; kernels may take it `by_value`, in so many bytes."""
+    """Return a node for the whole buffer of `slot`, on the device of that name; kernels may take it `by_value`, in
+    so many bytes.
+    """
     more = (by_value,) if by_value else ()
     key = (slot, device, shape, dtype, *more)
     found = INTERNED.get(key)
@@ -114,17 +116,17 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Bytes in which kernels may take an expression by value; 0 where it has to be in memory."""
+    """Return the bytes in which kernels may take an expression by value, or 0 if it must be in memory."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:
-    """The number bound to `slot`: a kernel argument, so that another value compiles nothing."""
+    """Return a node for the number of `slot`, a kernel argument whose value needs no compilation."""
     return intern("scalar", "", (), (slot,), (), dtype)
 
 
 def constant(value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Expr:
-    """`value` everywhere. Raises OverflowError where an integer does not fit the dtype."""
+    """Return a node with `value` in every element. Raises OverflowError if an integer does not fit the dtype."""
     dtype = np.dtype(dtype)
     number = dtype.type(value)
     # the bits are the key: 0.0 and -0.0 are equal and are not the same constant
@@ -132,13 +134,13 @@ def constant(value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Expr:
 
 
 def constant_value(node: Expr) -> Any:
-    """The NumPy scalar of a constant."""
+    """Return a constant's value as a NumPy scalar."""
     bits = node.attrs[0]
     return np.frombuffer(to_bytes(bits, node.dtype.itemsize) if type(bits) is Size else bits, node.dtype)[0]
 
 
 def is_number(node: Expr, value: int) -> bool:
-    """Whether a constant is this number, in its dtype."""
+    """Return whether a node is a constant with this value."""
     bits = node.attrs[0]
     if type(bits) is Size:
         return bool(bits == convert(value, node.dtype))
@@ -146,12 +148,12 @@ def is_number(node: Expr, value: int) -> bool:
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Expr:
-    """Memory with nothing in it yet; only ever the previous version of an update."""
+    """Return uninitialised memory, only ever the previous version of an update."""
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 
 
 def iota(shape: tuple[int, ...], axis: int, dtype: Any) -> Expr:
-    """The index along `axis`, in `dtype`."""
+    """Return the index along `axis`, in `dtype`."""
     return intern("iota", "", (), (axis,), shape, np.dtype(dtype))
 
 
@@ -166,7 +168,7 @@ def map_(
     dtype: np.dtype | None = None,
     location: Location | None = None,
 ) -> Expr:
-    """Row `op` of the op table, element by element; operands broadcast as in NumPy.
+    """Apply op `op` elementwise; operands broadcast as in NumPy.
 
     `weak` gives ``int``, ``float`` or ``complex`` for an operand that stands for a Python
     scalar (which does not take part in promotion), None for others. `dtype` forces the loop.
@@ -193,13 +195,13 @@ def map_(
 
 
 def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
-    """A map with another operand of the same shape and loop dtype in place of one of its operands."""
+    """Return a map with one operand replaced by another of the same shape and loop dtype."""
     operands = (*node.operands[:which], operand, *node.operands[which + 1 :])
     return intern("map", node.op, operands, node.attrs, node.shape, node.dtype, node.location)
 
 
 def result_is_bool(name: str) -> bool:
-    """Whether a row is a comparison."""
+    """Return whether an op is a comparison."""
     return name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -213,7 +215,7 @@ def _fitting(kind: np.dtype | type, operand: Expr, kinds: tuple[np.dtype | type,
 
 
 def cast(operand: Expr, dtype: Any, location: Location | None = None) -> Expr:
-    """`operand` in another dtype (out of range: saturates; NaN to integer: 0)."""
+    """Convert `operand` to another dtype (out of range: saturates; NaN to integer: 0)."""
     dtype = np.dtype(dtype)
     if operand.dtype == dtype:
         return operand
@@ -221,7 +223,7 @@ def cast(operand: Expr, dtype: Any, location: Location | None = None) -> Expr:
 
 
 def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Expr:
-    """Elements ``offset + sum(index * strides)`` of the operand's C order (strides in elements)."""
+    """Return elements ``offset + sum(index * strides)`` of the operand's C order (strides in elements)."""
     if not offset and shape == operand.shape and strides == contiguous_strides(shape):
         return operand
     if operand.kind == "constant":
@@ -230,12 +232,12 @@ def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset
 
 
 def reshape(operand: Expr, shape: tuple[int, ...]) -> Expr:
-    """The same elements in C order, by another shape (which has as many)."""
+    """Return the same elements in C order with another shape of the same size."""
     return view(operand, shape, contiguous_strides(shape), 0)
 
 
 def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
-    """`operand` repeated to `shape`. Raises ValueError where it does not broadcast."""
+    """Broadcast `operand` to `shape`. Raises ValueError if that is impossible."""
     if operand.shape == shape:
         return operand
     if broadcast_shapes(operand.shape, shape) != shape:
@@ -249,7 +251,7 @@ def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
 def reduce_(
     op: str, operand: Expr, axes: tuple[int, ...], dtype: Any, keepdims: bool = False, location: Location | None = None
 ) -> Expr:
-    """Fold `operand` with row `op` over `axes`, accumulated and returned in `dtype`.
+    """Reduce `operand` with op `op` over `axes`, accumulated and returned in `dtype`.
 
     `op` is a row with an identity (add, multiply, minimum, maximum, logical_and, ...) or
     ``"argmin"``/``"argmax"``: the C-order index of the extreme element over `axes`.
@@ -260,7 +262,7 @@ def reduce_(
 
 
 def scan(op: str, operand: Expr, axis: int, dtype: Any, location: Location | None = None) -> Expr:
-    """Running fold along `axis`: result[i] = result[i-1] op operand[i]; on the CPU in this very order."""
+    """Scan along `axis`: result[i] = result[i-1] op operand[i]; on the CPU in exactly this order."""
     return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
 
 
@@ -271,7 +273,7 @@ def gather(
     shape: tuple[int, ...],
     location: Location | None = None,
 ) -> Expr:
-    """Elements of `base` at computed positions.
+    """Return elements of `base` at computed indices.
 
     `terms` has one entry a dimension of `base`, or one for its flat C order: ``(constant, ((axis, step), ...), which)``. The
     position along that dimension at result index i is
@@ -293,8 +295,9 @@ def update(
     offset: int,
     location: Location | None = None,
 ) -> Expr:
-    """`previous` with the elements of a view (as `view`, without overlap) replaced by `value`,
-    which is cast to previous' dtype and broadcast to `shape`."""
+    """Return `previous` with the elements of a view (as `view`, without overlap) replaced by `value`, cast to the
+    dtype of `previous` and broadcast to `shape`.
+    """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
         return previous
@@ -309,7 +312,9 @@ def update(
 
 
 def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The axes from the longest stride to the shortest, if the elements lie without gaps and overlaps in that order; else None."""
+    """Return the axes from the longest stride to the shortest if the elements have no gaps and overlaps in that
+    order, else None.
+    """
     order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
     wanted = contiguous_strides(tuple([shape[k] for k in order]))
     dense = all(shape[k] == 1 or strides[k] == step for k, step in zip(order, wanted, strict=True))
@@ -325,10 +330,11 @@ def scatter(
     op: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """`previous` with `value` (cast, broadcast to `shape`) written at the positions that `terms`
-    and `indices` give (as in `gather`), in C order of `shape`: the last write to a place wins.
-    With `op` (a row: "add", ...) each write folds into what is there (``np.add.at``); "same" says that all
-    writes to one index write the same value, so that their order does not matter."""
+    """Return `previous` with `value` (cast, broadcast to `shape`) written at the indices that `terms` and `indices`
+    give (as in `gather`), in C order of `shape`: the last write to an index wins. With `op` (an op: "add", ...)
+    each write is combined with the element (``np.add.at``); "same" says that all writes to one index have the same
+    value, so that their order does not matter.
+    """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
         return previous
@@ -343,7 +349,7 @@ def opaque(
     name: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """The array that ``call(out, *operands)`` writes into `out`, all as NumPy arrays on the host.
+    """Return the array that ``call(out, *operands)`` writes to `out`, with all arrays as NumPy arrays on the host.
 
     `call` has to be the same object each time for a plan to be reused: a module-level
     function, or one cached by its parameters. It must not keep or write its operands.
@@ -359,7 +365,7 @@ ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter
 
 
 def is_window(node: Expr) -> bool:
-    """Whether `node` is a view of a value in memory, which a host function can be handed as it is."""
+    """Return whether `node` is a view of a value in memory that host functions can take without a copy."""
     return node.kind == "view" and node.operands[0].kind in ALWAYS_STORED
 
 
@@ -367,7 +373,7 @@ def is_window(node: Expr) -> bool:
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """C-order strides in elements."""
+    """Return C-order strides in elements."""
     strides = []
     step = 1
     for n in reversed(shape):
@@ -377,7 +383,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that `shapes` broadcast to. Raises ValueError as NumPy does."""
+    """Return the shape that `shapes` broadcast to. Raises ValueError as NumPy does."""
     first = shapes[0]
     if all(shape == first for shape in shapes[1:]):
         return first
@@ -396,7 +402,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda node: False) -> list[Expr]:
-    """Every node that `roots` need, operands first; operands of nodes that `stop` accepts are left out."""
+    """Return every node that `roots` need, operands first; operands of nodes that `stop` accepts are left out."""
     order: list[Expr] = []
     seen: set[Expr] = set()
     begun: list[Expr] = []  # whose operands come first

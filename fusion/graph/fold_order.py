@@ -1,4 +1,4 @@
-"""The order in which the CPU reduces, as numbers.
+"""The order of reductions on the CPU, as data.
 
 In: the shape of an array and the axes that are reduced. Out: a `Tree`, by which `fold_values` gives a kernel's bits without
 the kernel. Invariant: planning gives every sum the order that it has alone (`grouping.changes_sums`), so the tree is a
@@ -61,8 +61,9 @@ class Tree:
 
 @lru_cache(maxsize=4096)
 def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tree | None:
-    """Return the order of a reduction of a C-ordered array of this shape, where it is known without making a kernel: over all
-    axes, the last ones, or the first ones; None for others. `masks`: as `Target.has_masks` says."""
+    """Return the order of a reduction of a C-ordered array over all, the last or the first axes, which needs no
+    kernel; None for other axes. `masks`: as `Target.has_masks`.
+    """
     sizes = [(n, k in axes) for k, n in enumerate(shape) if n != 1]
     merged: list[tuple[int, bool]] = []
     for n, folded in sizes:

@@ -20,12 +20,12 @@ ZERO: Affine = (0, ())
 
 
 def variable(loop: int) -> Affine:
-    """The index of a loop."""
+    """Return the index of a loop."""
     return 0, ((loop, 1),)
 
 
 def combine(constant: int, terms: tuple[tuple[Affine, int], ...]) -> Affine:
-    """``constant + sum(form * factor)``."""
+    """Return ``constant + sum(form * factor)``."""
     if len(terms) == 1 and terms[0][1] == 1:
         start, coefficients = terms[0][0]
         return start + constant, coefficients
@@ -38,18 +38,18 @@ def combine(constant: int, terms: tuple[tuple[Affine, int], ...]) -> Affine:
 
 
 def flatten(coordinates: Coordinates, shape: tuple[int, ...]) -> Affine:
-    """The flat C-order index of the element at `coordinates`."""
+    """Return the flat C-order index of the element at `coordinates`."""
     strides = contiguous_strides(shape)
     return combine(0, tuple(zip(coordinates, strides, strict=True)))
 
 
 def rename(form: Affine, loops: dict[int, int]) -> Affine:
-    """`form` with its loops renamed (those that are not in the table keep their name)."""
+    """Return `form` with its loops renamed; loops that are not in the table keep their name."""
     return form[0], tuple(sorted((loops.get(loop, loop), c) for loop, c in form[1]))
 
 
 def broadcast(coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinates:
-    """Where an operand of `shape` is read when the result is computed at `coordinates`."""
+    """Return the coordinates of an operand of `shape` for the result at `coordinates`."""
     lead = len(coordinates) - len(shape)
     return tuple(ZERO if n == 1 else c for n, c in zip(shape, coordinates[lead:], strict=True))
 
@@ -58,8 +58,8 @@ def broadcast(coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinates:
 def decode_view(
     base: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], offset: int
 ) -> Coordinates | None:
-    """A strided view of a C-ordered base as coordinates: for each dimension of `base` an affine form over
-    the view's axes; None where flat arithmetic cannot be taken apart (a reshape that merges axes).
+    """Return a strided view of a C-ordered base as coordinates: for each dimension of `base` an affine form over the
+    view's axes. None if flat arithmetic cannot be separated (a reshape that merges axes).
 
     Each view axis with a step must belong to one base dimension, and no dimension may overflow into
     the one before it, for any index in range.
@@ -100,7 +100,7 @@ def decode_view(
 
 
 def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
-    """Coordinates of the base of a view that is read at `coordinates`."""
+    """Return the coordinates of the base for a view at `coordinates`."""
     return tuple(
         combine(start, tuple((coordinates[axis], jump) for axis, jump in terms)) if terms else (start, ())
         for start, terms in decoded
@@ -108,7 +108,7 @@ def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
 
 
 def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
-    """Whether two flat indices never meet, whatever iterations they are taken at."""
+    """Return whether two flat indices are never equal, in any iterations."""
     steps = [c for _, c in (*one[1], *other[1])]
     if not steps:
         return one[0] != other[0]

@@ -1,4 +1,4 @@
-"""What is known of an integer expression's values without computing it: enough to index without a check.
+"""Ranges of integer expressions, found without evaluation, which make index checks unnecessary.
 
 In: an expression. Out: its least and greatest possible value. Invariant: whatever the leaves hold, no element lies
 outside.
@@ -18,7 +18,7 @@ _DEPTH = 12  # operations that are looked through
 
 
 def range_of(node: Expr, depth: int = _DEPTH) -> Range:
-    """Bounds of an integer or bool expression; those of its dtype where nothing closer is known."""
+    """Return bounds of an integer or bool expression, by default those of its dtype."""
     if node.dtype.kind == "b":
         return 0, 1
     limits = np.iinfo(node.dtype)
@@ -56,14 +56,14 @@ def _closer(node: Expr, depth: int) -> Range | None:
 
 
 def _cut_off(node: Expr, low: float, high: float) -> Range:
-    """What integers floats between these become: cut off, the dtype's own bounds where they lie beyond, and 0 for NaN."""
+    """Return the range of integers cast from floats in a range, which saturate at the dtype's bounds; NaN is 0."""
     limits = np.iinfo(node.dtype)
     least, most = (int(min(max(bound, limits.min), limits.max)) for bound in (low, high))
     return min(least, 0), max(most, 0)
 
 
 def _float_range(node: Expr, depth: int) -> tuple[float, float]:
-    """Bounds of a float expression that is kept between constants; an element may be NaN all the same."""
+    """Return bounds of a float expression that is clipped between constants; elements may still be NaN."""
     nothing = -inf, inf
     if node.kind == "constant":
         value = float(constant_value(node))
@@ -80,7 +80,7 @@ def _float_range(node: Expr, depth: int) -> tuple[float, float]:
 
 
 def _holds(child: Expr, kind: np.dtype) -> bool:
-    """Whether an operand keeps its value in the dtype that the operation computes in."""
+    """Return whether an operand keeps its value in the dtype that the operation computes in."""
     return np.can_cast(child.dtype, kind) or (child.kind == "constant" and child.dtype.kind == kind.kind)
 
 

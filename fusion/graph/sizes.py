@@ -1,4 +1,4 @@
-"""Sizes that remember how they were computed.
+"""Sizes that record how they are computed.
 
 In: the numbers that a plan is made for, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan
 from others in their place. Invariant: whatever looks at a `Size` (a comparison, a test, a conversion to an int) leaves a
@@ -42,7 +42,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
 
 
 class Size:
-    """A number of a trace. It computes and compares as its value does."""
+    """A number of a trace, which computes and compares as its value does."""
 
     __slots__ = ("name", "trace", "value")
 
@@ -142,7 +142,7 @@ class Size:
 
 
 class Trace:
-    """What was computed with sizes, and what was found out about them, in order."""
+    """The computations with sizes and the conditions found about them, in order."""
 
     def __init__(self, values: Sequence[int]) -> None:
         self.number = next(_numbers)
@@ -155,7 +155,7 @@ class Trace:
         self._lines: list[Line] = []
 
     def compute(self, op: str, a: Any, b: Any) -> Any:
-        """The result of an operator, a size unless it is the same whatever the sizes are."""
+        """Return the result of an operator, as a size unless it does not depend on sizes."""
         x, y = _value(a), _value(b)
         if not self.open:
             return _OPERATORS[op](x, y)
@@ -185,7 +185,7 @@ class Trace:
         return found
 
     def decide(self, op: str, a: Any, b: Any) -> bool:
-        """The result of a comparison, which becomes a condition."""
+        """Return the result of a comparison and record it as a condition."""
         holds: bool = _OPERATORS[op](_value(a), _value(b))
         if not self.open or a is b:
             return holds
@@ -199,18 +199,18 @@ class Trace:
         return holds
 
     def mark(self) -> int:
-        """The present end of the trace."""
+        """Return the current end of the trace."""
         return len(self._lines)
 
     def forget(self, mark: int) -> None:
-        """Leave out the conditions found since `mark`: nothing of what asked for them is made use of."""
+        """Drop the conditions found since `mark`, whose results are not used."""
         self._lines[mark:] = [line for line in self._lines[mark:] if line[0]]
         conditions = [key for key, line in self._decided.items() if line >= mark]
         for key in conditions:
             del self._decided[key]
 
     def finish(self, results: Sequence[Any]) -> Computation:
-        """The computation of numbers like `results` from others in place of the trace's sizes."""
+        """Return the computation of `results` from other values of the trace's sizes."""
         self.open = False
         names = [_name(result) for result in results]
         needed = set(names)
@@ -250,7 +250,7 @@ class Computation:
         self._function: Callable[[Sequence[int]], tuple[int, ...] | None] = self._interpret
 
     def __call__(self, values: Sequence[int]) -> tuple[int, ...] | None:
-        """The results for these sizes; None where a condition does not hold."""
+        """Return the results for these sizes, or None if a condition does not hold."""
         self._calls += 1
         if self._calls == FEW:
             self._function = self._compiled()
@@ -280,12 +280,12 @@ class Computation:
         return compute
 
     def as_data(self) -> list[Any]:
-        """The computation as lists, strings and numbers."""
+        """Return the computation as lists, strings and numbers."""
         return [self.inputs, [list(line) for line in self.lines], list(self.results)]
 
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> Computation:
-        """The computation that `as_data` gave. Raises ValueError for anything else."""
+        """Return the computation that `as_data` serialized. Raises ValueError for anything else."""
         inputs, lines, results = data
         used = [*results, *(operand for line in lines for operand in line[2:])]
         names = [operand for operand in used if type(operand) is str] + [line[0] for line in lines if line[0]]
@@ -308,39 +308,39 @@ def _name(number: Any) -> Any:
 
 
 def from_bytes(bits: bytes) -> int:
-    """The bits of a number as an int, as kernels take it."""
+    """Return the bits of a number as an int, the form in which kernels take it."""
     return int.from_bytes(bits, "little", signed=len(bits) == 8)
 
 
 def to_bytes(bits: Any, length: int) -> bytes:
-    """The bytes of a number from its bits."""
+    """Return the bytes of a number from its bits."""
     return int(bits).to_bytes(length, "little", signed=length == 8)
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """The bits of a number in a dtype."""
+    """Return the bits of a number in a dtype."""
     if type(value) is Size and dtype.name in _OPERATORS:
         return value.trace.compute(dtype.name, value, 0)
     return from_bytes(dtype.type(int(value)).tobytes())
 
 
 def common_divisor(*numbers: Any) -> Any:
-    """`math.gcd`."""
+    """Return `math.gcd` of sizes."""
     return _folded("gcd", math.gcd, numbers)
 
 
 def square_root(number: Any) -> Any:
-    """`math.isqrt`."""
+    """Return `math.isqrt` of a size."""
     return number.trace.compute("isqrt", number, 0) if type(number) is Size else math.isqrt(number)
 
 
 def least(*numbers: Any) -> Any:
-    """`min`, which leaves no condition."""
+    """Return the minimum, which records no condition."""
     return _folded("min", min, numbers)
 
 
 def greatest(*numbers: Any) -> Any:
-    """`max`, which leaves no condition."""
+    """Return the maximum, which records no condition."""
     return _folded("max", max, numbers)
 
 

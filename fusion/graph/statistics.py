@@ -1,4 +1,4 @@
-"""Counters of what has been run, for reports."""
+"""Counters for reports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import weft.codegen as codegen
 
 @dataclass(slots=True)
 class Statistics:
-    """Since the start of the process or the last reset: kernels launched, bytes they had to move
-    (each element touched once a kernel), kernels compiled, plans made and read from disk, kernels lowered for plans, programs interpreted, small arrays moved from host memory to their device and passed by value, and the
-    seconds that the host spent on finding or making plans and on running them (on the CPU, with their kernels)."""
+    """Counters since the start of the process or the last reset: kernels launched, bytes they had to move (each
+    element counted once a kernel), kernels compiled, plans made and read from disk, kernels lowered for plans,
+    programs interpreted, small arrays uploaded and passed by value, and the host's seconds for finding or making
+    plans and for running them (on the CPU, with their kernels).
+    """
 
     launches: int = 0
     bytes: int = 0
@@ -31,7 +33,7 @@ STATISTICS = Statistics()
 
 
 def statistics() -> dict[str, int]:
-    """What the process did since it began, or since `reset_statistics`.
+    """Return counters since the start of the process, or since `reset_statistics`.
 
     Returns
     -------
@@ -55,13 +57,14 @@ def statistics() -> dict[str, int]:
 
 
 def seconds_spent() -> dict[str, float]:
-    """Seconds of the host in the same time: ``planning`` (finding plans or making them, compilations included), and ``running``
-    plans and interpreted programs, which on the CPU includes their kernels."""
+    """Return the host's seconds for ``planning`` (finding or making plans, with compilations) and ``running`` plans
+    and interpreted programs, which on the CPU includes their kernels.
+    """
     return {"planning": STATISTICS.planning, "running": STATISTICS.running}
 
 
 def show_host_work(counts: Mapping[str, float]) -> str:
-    """Say what the host did beside running kernels; `counts` are those of `statistics` and `seconds_spent`."""
+    """Describe the host's work beside kernels; `counts` are those of `statistics` and `seconds_spent`."""
     return (
         f"{counts['plans']} plans made and {counts['plans_read']} read, {counts['lowered']} kernels printed, "
         f"{counts['interpreted']} programs interpreted, {counts['uploaded']} small arrays moved to the device, "

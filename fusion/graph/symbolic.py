@@ -1,4 +1,4 @@
-"""sympy expressions taken apart: straight programs of operations, common parts shared, derivatives on request.
+"""sympy expressions as straight-line programs of ops, with shared subexpressions and optional derivatives.
 
 In: symbols, expressions. Out: a `SymbolicProgram`, which knows nothing of sympy. sympy is imported here, when it
 is first used. Invariant: an instruction refers to earlier ones only; numbers are Python's, so that they take the
@@ -69,7 +69,7 @@ _LARGEST_INTEGER = 2**63 - 1
 
 @dataclass(slots=True)
 class SymbolicProgram:
-    """Instructions, and which of them are the results; `shape` is that of a matrix or an array of results, or None."""
+    """Instructions, and which of them are the results; `shape` is that of a matrix or array of results, or None."""
 
     instructions: list[Instruction] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
@@ -79,12 +79,14 @@ class SymbolicProgram:
 
 @lru_cache(maxsize=1)
 def load_sympy() -> Any:
-    """The module; Ctrl-C does not leave a half of it, which would go on with wrong operators."""
+    """Import sympy; Ctrl-C does not leave a partial import, whose operators would be wrong."""
     return undisturbed(lambda: import_module("sympy"), "sympy")
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Shape and symbols of an argument that is several: a sequence of symbols, a matrix of them, or a MatrixSymbol."""
+    """Return the shape and symbols of an argument with several symbols: a sequence, a matrix of them, or a
+    MatrixSymbol.
+    """
     sympy = load_sympy()
     if isinstance(symbol, (list, tuple, sympy.Tuple)):
         return (len(symbol),), list(symbol)
@@ -97,12 +99,12 @@ def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
 
 
 def as_symbol(number: Any) -> Any:
-    """A number of NumPy's as sympy's."""
+    """Return a NumPy number as a sympy number."""
     return import_module("sympy").sympify(number)
 
 
 def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ()) -> SymbolicProgram:
-    """The program of an expression, or of a matrix, an array or a sequence of them.
+    """Return the program of an expression, or of a matrix, an array or a sequence of them.
 
     Parameters
     ----------
@@ -140,7 +142,9 @@ def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ())
 
 
 def _expressions(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
-    """What to compute, with what sums, integrals and derivatives stand for worked out; the shape of a matrix or array."""
+    """Return the expressions to compute, with sums, integrals and derivatives evaluated, and the shape of a matrix
+    or array.
+    """
     sympy = load_sympy()
     shape = None
     if isinstance(given, sympy.MatrixExpr):
@@ -164,7 +168,9 @@ def _expressions(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
 
 
 def _derivative(expression: Any, symbol: Any) -> Any:
-    """The derivative, almost everywhere; of what has none for complex numbers, as of a function of real ones."""
+    """Return the derivative, almost everywhere; a function without a complex derivative is treated as one of real
+    numbers.
+    """
     sympy = load_sympy()
     found = sympy.diff(expression, symbol)
     if found.has(sympy.Derivative, sympy.Subs):
@@ -184,7 +190,7 @@ class _Writer:
         self.found: dict[Instruction, int] = {}
 
     def put(self, instruction: Instruction) -> int:
-        """The number of an instruction; equal ones are one."""
+        """Return the number of an instruction; equal instructions have one number."""
         key = (*instruction, type(instruction[1])) if instruction[0] == "number" else instruction
         place = self.found.get(key)
         if place is None:
@@ -193,7 +199,7 @@ class _Writer:
         return place
 
     def number_of(self, root: Any) -> int:
-        """The number of an expression's instruction, its parts first."""
+        """Return the number of an expression's instruction, after its parts."""
         stack = [root]
         while stack:
             node = stack[-1]
@@ -209,7 +215,7 @@ class _Writer:
         return self.known[root]
 
     def parts(self, node: Any) -> tuple[Any, ...]:
-        """The expressions that a node is made of."""
+        """Return the operands of a node."""
         if not node.args or node.is_number:
             return ()
         if not isinstance(node, (self.sympy.Add, self.sympy.Mul, self.sympy.Pow, self.sympy.Piecewise)):
@@ -230,7 +236,7 @@ class _Writer:
         return tuple(node.args)
 
     def write(self, node: Any) -> int:
-        """One node, its parts being known."""
+        """Write one node whose operands are known."""
         sympy = self.sympy
         if node.is_Symbol:
             alike = any(str(other) == str(node) for other in self.known)
@@ -261,15 +267,15 @@ class _Writer:
         return self.put((_ROWS[name], *operands))
 
     def number(self, value: Any) -> int:
-        """A number of Python's."""
+        """Write a Python number."""
         return self.put(("number", value))
 
     def inverse(self, place: int) -> int:
-        """1 / x, of integers, too."""
+        """Write 1 / x, also of integers."""
         return self.put(("divide", self.number(1), place))
 
     def compose(self, name: str, x: int) -> int:
-        """Functions that are several rows."""
+        """Write a function that takes several ops."""
         match name:
             case "sinc":
                 zero = self.put(("equal", x, self.number(0)))
@@ -282,7 +288,7 @@ class _Writer:
                 return self.put(("gamma", self.put(("add", x, self.number(1)))))
 
     def quotient(self, node: Any) -> int:
-        """A product; what has a negative power divides."""
+        """Write a product; factors with negative powers become divisors."""
         above: list[int] = []
         below: list[int] = []
         for part in node.args:
@@ -295,20 +301,20 @@ class _Writer:
         return self.put(("divide", top, self.fold("multiply", below))) if below else top
 
     def constant(self, node: Any) -> Any:
-        """A number as Python's."""
+        """Return a number as a Python number."""
         if node.is_Integer and abs(int(node)) <= _LARGEST_INTEGER:
             return int(node)
         return complex(node) if node.is_extended_real is False else float(node)
 
     def fold(self, row: str, operands: list[int]) -> int:
-        """Several operands, one after another."""
+        """Write several operands, one after another."""
         place = operands[0]
         for other in operands[1:]:
             place = self.put((row, place, other))
         return place
 
     def power(self, node: Any, invert: bool = False) -> int:
-        """Whole powers as products, roots as roots; with `invert` 1 / the power."""
+        """Write integer powers as products and roots as roots; with `invert` 1 / the power."""
         exponent = -node.exp if invert else node.exp
         base = self.known[node.base]
         if exponent.is_Rational and exponent.is_negative:
@@ -324,7 +330,7 @@ class _Writer:
         )
 
     def product(self, place: int, times: int) -> int:
-        """A number times itself, by squaring."""
+        """Write an integer power by squaring."""
         result = None
         while times:
             if times & 1:
@@ -336,7 +342,7 @@ class _Writer:
         return result
 
     def piecewise(self, node: Any) -> int:
-        """The first piece whose condition holds; NaN where none does."""
+        """Write the first piece whose condition holds, or NaN if none does."""
         place = self.put(("number", float("nan")))
         for value, condition in reversed([pair.args for pair in node.args]):
             if condition == self.sympy.true:

@@ -1,4 +1,4 @@
-"""Bounds of index expressions that plain interval arithmetic gets wrong, by sympy.
+"""Bounds of index expressions by sympy, where interval arithmetic is too loose.
 
 In: a form that holds quotients, and what those were divided from. Out: its least and greatest value, or bounds around
 them. Loaded when a plan is made that needs it, never by `import weft` or by a cached plan; answers are cached.
@@ -23,7 +23,7 @@ Form = tuple[int, tuple[tuple[int, int], ...]]
 def bound_form(
     form: Form, quotients: tuple[tuple[int, tuple[Form, int]], ...], extents: tuple[int, ...]
 ) -> tuple[int, int]:
-    """Bounds of `form`.
+    """Return bounds of `form`.
 
     Parameters
     ----------

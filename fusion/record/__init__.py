@@ -1,1 +1,1 @@
-"""Recording: from arrays' storages to expressions, loop by loop, until a value is needed."""
+"""Recording: operations on storages become expressions until a value is needed."""

@@ -1,4 +1,4 @@
-"""Small arrays that kernels take by value: as parameters, without memory of the device.
+"""Small arrays that kernels take by value, as parameters instead of device memory.
 
 In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with the elements of this moment, which a recording
 binds to a slot. Invariant: whether a slot holds new elements or the same ones again does not depend on single values for long, so
@@ -26,7 +26,7 @@ STEADY = 8
 
 
 class ValueBuffer(Buffer):
-    """A small array's elements at one time. Its address is the host's.
+    """The elements of a small array at one time. Its address is the host's.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class ValueBuffer(Buffer):
         self.moved: Buffer | None = None
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
-        """What the same array's elements are bound as when they are these."""
+        """Return the buffer of the same array's elements at a later time."""
         same = self._elements == elements
         if same and (self.when == when or not self.steady):
             return self
@@ -58,7 +58,7 @@ class ValueBuffer(Buffer):
 
 
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
-    """The elements of a storage for kernels to take by value; None where they are not in host memory, or too many."""
+    """Return the elements of a storage as a value parameter, or None if they are not in host memory, or too many."""
     host, last = storage.host, storage.value
     if host is None or not 0 < host.nbytes <= MOST_BYTES:
         return None
@@ -69,7 +69,7 @@ def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
 
 
 def in_memory(buffer: Any) -> Any:
-    """The buffer of a slot in memory of the device."""
+    """Return the buffer of a slot in the device's memory."""
     if not buffer.capacity:
         return buffer
     if buffer.moved is None:

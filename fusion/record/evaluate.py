@@ -1,4 +1,4 @@
-"""Evaluation: run what storages need, and give them their buffers.
+"""Evaluation: run the plan that storages need, and assign their buffers.
 
 In: pending storages. Out: the same storages, realised. Invariant: a failed evaluation
 changes nothing; whatever was pending still is.
@@ -40,7 +40,7 @@ run: Callable[..., None] = _load_and_run
 
 
 def evaluate(storages: list[Storage], aside: bool = False) -> None:
-    """Realise `storages`, and with them the live values that they are computed from.
+    """Evaluate `storages`, and with them the live values that they are computed from.
 
     With `aside` recording goes on in the same epoch, so that what else is pending stays one program with what follows.
     """
@@ -63,7 +63,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Give memory to host values that are all alike, without a plan; whether that is what they are.
+    """Allocate and fill memory of a constant in host memory, without a plan; return whether `storage` is one.
 
     Programs make an array of zeros, then fill it row by row: each row is small work once the array has memory.
     """
@@ -84,7 +84,7 @@ def fill_memory(storage: Storage) -> bool:
 
 
 def realise(storage: Storage) -> Buffer:
-    """The memory of a storage, evaluated."""
+    """Return the memory of a storage, evaluating it if necessary."""
     while True:
         buffer = storage.buffer
         if buffer is not None:
@@ -102,7 +102,7 @@ def realise(storage: Storage) -> Buffer:
 
 
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
-    """Realise `storages`, all recorded in `epoch`.
+    """Evaluate `storages`, all recorded in `epoch`.
 
     That epoch may be another thread's, which goes on recording there, or one that is being evaluated further up on this
     thread's stack (by what a finaliser interrupts). Then nothing is overwritten: others may know what lies there.
@@ -145,7 +145,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 return
 
             def settle(plan: Plan, table: list[Any]) -> None:
-                """Hand out the results; it may be done again, where an interrupt ended it."""
+                """Assign the results; this may be repeated if an interrupt ended it."""
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
@@ -189,8 +189,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Whether a value replaces one in memory that nobody else has: it needs no memory of its own, and would be a plan of its own
-    where what follows is recorded anew."""
+    """Return whether a value can donate memory that nobody else has. Evaluated later it would be a plan of its own."""
     for node in version.operands if version is not None else ():
         if node.kind == "leaf" and node.nbytes == version.nbytes and node.shape == version.shape:  # type: ignore[union-attr]
             if getrefcount(epoch.slots[node.attrs[0]]) <= _UNSHARED:
@@ -203,7 +202,7 @@ _UNSHARED = (lambda held: getrefcount(held[0]))([object()])
 
 
 def _note_alone(where: Location | None) -> None:
-    """Note the call site of a value that is evaluated with nothing else pending."""
+    """Record the call site of a value that is evaluated with nothing else pending."""
     if where is not None:
         if len(ALONE) >= ALONE_LIMIT:
             ALONE.clear()
@@ -211,7 +210,9 @@ def _note_alone(where: Location | None) -> None:
 
 
 def was_alone(where: Location) -> bool:
-    """Whether the values of a call site were evaluated alone last time; what is fused now and then is found out again."""
+    """Return whether the values of a call site were evaluated alone last time. The answer expires, so that fusion
+    is tried again.
+    """
     key = id(where[0]), where[1]
     left = ALONE.pop(key, 0)
     if left > 1:
@@ -220,8 +221,7 @@ def was_alone(where: Location) -> bool:
 
 
 def release_memory(storage: Storage) -> bool:
-    """Let go of memory that is bound here while nothing is pending, or where a storage was recorded last and nobody holds what is
-    pending there: what was only looked up is not read. Whether there was some."""
+    """Release memory that is bound to a storage although nothing pending reads it. Returns whether there was some."""
     epoch = recording.epoch
     if recording.held:
         return False
@@ -234,7 +234,7 @@ def release_memory(storage: Storage) -> bool:
 
 
 def _begin_anew(epoch: Epoch) -> None:
-    """Let this thread go on recording in a new epoch."""
+    """Begin a new epoch for this thread."""
     if epoch.pending:
         epoch.ended = True
         recording.epoch = Epoch(epoch.device)

@@ -1,4 +1,4 @@
-"""Memory that is written to directly: by an explicit kernel, a copy, another library.
+"""Memory that is written to directly, by an explicit kernel, a copy or another library.
 
 In: a storage. Out: its buffer, evaluated and its own. Invariant: what was recorded before the call keeps the values
 of that time, and no other storage changes when the buffer is written to.
@@ -25,7 +25,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """The buffer of `storage`, which nobody else refers to.
+    """Return the buffer of `storage`, which nobody else refers to.
 
     What this thread recorded with it is evaluated first. Where another array or an exported view shares the memory,
     the storage gets a copy of its own.
@@ -59,7 +59,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """References to a buffer that its storage and one variable hold, as `_references` counts them."""
+    """Return the references to a buffer that only its storage and one variable hold, as `_references` counts them."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

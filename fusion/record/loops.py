@@ -1,4 +1,4 @@
-"""Loops of the user's program, as recording sees them: where the program comes back to, and after how many operations.
+"""Loops of the user's program, found from call sites that recording returns to.
 
 In: recorded operations, in order. Out: the head of the outermost loop that they show, which is where recording is cut. Invariant:
 what is found depends on the sequence of the lines that recorded them alone, so that a program which records the same operations
@@ -58,14 +58,16 @@ def _location(node: Expr | None) -> Location | None:
 
 
 def begins_visit(location: Location, before: Location | None) -> bool:
-    """Whether the program has come to the line of `location` anew since it was at `before`: from another line, or going back."""
+    """Return whether the program has arrived anew at the line of `location` since `before`: from another line, or
+    going back.
+    """
     if before is None:
         return True
     return (location[0] is before[0] and location[1] <= before[1]) or site_of(location) != site_of(before)
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
-    """Whether an operation at `location` behind those `recorded` begins a visit to its line."""
+    """Return whether an operation at `location` after those `recorded` begins a visit to its line."""
     return begins_visit(location, next((found for node in reversed(recorded) if (found := _location(node))), None))
 
 
@@ -116,7 +118,7 @@ MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Whether the last two whole iterations are alike but for the lengths of their arrays.
+    """Return whether the last two whole iterations differ only in the lengths of their arrays.
 
     `before` is the number of operations in the sequence before those `recorded`.
     """
@@ -129,7 +131,7 @@ def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> 
 
 
 def _differ(one: Expr | None, other: Expr | None) -> bool:
-    """Whether two operations were done on other lengths."""
+    """Return whether two operations have different lengths."""
     if one is None or other is None or one.kind != other.kind or len(one.operands) != len(other.operands):
         return False
     if one.shape != other.shape or (one.kind == "update" and one.attrs[0] != other.attrs[0]):

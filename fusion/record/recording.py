@@ -35,7 +35,7 @@ Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 
 def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
-    """The current version of `storage` as an expression of `epoch` (the current one)."""
+    """Return the current version of `storage` as an expression of `epoch`."""
     if epoch is None:
         epoch = current_epoch(storage.device)
     node = storage.expr if storage.epoch is epoch else None
@@ -54,7 +54,7 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
 
 
 def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
-    """The buffer of a realised storage as a leaf of the epoch."""
+    """Return the buffer of an evaluated storage as a leaf of the epoch."""
     node = epoch.bind(buffer, storage.shape, storage.dtype)
     before = storage.epoch  # (held: nothing dies between the next three lines)
     if storage.buffer is buffer:
@@ -65,7 +65,7 @@ def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
 
 
 def pending(expr: Expr, epoch: Epoch) -> Storage:
-    """A new storage whose elements are `expr`."""
+    """Return a new storage whose elements are `expr`."""
     epoch.check(expr)
     storage = Storage(expr.shape, expr.dtype, epoch.device, None, expr, epoch)
     epoch.pending.append(storage)
@@ -73,8 +73,10 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` (of the storage's shape and dtype) the storage's next version, if `previous` still is what it shows in
-    this epoch: whether that was so. Else another thread has written to it, and `expr` has to be made anew."""
+    """Make `expr` (of the storage's shape and dtype) the storage's next version if `previous` is still its version
+    in this epoch, and return whether it was. Otherwise another thread has written to it, and `expr` must be made
+    anew.
+    """
     assert expr.shape == storage.shape and expr.dtype == storage.dtype
     buffer = storage.buffer
     if storage.expr is not previous or storage.epoch is not epoch:
@@ -89,7 +91,7 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
 
 
 def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
-    """Replace what a storage shows by what `make` makes of it. Returns both."""
+    """Replace a storage's version by the result of `make`. Returns both versions."""
     while True:
         if storage.host is not None:
             realise(storage)  # (what is written to is memory of the device's)
@@ -101,7 +103,9 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def uncut(operation: Operation) -> Operation:
-    """Let an operation be cut where it begins, and nowhere within: the expressions that it holds stay those of its recording."""
+    """Decorate an operation so that recording is cut before it but never within it, since it holds expressions of
+    its epoch.
+    """
 
     @wraps(operation)
     def held(*arguments: Any, **options: Any) -> Any:
@@ -130,7 +134,7 @@ HISTORY = 4096
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
-    """Evaluate what is pending where recording has grown long enough, and return the epoch to go on in.
+    """Evaluate pending work if the recording is long enough, and return the epoch to continue in.
 
     That is at the head of the outermost loop that comes back within some hundred operations; where no loop is known, at that of
     the outermost one that the recording shows. Loops whose iterations differ in their lengths are cut after few iterations.
@@ -162,7 +166,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 
 
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
-    """Evaluate what is pending. Returns the epoch to go on in, and what was evaluated."""
+    """Evaluate pending work. Returns the epoch to continue in, and what was evaluated."""
     live = epoch.live()
     # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
     fresh = recording.epoch = Epoch(epoch.device)
@@ -175,7 +179,7 @@ def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
 
 
 def end_recording() -> None:
-    """Evaluate what is pending here; recording goes on anew."""
+    """Evaluate pending work of this thread and begin a new epoch."""
     if recording.epoch is not None:
         _end(recording.epoch)
 
@@ -187,7 +191,7 @@ _before_small: set[Site] = set()
 
 
 def end_small_run() -> bool:
-    """Evaluate what is pending where the last operations were small, and recorded only because large arrays are pending.
+    """Evaluate pending work if the last operations were small, and recorded only because large arrays are pending.
 
     What follows is done at the call. Whether that was so. It is looked at only where twice as much has been recorded as the last
     time, which costs little, and so what is recorded at most doubles; and right behind a large operation that such a run came
@@ -221,14 +225,14 @@ def end_small_run() -> bool:
 
 
 def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
-    """What was recorded, less the small operations behind the last large one."""
+    """Return the recorded expressions without the small operations after the last large one."""
     while recorded and (recorded[-1] is None or _work(recorded[-1]) <= limit):
         recorded.pop()
     return recorded
 
 
 def _site_of(recorded: list[Expr | None]) -> Site | None:
-    """The line of the last operation. (Updates have no line; it is that of what they write.)"""
+    """Return the line of the last operation. (An update has the line of its value.)"""
     for node in reversed(recorded):
         if node is not None and node.location is not None:
             return site_of(node.location)
@@ -236,24 +240,24 @@ def _site_of(recorded: list[Expr | None]) -> Site | None:
 
 
 def _is_copy(node: Expr | None) -> bool:
-    """Whether an array is a copy of one in memory, in its order or another one."""
+    """Return whether an array is a copy of one in memory, in the same or another axis order."""
     return node is not None and "leaf" in (node.kind, node.operands[0].kind if node.kind == "view" else "")
 
 
 def _work(node: Expr) -> int:
-    """Elements that an operation reads or writes."""
+    """Return the number of elements that an operation reads or writes."""
     if node.kind in ("update", "scatter"):
         return node.operands[1].size
     return node.size if node.kind in ("map", "gather") else max([node.size, *[each.size for each in node.operands]])
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
-    """What is pending from a position on, in the order of recording."""
+    """Return the pending expressions from a position on, in the order of recording."""
     return [one.expr if isinstance(one, Storage) else one for one in epoch.pending[begin:]]
 
 
 def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
-    """Whether a recording that has reached its limit is cut at this call site."""
+    """Return whether a recording that has reached its limit is cut at this call site."""
     if count >= epoch.look:
         _look(epoch, count)
     site = site_of(location)
@@ -261,7 +265,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Cut a recording that began before a loop whose recordings are short where it comes to the head of that loop again."""
+    """Cut a recording that began before a loop with short iterations when it reaches the loop's head again."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -269,7 +273,7 @@ def _find_short(epoch: Epoch, count: int) -> None:
 
 
 def _look(epoch: Epoch, count: int) -> None:
-    """Choose where the recording will be cut: where it comes to a known head again, else at the head of the loop that it shows."""
+    """Choose where the recording will be cut: at a known loop head, else at the head of the loop that it shows."""
     recorded = _expressions(epoch)
     sites = visits_of(recorded)
     epoch.look = 2 * count
@@ -283,7 +287,7 @@ def _look(epoch: Epoch, count: int) -> None:
 
 
 def _note_search(site: Site, history: list[Site | None], found: bool) -> None:
-    """Learn from a recording that was cut at a line, and whose plan was `found` or had to be made.
+    """Learn from a recording that was cut at a line, and whether its plan was found or made.
 
     Recordings are cut at another head where the `history` shows a longer loop, and short where plans are not found for long: the
     iterations come in too many forms.
@@ -304,7 +308,7 @@ def _note_search(site: Site, history: list[Site | None], found: bool) -> None:
 
 
 def _learn_head(site: Site, history: list[Site | None]) -> None:
-    """Remember the head of the loop that the history of a recording shows, cut at a line, in place of heads of inner loops."""
+    """Record the loop head that a recording's history shows, in place of heads of inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return
@@ -322,7 +326,7 @@ def _learn_head(site: Site, history: list[Site | None]) -> None:
 
 
 def _shorten(site: Site, limit: int) -> None:
-    """Cut recordings that begin at a line where they have so many operations."""
+    """Limit recordings that begin at a line to this many operations."""
     if len(limits) >= LIMITS_LIMIT:
         limits.clear()
     limits[site] = min(limits.get(site, limit), limit)

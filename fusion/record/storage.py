@@ -1,4 +1,4 @@
-"""Storages and epochs: where recorded expressions meet data.
+"""Storages and epochs: the connection of recorded expressions and data.
 
 A `Storage` is what a family of aliasing arrays shares: its current version, as an expression
 while pending, as a buffer once realised. An `Epoch` is one thread's recording between two
@@ -42,7 +42,7 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """What aliasing arrays share.
+    """The shared state of aliasing arrays.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """One recording: bound slots and what is pending."""
+    """One recording: its bound slots and pending storages."""
 
     __slots__ = (
         "asides",
@@ -144,7 +144,7 @@ class Epoch:
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
-        """Recording begins at this call site."""
+        """Set the call site at which recording begins."""
         self.first = where
         if limits and where is not None:
             site = site_of(where)
@@ -154,7 +154,7 @@ class Epoch:
                 self.limit = min(self.limit, self.soft)
 
     def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-        """The leaf that stands for `buffer`."""
+        """Return the leaf that stands for `buffer`."""
         slot_of, number = self.slot_of, id(buffer)
         slot = slot_of.get(number)
         if slot is None:
@@ -176,7 +176,7 @@ class Epoch:
         return node
 
     def bind_scalar(self, value: Any, dtype: np.dtype) -> Expr:
-        """A 0-d expression whose value is a kernel argument."""
+        """Return a 0-d expression whose value is a kernel argument."""
         slots, number = self.slots, dtype.type(value)
         slots.append(number)
         slot = len(slots) - 1
@@ -187,7 +187,7 @@ class Epoch:
         return node
 
     def check(self, expr: Expr) -> None:
-        """Raise RuntimeError where an expression names slots that this recording has not given out: those of one that ended."""
+        """Raise RuntimeError if an expression uses slots of another recording, one that has ended."""
         taken = self.taken
         waiting, seen = [expr], {expr}
         while waiting:
@@ -204,13 +204,14 @@ class Epoch:
         taken |= seen
 
     def forget(self) -> None:
-        """Let go of what the slots hold; nothing is pending, and nobody records here any more."""
+        """Release the slots' buffers; nothing is pending, and nobody records here any more."""
         self.ended = True
         self.slots, self.slot_of, self.results = [], {}, {}
 
     def let_go(self) -> bool:
-        """As `forget`, where this recording has ended and nobody holds what is pending in it; whether that was so. Not while
-        it is being evaluated."""
+        """Call `forget` if this recording has ended and nobody holds its pending values; return whether that was
+        so. Not during its evaluation.
+        """
         if not self.ended or not self.slots or not self.lock.acquire(blocking=False):
             return False
         try:
@@ -223,15 +224,18 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """The storages recorded here that are pending and still referenced from outside; `among` is a copy of `pending`."""
+        """Return the pending storages of this epoch that are referenced from outside; `among` is a copy of
+        `pending`.
+        """
         listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)
         return [
             s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
         ]
 
     def drop_unheld(self, begin: int) -> None:
-        """Leave only storages referenced from outside in `pending` from this position on, where a function has recorded a new
-        array. Recording it counts as a hit of the memo does. Not while the epoch is being evaluated."""
+        """Remove storages without outside references from `pending`, from a position on, after a function recorded
+        its result. Counts as a hit of the memo. Not during an evaluation.
+        """
         if self.lock.acquire(blocking=False):
             try:
                 if self.stage == IDLE:
@@ -252,7 +256,7 @@ recording = Recording()
 
 
 def current_epoch(device: Device | None = None) -> Epoch:
-    """The epoch that this thread records into: on `device`, or on the default device."""
+    """Return the epoch that this thread records into, on `device` or the default device."""
     epoch = recording.epoch
     if device is None:
         device = default_device()
@@ -264,8 +268,9 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unheld() -> int:
-    """References to a storage that only the pending list and the comprehension in `Epoch.live` hold: it depends on the
-    interpreter, so it is measured."""
+    """Return the references to a storage held only by the pending list and by `Epoch.live`, measured since it
+    depends on the interpreter.
+    """
     (found,) = [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]]  # type: ignore[arg-type]
     return found
 

@@ -1,1 +1,1 @@
-"""Running: plans, interpreted programs, the choice between both, and the net and the judge below them."""
+"""Running of plans and interpreted programs, the choice between them, the fallback and the judge."""

@@ -1,4 +1,4 @@
-"""Running plans, and the cache of plans.
+"""Execution of plans, and the cache of plans.
 
 In: an epoch and the versions that are live in it. Out: a buffer for each that was evaluated. Invariant:
 a plan depends on expressions alone, which are its key in the cache; slots are read only
@@ -49,7 +49,7 @@ _plans_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
-    """Evaluate the wanted `versions` of the epoch (None: all), and those live ones that they need.
+    """Evaluate the wanted `versions` of the epoch (None: all) and the live ones that they need.
 
     `settle` is told the plan and its table of buffers, in which `Plan.handed` says where each version's is: more than once
     where an interrupt comes meanwhile.
@@ -80,7 +80,9 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
 def _find_or_make(
     key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
 ) -> Plan | None:
-    """A plan found for other sizes and positions, or on disk, or a new one; None where the program was interpreted instead."""
+    """Return a plan found for other sizes and positions, or on disk, or a new one; None if the program was
+    interpreted instead.
+    """
     if setting("interpret") == "auto" and not setting("verify"):
         if import_module("weft.fusion.run.tiers").interpret_again(key, epoch, versions, settle):
             return None
@@ -116,7 +118,7 @@ def _find_or_make(
 
 
 def _make_alone(key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
-    """A plan for these sizes alone, if that pays."""
+    """Return a plan specialized for these sizes, if that pays."""
     graph = make_graph(versions, epoch.results)
     form = resized.find_form(epoch.device.name, graph, wanted)
     make = import_module("weft.fusion.run.planning").make_alone
@@ -125,7 +127,7 @@ def _make_alone(key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int,
 
 
 def _keep(key: Any, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Let a plan of a graph be found by its key, and name its outputs by the recorded versions."""
+    """Cache a graph's plan under its key, with its outputs named by the recorded versions."""
     place_of = dict(plan.outputs)
     plan.handed = [place_of.get(version, -1) for version in graph.versions]
     plan.complete = -1 not in plan.handed
@@ -140,7 +142,7 @@ def _keep(key: Any, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Whether kernels for these sizes alone are worth another compilation: large ones, on a GPU."""
+    """Return whether kernels specialized for these sizes are worth another compilation: large ones, on a GPU."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
@@ -148,7 +150,7 @@ def _is_worth_more(plan: Plan, device: Device) -> bool:
 
 
 def gather_requests(steps: list[Step]) -> list[Step]:
-    """The steps with requests for memory that follow one another as one."""
+    """Merge consecutive memory requests to one step."""
     found: list[Step] = []
     for step in steps:
         if not isinstance(step, tuple):
@@ -162,7 +164,7 @@ def gather_requests(steps: list[Step]) -> list[Step]:
 
 
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
-    """The steps with kernels that follow one another as one batch, where the device starts them by one call."""
+    """Merge consecutive kernels to one batch, if the device launches batches."""
     prepare = getattr(device, "prepare", None)
     if prepare is None:
         return steps
@@ -196,7 +198,7 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 
 
 def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
-    """Run a plan with the epoch's slots, and hand out what it made."""
+    """Run a plan with the epoch's slots and assign its results."""
     begin = perf_counter()
     device = epoch.device
     _check_slots(plan, epoch)
@@ -252,7 +254,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
 
 
 def _check_slots(plan: Plan, epoch: Epoch) -> None:
-    """Raise RuntimeError unless each slot that is read holds memory of its own, of the size that the expressions say."""
+    """Raise RuntimeError unless each slot that is read holds memory of its own, of the expected size."""
     try:
         found = [epoch.slots[slot] for slot in plan.leaves]
         good = [buffer.nbytes for buffer in found] == plan.leaf_sizes and len({*map(id, found)}) == len(found)
@@ -263,12 +265,12 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """The table of a run whose epoch has more slots than the plan's had, or fewer."""
+    """Return the table of a run whose epoch has another number of slots than the plan's."""
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
 def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """What a table has beside memory: numbers, and what launches count in and write notes on."""
+    """Fill the table's other entries: numbers, completion counters and look-back descriptors."""
     device = epoch.device
     if plan.ticket is not None:
         table[plan.ticket] = device.ticket()
@@ -283,7 +285,7 @@ def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
 
 
 def _do(step: Step, table: list[Any], device: Device) -> None:
-    """One step, or what an interrupt left of it: kernels are not run twice, the rest may be."""
+    """Run one step, or its rest after an interrupt: kernels must not run twice, other steps may."""
     if isinstance(step, Batch):
         _start(step, table, device)
     elif isinstance(step, KernelLaunch):
@@ -311,7 +313,7 @@ def _carve(step: Carve, table: list[Any], device: Device) -> None:
 
 
 def _start(step: Batch, table: list[Any], device: Device) -> None:
-    """Start the kernels of a batch where they are told of one by one, or go on by themselves once they are started."""
+    """Launch the kernels of a batch, one by one if listeners are active or launches are printed."""
     if Listening.listeners or "launch" in setting("debug"):
         for launch in step.launches[table[-1] :]:
             table[-1] += 1
@@ -325,7 +327,7 @@ def _start(step: Batch, table: list[Any], device: Device) -> None:
 
 
 def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
-    """Start one kernel by itself."""
+    """Launch one kernel."""
     if "launch" in setting("debug"):
         print(f"launch {step.name} over {step.parallel}, {step.work} elements", file=sys.stderr)
     slots = step.slots[:]
@@ -355,7 +357,7 @@ def _references(table: list[Any], place: int) -> int:
 
 
 def _count_unshared() -> int:
-    """References to a buffer that only a slot list and the table hold."""
+    """Return the references to a buffer that only a slot list and the table hold."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return _references([*slots], 0)
 
@@ -364,7 +366,9 @@ _UNSHARED = _count_unshared()
 
 
 def _take(step: Take, table: list[Any], device: Device) -> bool:
-    """Give an update the memory of its previous version, or a copy of it; whether the memory of a slot was donated."""
+    """Give an update the memory of its previous version, or a copy of it. Returns whether a slot's memory was
+    donated.
+    """
     if step.how == "fill":
         source, place = table[step.source], table[step.place]
         first, behind = step.except_for

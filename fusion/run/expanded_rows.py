@@ -1,4 +1,4 @@
-"""Rows that NumPy computes from simpler ones, until compiling them pays.
+"""Ops that NumPy computes from simpler ones until compiling them pays.
 
 In: a row of the op table and a loop. Out: a callable like its ufunc that needs no code, or None. Invariant: the row's own
 expansion runs on arrays, down to rows whose NumPy loops have the bits of kernels; so it has the bits of a kernel too.
@@ -24,7 +24,7 @@ PRICE = 0.03
 
 
 class NeedsCodeError(Exception):
-    """A row, or one that it expands into, is known to the code generator alone."""
+    """An op, or one that it expands to, can only be computed by generated code."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +36,7 @@ class _Value:
 
 
 class _OnArrays:
-    """Has of a `KernelBuilder` what expansions use; `simple` returns NumPy's loop of a row, or None."""
+    """The part of `KernelBuilder` that expansions use, on arrays; `simple` returns NumPy's loop of an op, or None."""
 
     def __init__(self, simple: Callable[[str, Loop, np.dtype], Any]) -> None:
         self._simple = simple
@@ -45,18 +45,18 @@ class _OnArrays:
         raise NeedsCodeError(name)
 
     def constant(self, value: Any, dtype: Any = None) -> _Value:
-        """A constant. Indices belong to loops."""
+        """Return a constant. Indices belong to loops."""
         if dtype is None:
             raise NeedsCodeError
         kind = np.dtype(dtype)
         return _Value(kind, kind.type(value))
 
     def cast(self, value: _Value, dtype: Any) -> _Value:
-        """A value in a dtype."""
+        """Convert a value to a dtype."""
         return value if value.type == dtype else self.op("cast", value, dtype=dtype)
 
     def op(self, name: str, *operands: _Value, dtype: Any = None) -> _Value:
-        """A row of values."""
+        """Apply an op to values."""
         kind = np.dtype(dtype) if dtype is not None else operands[-1].type
         loop = tuple([value.type for value in operands])
         if any(each.char == "e" or is_bfloat16(each) for each in (*loop, kind)):
@@ -96,7 +96,7 @@ def _parts(value: _Value) -> Any:
 
 
 def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
-    """A float as an integer: the nearest one where it is out of range, 0 where it is not a number."""
+    """Convert a float to an integer, with saturation out of range and 0 for NaN."""
     if own.kind != "f" or dtype.kind not in "iu":
         raise NeedsCodeError("cast")
     limits = np.iinfo(dtype)
@@ -106,7 +106,9 @@ def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
 
 
 def try_compiling(make: Callable[[], Any]) -> Any:
-    """Return a compiled loop that NumPy can do without, None where compiling fails (with WEFT_STRICT=1 that is an error)."""
+    """Return a compiled loop that NumPy can replace, or None if compiling fails (with WEFT_STRICT=1 that is an
+    error).
+    """
     try:
         return make()
     except Exception as error:
@@ -116,7 +118,7 @@ def try_compiling(make: Callable[[], Any]) -> Any:
 
 
 class ExpandedRow:
-    """A row until its loop is compiled.
+    """An op until its loop is compiled.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ class ExpandedRow:
         return getattr(self.compiled(), name)
 
     def compiled(self) -> Any:
-        """The compiled loop."""
+        """Return the compiled loop."""
         if self._made is None:
             self._made = self._compile()
             self.when_compiled()
@@ -180,7 +182,7 @@ class ExpandedRow:
 
 
 def can_expand(op: str, loop: Loop, dtype: np.dtype, simple: Callable[[str, Loop, np.dtype], Any]) -> bool:
-    """Whether a row needs no code: expansions depend on dtypes alone."""
+    """Return whether an op needs no generated code, since expansions depend only on dtypes."""
     try:
         with np.errstate(all="ignore"):
             _OnArrays(simple).op(op, *[_Value(kind, np.ones(1, kind)) for kind in loop], dtype=dtype)

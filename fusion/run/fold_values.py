@@ -1,4 +1,4 @@
-"""Reductions of NumPy arrays with the bits of the CPU's kernels, from few NumPy calls.
+"""Reductions of NumPy arrays with the bits of the CPU's kernels, by few NumPy calls.
 
 In: an array, and the order in which a kernel reduces it (`fold_order.Tree`). Out: the reduced array. Invariant: every pair of
 numbers is combined as the kernel combines it; where NumPy's own reduction has the same result in any order, it is that.
@@ -41,11 +41,11 @@ _POSITIONS = frozenset({"argmax", "argmin"})
 
 
 class NeedsKernelError(Exception):
-    """Only a kernel gives the bits: zeros of both signs are the extreme, or complex numbers are multiplied."""
+    """Only a kernel gives the bits: for extremes that are zeros of both signs, or products of complex numbers."""
 
 
 def reduce_values(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
-    """Reduce an array with row `op` over `axes`, accumulated and returned in `dtype`.
+    """Reduce an array with op `op` over `axes`, accumulated and returned in `dtype`.
 
     The bits are those of a plan that reduces an array which lies in memory in this way.
 
@@ -129,7 +129,7 @@ def _compiler() -> Any:
 
 
 def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tree:
-    """The order in which a plan reduces an array that lies in memory with these strides."""
+    """Return the order in which a plan reduces an array in memory with these strides."""
     if values.flags.c_contiguous:
         found = plain_tree(values.shape, axes, codegen.host_has_masks())
         if found is not None:
@@ -139,7 +139,7 @@ def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tr
 
 
 def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
-    """The order that was found for an equal key before, or is found now."""
+    """Return the cached order of a key, or find it."""
     known = _trees.get(key)
     if known is None:
         known = _trees[key] = find()
@@ -149,7 +149,7 @@ def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
 
 
 def fold(op: str, values: Any, tree: Tree) -> Any:
-    """Reduce an array of the dtype that sums run in, in the order of `tree`, whose pieces cut its axes."""
+    """Reduce an array of the accumulator's dtype in the order of `tree`, whose pieces split its axes."""
     row = getattr(np, find_op(op).ufunc)
     shape = tuple(tree.pieces[k] for k in tree.outer)
     rows = prod(shape)
@@ -168,7 +168,7 @@ def fold(op: str, values: Any, tree: Tree) -> Any:
 
 
 def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
-    """What chunks of the outermost reduced loop have, side by side for each row."""
+    """Return the partial results of chunks of the outermost reduced loop, side by side for each row."""
     rows, extent, *rest = values.shape
     whole = extent // tree.chunk
     parts = values[:, : whole * tree.chunk].reshape(rows * whole, tree.chunk, *rest)
@@ -180,7 +180,7 @@ def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
 
 
 def _run(row: Any, values: Any, level: Level) -> Any:
-    """Reduce each row of an array ``(rows, *loops)`` as one kernel does, beginning with the identity."""
+    """Reduce each row of an array ``(rows, *loops)`` as a kernel does, beginning with the identity."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
         found = _in_order(row, values.reshape(rows, -1))
@@ -227,7 +227,9 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
 
 
 def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
-    """What is left over, less than a vector, in the leading lanes: the others keep what they have, at first the identity."""
+    """Combine the remainder, less than a vector, with the leading lanes; other lanes keep their value, initially
+    the identity.
+    """
     rows, count, inside = left.shape
     if vectors is None:
         width = 1 << (count - 1).bit_length()
@@ -245,7 +247,7 @@ def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
 
 
 def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
-    """Short packed rows by a compiled loop, once there have been many; None for others."""
+    """Reduce short contiguous rows by a compiled loop once there have been many, or return None."""
     ndim = values.ndim
     if len(axes) == ndim:
         values = values.reshape(-1)

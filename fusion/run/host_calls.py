@@ -1,4 +1,4 @@
-"""Calls of a plan that are no kernels: host functions of whole arrays, and functions that start kernels of their own.
+"""Steps of a plan that call host functions of whole arrays, or functions that launch kernels of their own.
 
 In: a call and the table of buffers. Out: its result is in memory.
 """
@@ -15,14 +15,14 @@ from weft.runtime import Device, thread_count
 
 
 def call_there(step: HostCall, table: list[Any], device: Device) -> None:
-    """A call that starts kernels of its own."""
+    """Call a function that launches kernels of its own."""
     ((place, node, window),) = step.operands
     start = node.attrs[1] * node.dtype.itemsize if window else 0
     step.node.attrs[0].enqueue(device, table[step.out], (table[place], start), node.shape, node.dtype)
 
 
 def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
-    """A product of matrices by the device's own library, where it has one."""
+    """Multiply matrices by the device's library; return whether it has one."""
     multiply = getattr(device, "multiply", None)
     if multiply is None:
         return False
@@ -35,7 +35,7 @@ def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
 
 
 def call_host(step: HostCall, table: list[Any], device: Device) -> None:
-    """A host function, or the device's own product of matrices."""
+    """Call a host function, or the device's matrix product."""
     node = step.node
     if node.op == "matmul" and _multiply_there(step, table, device):
         return

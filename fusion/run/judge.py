@@ -1,4 +1,4 @@
-"""The judge: every plan runs interpreted as well, and the bits are compared (setting ``verify``).
+"""The judge: every plan also runs interpreted, and the bits are compared (setting ``verify``).
 
 In: an evaluation that is about to run. Out: a `Verdict`, which is asked when its plan has run. Invariant: interpretation
 comes first and overwrites nothing, so that both begin with the same values.
@@ -22,14 +22,14 @@ from weft.runtime import Device, VerificationError, setting
 
 
 class JudgeCounts:
-    """Evaluations since the process began: compared, and those that only a plan has the bits of."""
+    """Evaluations since the process began: compared ones, and those whose bits only a plan has."""
 
     compared = 0
     skipped = 0
 
 
 class Verdict:
-    """What interpretation found for an evaluation."""
+    """The interpreted results of an evaluation."""
 
     def __init__(self, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> None:
         self.versions = versions
@@ -52,7 +52,7 @@ class Verdict:
             self.inputs = _inputs(graph.versions, epoch)
 
     def compare(self, plan: Plan, table: list[Any]) -> None:
-        """Note the first output of a plan that differs."""
+        """Record the first output of a plan that differs."""
         for k, place in enumerate(plan.handed):
             version = self.versions[k]
             if place < 0 or k not in self.found or self.difference is not None:
@@ -63,7 +63,7 @@ class Verdict:
                 self.difference = k, where
 
     def close(self, plan: Plan) -> None:
-        """Raise VerificationError if an output differed; the results of the plan have been handed out."""
+        """Raise VerificationError if an output differed, after the results have been assigned."""
         if self.difference is None:
             return
         k, where = self.difference
@@ -87,7 +87,7 @@ class Verdict:
 
 
 def first_difference(found: np.ndarray, wanted: np.ndarray) -> str:
-    """Say where two arrays of one dtype differ first, by their bits; one NaN is like another. Empty if they do not."""
+    """Describe the first difference between the bits of two arrays of one dtype, or return "". All NaNs are equal."""
     if dtype_kind(found.dtype) == "c":
         parts = found.real.dtype
         found, wanted = (np.ascontiguousarray(x)[..., None].view(parts) for x in (found, wanted))
@@ -110,7 +110,7 @@ def _download(device: Any, buffer: Any, version: Expr) -> np.ndarray:
 
 
 def _inputs(versions: list[Expr], epoch: Epoch) -> dict[str, np.ndarray]:
-    """Copies of the arrays and numbers that versions are computed from."""
+    """Return copies of the arrays and numbers that versions are computed from."""
     found: dict[str, np.ndarray] = {}
     for node in topological(versions):
         if node.kind == "leaf":

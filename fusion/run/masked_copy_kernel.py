@@ -1,4 +1,4 @@
-"""The kernel that copies the elements that a mask takes.
+"""The kernel that copies the elements selected by a mask.
 
 In: the dtype of the elements. Out: the loaded kernel; its slots are the addresses of the mask (twice), of the elements and of what is
 written, then the lengths of the mask and of what is written. Invariant: it writes nothing behind that.
@@ -23,7 +23,7 @@ def compile_masked_copy(kind: np.dtype) -> Any:
 
 
 def _kernel(kind: np.dtype) -> Kernel:
-    """Eight elements of the mask are looked at together: all of them, none, or each written where the next one taken goes.
+    """Return a kernel that reads eight mask elements at once and copies all, none, or each selected element.
 
     What is written there without being taken is overwritten, so that this ends before the last eight places.
     """

@@ -1,4 +1,4 @@
-"""Making plans: from a graph to steps over a table of buffers.
+"""Planning: from a graph to steps over a table of buffers.
 
 In: a graph and a device. Out: a `Plan`, every kernel of which is compiled and loaded. Invariant: a plan depends on expressions
 alone, never on an epoch; so planning needs no lock, and a process that finds its plans on disk never loads this
@@ -34,7 +34,7 @@ from weft.runtime import Device, DeviceMismatchError
 
 
 def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form) -> Plan:
-    """Return a new plan of a graph, and keep it for other graphs of its form.
+    """Return a new plan of a graph, and cache it for other graphs of its form.
 
     `slots` is the number of slots of the epoch, `wanted` as `make_plan` takes it.
     """
@@ -58,7 +58,7 @@ def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ..
 def make_alone(
     device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form
 ) -> Plan | None:
-    """Return a plan for these sizes alone, where their form has not taken many kernels yet."""
+    """Return a plan specialized for these sizes, unless their form has many kernels already."""
     may = resized.may_be_special(form, back=True)
     if not may.back:
         return None
@@ -88,7 +88,7 @@ def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, .
 
 
 class PlanWriter:
-    """Turns a schedule into steps."""
+    """The conversion of a schedule to steps."""
 
     def __init__(self, device: Device, slots: int, schedule: Schedule, may: Special) -> None:
         self.device = device
@@ -106,7 +106,7 @@ class PlanWriter:
         self.board: tuple[int, int] | None = None
 
     def write(self) -> Plan:
-        """The plan."""
+        """Return the plan."""
         outputs = set(self.schedule.outputs)
         ending: dict[int, list[Expr]] = {}
         for node, position in self.schedule.last_use.items():
@@ -147,7 +147,7 @@ class PlanWriter:
         )
 
     def place(self, node: Expr) -> int:
-        """Where the table holds a stored value."""
+        """Return the table entry of a materialized value."""
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None

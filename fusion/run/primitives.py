@@ -1,4 +1,4 @@
-"""Primitives: one callable for each row of the op table and loop, with the bits of compiled plans.
+"""Primitives: a callable for each op and loop, with the bits of compiled plans.
 
 In: the name of a row and the dtypes that it computes in. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is
 taken only where it has the bits that a kernel gives; every other loop is put together of such ones as the row says, and compiled
@@ -38,7 +38,7 @@ _NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
 
 
 def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
-    """Return the primitive of row `op` for operands of the dtypes `loop`; "cast" is one to `dtype`.
+    """Return the primitive of op `op` for operands of the dtypes `loop`; "cast" converts to `dtype`.
 
     It takes arrays or NumPy scalars of exactly these dtypes, broadcasts them, and takes ``out=``, which may be one of its
     operands.
@@ -66,7 +66,7 @@ def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedR
 
 @cache
 def _numpys(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
-    """NumPy's loop of a row; None where it has not the bits of a kernel."""
+    """Return NumPy's loop of an op, or None if its bits differ from a kernel's."""
     if not uses_numpy(op, loop, dtype):
         return None
     if op == "cast":
@@ -75,7 +75,7 @@ def _numpys(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive |
 
 
 def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
-    """Whether the primitive is NumPy's own loop, so that nothing is compiled for it."""
+    """Return whether the primitive is NumPy's own loop, so that nothing is compiled for it."""
     if any(map(is_bfloat16, loop)):
         return False
     if op == "cast":
@@ -88,12 +88,14 @@ def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = Non
 
 
 def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
-    """Whether the primitive needs nothing to be compiled, now that others have been made."""
+    """Return whether the primitive needs no compilation now."""
     return uses_numpy(op, loop, dtype) or (op, loop, dtype) in _made or _expanded(op, loop, dtype) is not None
 
 
 def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    """Return the row's reference instead of its primitive, for programs whose code cannot be compiled. Its bits may differ."""
+    """Return the op's reference instead of its primitive, for programs that cannot be compiled. Its bits may
+    differ.
+    """
     row = None if op == "cast" else find_op(op)
     if row is not None and row.reference is None and not row.ufunc:
         raise NeedsKernelError

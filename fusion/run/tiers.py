@@ -1,4 +1,4 @@
-"""The choice between interpreting and compiling, and the net below the optimizer.
+"""The choice between interpreting and compiling, and the fallback if the optimizer fails.
 
 In: a graph that no plan in memory is for. Out: whether it was interpreted. A form is compiled once interpreting it has lost
 as much time as compiling it is expected to take (ski rental, which goes on over processes), or at once if a single run would
@@ -52,7 +52,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True)
 class FormCost:
-    """What is known of programs of one form: seconds lost by interpreting them, seconds that compiling is expected to take."""
+    """The costs of programs of one form: seconds lost by interpreting, and the expected seconds of compiling."""
 
     lost: float = 0.0
     price: float = 0.0
@@ -67,7 +67,7 @@ _programs: OrderedDict[Any, tuple[Program | None, FormCost]] = OrderedDict()
 
 
 class _Rate:
-    """How long compiling takes, measured against what was expected: less where the disk cache has the code."""
+    """The measured time of compiling relative to the expected one; lower if the disk cache has the code."""
 
     factor = 1.0
     start = START  # what loading the planner costs, less what programs of any form have lost; 0 once it is loaded
@@ -79,7 +79,7 @@ _lock = threading.RLock()
 
 
 def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, bool]:
-    """Return what is known of a graph's form, if anything, and whether the graph should be interpreted: no plan was found."""
+    """Return the costs of a graph's form, if known, and whether the graph should be interpreted. No plan was found."""
     how = setting("interpret")
     if how == "never" or epoch.device.streaming or not hasattr(epoch.device, "lend"):
         return None, False
@@ -119,7 +119,7 @@ def _form_of(key: int) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Learn from how long planning and compiling took."""
+    """Update the rate after planning and compiling took some seconds."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     if form_price > 0:
@@ -169,13 +169,13 @@ def try_interpreting(
 
 
 def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
-    """Interpret a graph that was interpreted before, unless compiling it has become the cheaper way; whether that was done."""
+    """Interpret a graph that was interpreted before, unless compiling is now cheaper. Returns whether it did."""
     found = _programs.get(key)
     return found is not None and _goes_on(found[1]) and _interpret(key, *found, epoch, versions, settle, thread_time())
 
 
 def _goes_on(form: FormCost) -> bool:
-    """Whether what was interpreted before is interpreted again."""
+    """Return whether a form is interpreted again."""
     if setting("debug") or setting("dump"):
         return False
     return setting("interpret") == "always" or (not form.due and form.lost < form.price + _Rate.start)
@@ -184,7 +184,7 @@ def _goes_on(form: FormCost) -> bool:
 def _interpret(
     key: Any, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
 ) -> bool:
-    """Run the program of a graph, if there is one, and note what that cost."""
+    """Run the program of a graph, if there is one, and record its cost."""
     if program is None:
         return False
     try:
@@ -225,7 +225,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
 
 
 def is_optimizers(error: Exception) -> bool:
-    """Whether an error of planning or compiling is the optimizer's own, which interpretation may do without."""
+    """Return whether an error of planning or compiling is an optimizer failure, which interpretation avoids."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 
@@ -238,8 +238,9 @@ def rescue(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> None:
-    """Interpret a graph that could not be planned or compiled, and warn once for its form. Raises `error` if that is not
-    possible either."""
+    """Interpret a graph that could not be planned or compiled, and warn once for its form. Raises `error` if that
+    is impossible too.
+    """
     if epoch.device.streaming or not hasattr(epoch.device, "lend"):
         raise error
     try:
@@ -268,6 +269,6 @@ def rescue(
 
 
 def _without_slots(key: Any) -> Any:
-    """Return the key of a form as it is wherever its arrays are bound."""
+    """Return the key of a form without the numbers of its slots."""
     device, nodes, *rest = key
     return device, tuple([(*node[:3], *node[4:]) if node[0] in ("leaf", "scalar") else node for node in nodes]), *rest

@@ -1,4 +1,4 @@
-"""Tier 1: pending graphs without a plan, run operation by operation on NumPy arrays.
+"""Tier 1: graphs without a plan run operation by operation on NumPy arrays.
 
 `program` orders a graph, `frame` holds the values of one run, `maps` runs elementwise operations over blocks, `moves` those
 that move elements, `folds` reductions and scans. Invariant: the bits are those of a plan; where only a plan has them, making

@@ -27,17 +27,17 @@ _CENTRED = frozenset({"square", "multiply", "exp", "exp2"})
 
 
 def rounds(node: Expr) -> bool:
-    """Whether the order of a reduction or scan changes its bits."""
+    """Return whether the order of a reduction or scan changes its bits."""
     return dtype_kind(node.dtype) in "fc" and node.op not in _EXACT
 
 
 def may_fail(node: Expr) -> bool:
-    """Whether it is known only as it runs if a kernel is needed."""
+    """Return whether only running a node can tell if a kernel is needed."""
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
 def choose_order(node: Expr, orders: Any) -> Any:
-    """The tree of a reduction; None where `reduce_values` knows it from the operand's shape."""
+    """Return the order of a reduction, or None if `reduce_values` finds it from the operand's shape."""
     if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:  # (two have one order)
         return None
     if orders.machine.is_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
@@ -59,7 +59,7 @@ def _compiler() -> Any:
 
 
 def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
-    """A key of how a reduction's operand is computed from stored values, but for where in these a view of one begins.
+    """Return a key of the computation of a reduction's operand from materialized values, without the offsets of views.
 
     Equal keys have equal orders: iterations of a loop that reduces one window after another make one kernel.
     """
@@ -87,7 +87,7 @@ def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Any) -> bool:
 
 
 def may_be_centred(node: Expr, origins: Any) -> bool:
-    """Whether it may be a sum of distances from what another reduction of the same elements finds."""
+    """Return whether a node may be a sum of deviations from a reduction of the same elements."""
     (operand,) = node.operands
     if node.op != "add" or operand.kind != "map" or operand.op not in _CENTRED:
         return False
@@ -104,7 +104,7 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Whether everything that an operand is computed from lies in memory as the operand itself would, in C order.
+    """Return whether all values that an operand is computed from lie in memory in C order and in its shape.
 
     Where the last axis alone is reduced, other values may be the same along some axes.
     """
@@ -144,13 +144,13 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: Any) -> None:
-    """Raise NeedsKernelError where a scan is shared by threads, or takes a GPU's order."""
+    """Raise NeedsKernelError if a scan is divided among threads, or has a GPU's order."""
     if rounds(node) and (orders.machine.is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 
 
 def run_reduce(frame: Any, values: list[Any], step: Any) -> Any:
-    """A reduction."""
+    """Run a reduction."""
     node = step.node
     axes, _ = node.attrs
     array = values[step.operands[0]]
@@ -178,7 +178,7 @@ def _reduce(frame: Any, node: Expr, array: Any, axes: tuple[int, ...]) -> Any:
 
 
 def run_scan(frame: Any, values: list[Any], step: Any) -> Any:
-    """A scan."""
+    """Run a scan."""
     node = step.node
     out = frame.new(node)
     if out.size:

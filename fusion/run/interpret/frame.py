@@ -1,4 +1,4 @@
-"""Frames: one run of a program.
+"""Frames: the state of one run of a program.
 
 In: a program and an epoch. Out: buffers of its outputs. Invariant: memory is overwritten only if no value that is still needed
 lies in it; memory from before the run only behind everything that can fail, and then the run is finished before an interrupt
@@ -20,7 +20,7 @@ from weft.runtime import Buffer, thread_count
 
 
 class Interpreted:
-    """What a run made, as `evaluate.settle` takes it from a plan."""
+    """The results of a run, in the form that `evaluate.settle` takes from a plan."""
 
     __slots__ = ("complete", "handed", "outputs")
 
@@ -31,7 +31,7 @@ class Interpreted:
 
 
 def interpret(program: Program, epoch: Epoch) -> list[Any]:
-    """Run a program. Returns a table in which each output's buffer is at its number.
+    """Run a program. Returns a table with each output's buffer at its number.
 
     Raises NeedsKernelError where only a plan gives the bits; nothing has been overwritten then.
     """
@@ -61,7 +61,7 @@ def interpret(program: Program, epoch: Epoch) -> list[Any]:
 
 
 def _count_unshared() -> int:
-    """References to a buffer that only a list holds."""
+    """Return the references to a buffer that only a list holds."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return getrefcount(slots[0])
 
@@ -70,7 +70,7 @@ _UNSHARED = _count_unshared()
 
 
 class ValueFrame:
-    """The values of a run, and whose memory they lie in.
+    """The values of a run, and the ownership of their memory.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class ValueFrame:
     # -- memory ---------------------------------------------------------------------------------
 
     def new(self, node: Expr) -> Any:
-        """New memory for a value."""
+        """Allocate memory for a value."""
         number = self.program.numbers[node]
         buffer = self.device.allocate(node.nbytes)
         self.buffers[number] = buffer
@@ -108,22 +108,22 @@ class ValueFrame:
         return self.device.lend(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
-        """What a slot holds, to be read."""
+        """Return the array of a slot, for reading."""
         node = step.node
         return self.device.download(self.slots[node.attrs[0]], node.dtype, node.shape)
 
     def share(self, number: int, operand: int) -> None:
-        """A value lies in the memory of its operand."""
+        """Record that a value is stored in the memory of its operand."""
         self.home[number] = self.home[operand]
 
     def packed(self, node: Expr, number: int, array: Any) -> Any:
-        """A copy of a value in C order."""
+        """Return a copy of a value in C order."""
         found = np.empty(node.shape, node.dtype)
         found[...] = array
         return found
 
     def apart(self, number: int, other: int) -> Any:
-        """A value in memory that another value does not lie in."""
+        """Return a value in memory that it shares with no other value."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.home[number] >= 0:
@@ -133,7 +133,9 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Memory for a new version of a value: its own if nothing else needs it, else a copy. Nothing is donated."""
+        """Return memory for a new version of a value: its own if nothing else needs it, else a copy. Nothing is
+        donated.
+        """
         previous = step.operands[0]
         array, home = self.values[previous], self.home[previous]
         if home >= 0 and self.left[previous] == 1 and self.inside[home] == 1 and array.flags.c_contiguous:
@@ -147,7 +149,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """The same for an update at the end of a program, which may overwrite memory from before the run."""
+        """Return memory for an update at the end of a program, which may overwrite memory from before the run."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.home[previous] >= 0:
@@ -179,7 +181,7 @@ class ValueFrame:
             self.values[previous] = self.device.download(self.slots[slot], node.dtype, node.shape)
 
     def done(self, step: ValueStep) -> None:
-        """Release what only a step that has run needed."""
+        """Release values that only a completed step needed."""
         number = step.number
         if self._settled[number]:
             return
@@ -206,7 +208,7 @@ class ValueFrame:
     # -- results --------------------------------------------------------------------------------
 
     def table(self) -> list[Any]:
-        """The outputs' buffers by number, each in C order in memory of its own."""
+        """Return the outputs' buffers by number, each in C order in memory of its own."""
         found: list[Any] = [None] * len(self.values)
         taken: set[int] = set()
         for node, number in self.program.outputs:

@@ -1,4 +1,4 @@
-"""Elementwise operations over blocks that stay in the cache.
+"""Elementwise operations over blocks that fit the cache.
 
 In: a value that an elementwise operation makes, and those that are computed for it alone. Out: a `Cluster`: calls of primitives
 on blocks of arrays and on registers. Invariant: a register is written before it is read in every block, and belongs to one
@@ -26,8 +26,9 @@ BLOCK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveCall:
-    """A call of a primitive: operands below 0 are registers (-1 is the first), others inputs. The result: a register, or 0 for
-    the array that the cluster makes."""
+    """A call of a primitive. Operands below 0 are registers (-1 is the first), others inputs. The result is a
+    register, or 0 for the cluster's array.
+    """
 
     call: Callable[..., Any]
     operands: tuple[int, ...]
@@ -55,7 +56,9 @@ class Cluster:
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Elementwise values that are computed for elementwise ones of the same shape alone, block by block."""
+    """Return the elementwise values that are used only by elementwise values of the same shape, and are computed
+    block by block.
+    """
     root: dict[Expr, Expr] = {}
     found: set[Expr] = set()
     for node in reversed(order):
@@ -71,7 +74,9 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 
 
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
-    """The inputs of a value's cluster, and the cluster. With `any_bits` rows that cannot be compiled are NumPy's."""
+    """Return the inputs of a value's cluster, and the cluster. With `any_bits` ops that cannot be compiled use
+    NumPy.
+    """
     inputs: dict[tuple[Expr, np.dtype], int] = {}
 
     def is_own(node: Expr) -> bool:
@@ -95,7 +100,7 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
 
 class _Builder:
-    """Gives the values of a cluster registers, which are used again as soon as nothing reads them."""
+    """The assignment of a cluster's values to registers, which are reused after their last use."""
 
     def __init__(self, inputs: dict[tuple[Expr, np.dtype], int], any_bits: bool) -> None:
         self.inputs = inputs
@@ -107,7 +112,7 @@ class _Builder:
         self._casts: list[int] = []  # registers of operands of the next operation alone
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-        """A primitive."""
+        """Return a primitive."""
         try:
             return primitive(op, loop, dtype)
         except Exception:
@@ -116,7 +121,7 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Where a value is in this dtype."""
+        """Return the register or input of a value in this dtype."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             place = self.inputs.setdefault((node, own), len(self.inputs))
@@ -130,7 +135,7 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
-        """An operation."""
+        """Append an operation."""
         result = 0 if last else self._take()
         self._home[node] = result
         self.operations.append(PrimitiveCall(call, tuple(operands), result, node.dtype))
@@ -138,7 +143,7 @@ class _Builder:
         self._casts.clear()
 
     def release(self, node: Expr) -> None:
-        """Nothing reads a value any more."""
+        """Release the register of a value without further uses."""
         self._free.append(self._home[node])
 
     def _take(self) -> int:
@@ -183,7 +188,7 @@ def run_cluster(frame: Any, values: list[Any], step: Any) -> Any:
 
 
 def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
-    """Indices of blocks of up to so many elements: whole inner axes, and a range of the axis around them."""
+    """Yield indices of blocks with at most this many elements: whole inner axes, and a range of the next axis."""
     if prod(shape) <= most:
         yield ...
         return

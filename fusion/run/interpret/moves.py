@@ -1,4 +1,4 @@
-"""Operations that move elements: views, gathers, updates, scatters, and what is not computed at all.
+"""Operations that move elements: views, gathers, updates, scatters, and values without computation.
 
 In: the values of operands. Out: an array: a view of an operand's memory where that does, else new memory.
 """
@@ -15,27 +15,27 @@ from weft.fusion.run.primitives import primitive
 
 
 def run_leaf(frame: Any, values: list[Any], step: Any) -> Any:
-    """What a slot holds."""
+    """Return the array of a slot."""
     return frame.leaf(step)
 
 
 def run_scalar(frame: Any, values: list[Any], step: Any) -> Any:
-    """The number that a slot holds."""
+    """Return the number of a slot."""
     return np.asarray(frame.slots[step.node.attrs[0]], step.node.dtype)
 
 
 def run_constant(frame: Any, values: list[Any], step: Any) -> Any:
-    """A constant over its shape."""
+    """Return a constant with its shape."""
     return np.broadcast_to(constant_value(step.node), step.node.shape)
 
 
 def run_empty(frame: Any, values: list[Any], step: Any) -> Any:
-    """New memory."""
+    """Allocate memory."""
     return frame.new(step.node)
 
 
 def run_iota(frame: Any, values: list[Any], step: Any) -> Any:
-    """The index along an axis."""
+    """Return the index along an axis."""
     node = step.node
     axis = node.attrs[0]
     shape = tuple(n if k == axis else 1 for k, n in enumerate(node.shape))
@@ -46,7 +46,7 @@ def run_iota(frame: Any, values: list[Any], step: Any) -> Any:
 
 
 def run_view(frame: Any, values: list[Any], step: Any) -> Any:
-    """Elements of a value's C order, where they lie."""
+    """Return a view of a value, without a copy."""
     strides, offset = step.node.attrs
     base = values[step.operands[0]]
     if not base.flags.c_contiguous:
@@ -64,7 +64,7 @@ def _strided(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset
 
 
 def run_update(frame: Any, values: list[Any], step: Any) -> Any:
-    """A value with the elements of a view replaced, in its own memory if nothing else needs it."""
+    """Replace the elements of a view, in the value's own memory if nothing else needs it."""
     shape, strides, offset = step.node.attrs
     # Invariant: doing this twice does no harm, since an interrupt may come anywhere
     value = frame.apart(step.operands[1], step.operands[0])
@@ -74,7 +74,7 @@ def run_update(frame: Any, values: list[Any], step: Any) -> Any:
 
 
 def run_scatter(frame: Any, values: list[Any], step: Any) -> Any:
-    """A value with elements at computed positions replaced, or combined with."""
+    """Replace or combine elements at computed indices."""
     node = step.node
     terms, shape = node.attrs
     value, indices = frame.apart(step.operands[1], step.operands[0]), [values[k] for k in step.operands[2:]]
@@ -90,7 +90,7 @@ def run_scatter(frame: Any, values: list[Any], step: Any) -> Any:
 
 
 def run_gather(frame: Any, values: list[Any], step: Any) -> Any:
-    """Elements at computed positions."""
+    """Return elements at computed indices."""
     node = step.node
     base, indices = values[step.operands[0]], [values[k] for k in step.operands[1:]]
     (terms,) = node.attrs
@@ -111,7 +111,7 @@ def _taken_shape(base: Any, axis: int) -> tuple[int, ...]:
 
 
 def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[Any]) -> int:
-    """The axis of the base along which one index array takes elements, all others being whole; -1 for anything else."""
+    """Return the axis along which one index array takes elements while all other axes are whole, or -1."""
     if len(indices) != 1 or len(terms) != len(shape) or not node.size:
         return -1
     own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
@@ -133,7 +133,7 @@ def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[An
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """An index array for each dimension; all broadcast to `shape`."""
+    """Return an index array for each dimension, which broadcast to `shape`."""
     found = []
     for first, steps, which in terms:
         total: Any = np.int64(first)
@@ -147,7 +147,7 @@ def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[
 
 
 def run_opaque(frame: Any, values: list[Any], step: Any) -> Any:
-    """What a host function of whole arrays makes."""
+    """Call a host function of whole arrays."""
     node = step.node
     arrays = []
     for k, child in zip(step.operands, node.operands, strict=True):

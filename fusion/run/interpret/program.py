@@ -21,7 +21,7 @@ from weft.runtime import Device
 
 @dataclass(slots=True)
 class ValueStep:
-    """One value: how it is made, and of which others."""
+    """The computation of one value from others."""
 
     node: Expr
     number: int
@@ -32,7 +32,7 @@ class ValueStep:
 
 @dataclass(slots=True)
 class Program:
-    """What to run.
+    """The steps of an interpreted graph.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Program:
     nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
 
     def moved(self, nodes: list[Expr]) -> Program:
-        """The same program at other offsets, and with other constants: for a graph of the same form and lengths."""
+        """Return the same program with other offsets and constants, for a graph of the same form and lengths."""
         new = dict(zip(self.nodes, nodes, strict=True))
         steps = [ValueStep(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]
         outputs = [(new[node], number) for node, number in self.outputs]
@@ -66,7 +66,7 @@ class Program:
 
 
 class Orders:
-    """How the planner would reduce, as far as a program needs to know it; made when the first reduction asks."""
+    """The planner's order of reductions, as far as a program needs it, computed for the first reduction that asks."""
 
     def __init__(
         self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool
@@ -81,16 +81,16 @@ class Orders:
 
     @property
     def target(self) -> Any:
-        """What reductions have their order for."""
+        """Return the target whose reduction order is used."""
         return order_target() if self._device.name == "cpu" else self._device.target
 
     @property
     def asked(self) -> bool:
-        """Whether an order depends on what a plan would keep in memory."""
+        """Return whether an order depends on what a plan would materialize."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
-        """Values that a plan would keep in memory, and reductions that it may write out."""
+        """Return the values that a plan would materialize, and the reductions that it may unroll."""
         if self._rules is None:
             rules = import_module("weft.fusion.plan.stored")  # (it loads the code generator)
             short = rules.find_short(self._order, set(self._outputs))
@@ -99,7 +99,9 @@ class Orders:
 
 
 def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:
-    """Order a graph. Raises NeedsKernelError where only a plan gives the bits; with `any_order` sums have NumPy's there."""
+    """Order a graph. Raises NeedsKernelError if only a plan gives the bits; with `any_order` sums have NumPy's
+    order.
+    """
     roots = graph.versions if wanted is None else [graph.versions[k] for k in wanted]
     order = topological(roots)
     needed = set(order)
@@ -140,7 +142,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 
 
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
-    """The updates that nothing but other updates, and the user, reads: these last."""
+    """Return the steps, and separately the updates that only other updates and the user read, which come last."""
     tail: set[Expr] = set()
     for node in reversed(order):
         if node.kind == "update" and all(u in tail and u.operands[0] is node for u in users[node]):
