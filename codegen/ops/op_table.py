@@ -89,9 +89,9 @@ def _resolve_loops(
     if op.name in ("where", "clip"):
         # one dtype for all values; the condition is taken for its truth
         values = operands[1:] if op.name == "where" else operands
+        if op.name == "clip":  # NumPy's has no loop for bfloat16
+            values = tuple(np.dtype(np.float32) if isinstance(k, np.dtype) and is_bfloat16(k) else k for k in values)
         common = dtype or np.result_type(*(k if isinstance(k, np.dtype) else k(0) for k in values))
-        if op.name == "clip" and is_bfloat16(common):
-            common = np.dtype(np.float32)  # NumPy's clip has no loop for it
         kinds = (common,) * len(values)
         return ((np.dtype(bool), *kinds) if op.name == "where" else kinds), np.dtype(common)
     wanted = tuple(k if isinstance(k, np.dtype) else np.dtype(type(k(0))) for k in operands)

@@ -42,7 +42,8 @@ def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
         location = _location(node)
         # (an update has the location of the value that was recorded just before it)
         begins = (
-            location is not None
+            node is not None
+            and location is not None
             and (node.location is not None or location != before)
             and begins_visit(location, before)
         )

@@ -220,6 +220,13 @@ def test_refused(call: Any, text: str) -> None:
         call(wf.asarray(tame(3)))
 
 
+@pytest.mark.parametrize("kind", ["u1", "i4", "i8", "f4", BRAIN])
+@pytest.mark.parametrize("low", [3.5, 3, np.float32(3)])
+def test_bounds_of_clip(kind: Any, low: Any) -> None:
+    x, high = np.arange(6).astype(kind), np.array(4, BRAIN)
+    same(wf.clip(wf.asarray(x), low, wf.asarray(high)), np.clip(x, low, high))
+
+
 def test_weft_does_not_load_ml_dtypes() -> None:
     code = "import sys, weft as wf; float((wf.arange(5) * 2.5).sum()); assert 'ml_dtypes' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

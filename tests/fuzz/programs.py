@@ -150,6 +150,8 @@ class Generator:
             return f"{a} {operator} {self.random.choice([b, number])}", False
         if choice == 5:
             row = OPS[self.random.choice(INEXACT)]
+            if row.name == "sinc" and self.values[a].dtype.itemsize == 2 and dtype_kind(self.values[a].dtype) == "f":
+                row = OPS["exp"]  # NumPy rounds pi x to 16 bits: sinc of whole numbers is up to 5e-4
             if row.name == "power" and "bfloat16" in (self.values[a].dtype.name, self.values[b].dtype.name):
                 row = OPS["hypot"]  # NaN ** 0 is NaN for ml_dtypes
             return f"xp.{row.name}({', '.join([a, b, self.pick()][: row.arity])})", True
