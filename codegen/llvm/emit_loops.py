@@ -80,15 +80,9 @@ class LoopEmitter(StreamEmitter):
         self.environment[body.parameters[0]] = Item(at, lanes, 1) if linear else Item(at)
         types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
         if apart:
-            lane = self.line(f"and {kind} {self.line(f'sub nsw {kind} {index}, {start}')}, {apart - 1}")
-            for value, of, phi in zip(body.parameters[1:], types, phis, strict=True):
-                self.environment[value] = Item(self.line(f"extractelement {wide(of, apart)} {phi}, {kind} {lane}"))
-        yielded = [self.text_of(v, lanes) for v in self.block(body)]
-        if apart:
-            yielded = [
-                self.line(f"insertelement {wide(of, apart)} {phi}, {of} {text}, {kind} {lane}")
-                for of, phi, text in zip(types, phis, yielded, strict=True)
-            ]
+            yielded = self.lane_in_turn(body, self.line(f"sub nsw {kind} {index}, {start}"), phis, apart)
+        else:
+            yielded = [self.text_of(v, lanes) for v in self.block(body)]
         yielded += ["poison"] * (len(carried) - len(yielded))  # a body that ends in `leave` does not come round
         self.turns.turn(body)
         following = self.line(f"add nsw {kind} {index}, {step}")
@@ -100,6 +94,18 @@ class LoopEmitter(StreamEmitter):
         self.lines.append(f"  br label %{head}{self.rolled_note() if rolled and self.keeps_loops else ''}")
         self.start_label(after)
         return phis
+
+    def lane_in_turn(self, body: Block, turn: str, phis: list[str], apart: int) -> list[str]:
+        """Emit a body that carries one lane of the vectors `phis`, the next one in each turn; return the new vectors."""
+        kind = scalar_type(self.kernel.index_dtype)
+        types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
+        lane = self.line(f"and {kind} {turn}, {apart - 1}")
+        for value, of, phi in zip(body.parameters[1:], types, phis, strict=True):
+            self.environment[value] = Item(self.line(f"extractelement {wide(of, apart)} {phi}, {kind} {lane}"))
+        return [
+            self.line(f"insertelement {wide(of, apart)} {phi}, {of} {text}, {kind} {lane}")
+            for of, phi, text in zip(types, phis, [self.text_of(v, 0) for v in self.block(body)], strict=True)
+        ]
 
     def hidden(self, kind: str, index: str) -> str:
         """Return the index as a value that LLVM's optimiser knows nothing about.

@@ -318,8 +318,8 @@ def note(board: Any, tile: Any, state: Any, count: Any) -> None:
 
 @cache
 def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return device functions for one pass: count the passes that move elements, load a tile, rank elements in
-    their warp, find their sources, exchange them.
+    """Return device functions for one pass: count the passes that move elements, load a tile of the source or of
+    the rows of the pass before, rank elements in their warp.
     """
     digit, turns, each = digit_of(order), order.turns, tuple(range(items))
 
@@ -349,16 +349,32 @@ def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ..
             ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
 
     @device
-    def find_places(
-        came: Any, begins: Any, to_even: Any, even: Any, odd: Any, row: Any, begin: Any, first: Any, length: Any
+    def read_turn(
+        found: Any,
+        source: Any,
+        even: Any,
+        odd: Any,
+        begins: Any,
+        to_even: Any,
+        row: Any,
+        begin: Any,
+        first: Any,
+        length: Any,
     ) -> None:
-        for k in each:
-            came[k] = begin + first + np.uint32(32 * k)
-        if not begins:
-            if to_even:
-                read(came, odd, row, begin, first, length)
-            else:
-                read(came, even, row, begin, first, length)
+        if begins:
+            read(found, source, row, begin, first, length)
+        elif to_even:
+            read(found, odd, row, begin, first, length)
+        else:
+            read(found, even, row, begin, first, length)
+
+    return count_turns, read_turn, count_tile
+
+
+@cache
+def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
+    """Return device functions that sort a tile in shared memory and write it, each digit from its offset on."""
+    digit, each = digit_of(order), tuple(range(items))
 
     @device
     def exchange_tile(bits: Any, came: Any, ranks: Any, counters: Any, exchange: Any, carried: Any) -> None:
@@ -369,7 +385,56 @@ def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ..
             if numbered:
                 carried[rank] = came[k]
 
-    return count_turns, read, count_tile, find_places, exchange_tile
+    @device
+    def write_tile(
+        exchange: Any, carried: Any, offsets: Any, into: Any, ends: Any, to_even: Any, row: Any, length: Any, turn: Any
+    ) -> None:
+        even, odd, even_places, odd_places, out = into
+        t = np.uint32(threadIdx.x)
+        for k in range(items):
+            place = t + np.uint32(THREADS * k)
+            if place < length:
+                there = offsets[digit(exchange[place], 8 * turn)] + place
+                if numbered and ends:
+                    out[row, there] = np.int64(carried[place])
+                elif to_even:
+                    even[row, there] = exchange[place]
+                    if numbered:
+                        even_places[row, there] = carried[place]
+                else:
+                    odd[row, there] = exchange[place]
+                    if numbered:
+                        odd_places[row, there] = carried[place]
+
+    return exchange_tile, write_tile
+
+
+@device
+def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
+    """Return the next tile of a turn. Tiles are taken in order, so that those that are waited for have begun."""
+    if threadIdx.x == 0:
+        begun[0] = atomic.add(taken, turn, 1)
+    syncthreads()
+    return begun[0]
+
+
+@device
+def offset_of_digit(
+    counters: Any, sums: Any, counts: Any, board: Any, tile: Any, row: Any, within: Any, turn: Any
+) -> Any:
+    """Return what is added to an element's place in the tile to have its place in the row, for this thread's digit.
+
+    Leaves the tile's counts on the board, and each warp's first place in `counters`.
+    """
+    total = sum_of_warps(counters)
+    if within > 0:
+        note(board, tile, 2 * turn + 1, total)
+    here = sum_before(sums, total)
+    place_warps(counters, here)
+    of_row = selp(within == 0, counts[row, turn * DIGITS + threadIdx.x], np.uint32(0))
+    before = sum_before(sums, of_row) + look_back(board, tile, within, turn)
+    note(board, tile, 2 * turn + 2, before + total)
+    return before - here
 
 
 @cache
@@ -382,9 +447,9 @@ def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
     `make_count`, `moving` those of `make_find_turns`; `taken` counts the tiles that have begun. A tile leaves ``2 * turn + 1`` and
     how many elements have each digit on the board, then ``2 * turn + 2`` and how many have it up to its end.
     """
-    word, digit = order.word, digit_of(order)
-    size, kept = THREADS * items, THREADS * items if numbered else 1
-    count_turns, read, count_tile, find_places, exchange_tile = parts_of_sweep(order, items, numbered)
+    word, size, kept = order.word, THREADS * items, THREADS * items if numbered else 1
+    count_turns, read_turn, count_tile = parts_of_sweep(order, items, numbered)
+    exchange_tile, write_tile = parts_that_write(order, items, numbered)
 
     def sweep(
         source: Any,
@@ -401,65 +466,35 @@ def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
         turn: Any,
     ) -> None:
         earlier, later = count_turns(moving, turn)
-        # (where nothing has to move the first turn copies)
         if moving[turn] == 0 and (turn > 0 or later > 0):
-            return
+            return  # (where nothing has to move the first turn copies)
         begins, ends, to_even = earlier == 0, later == 0, later % 2 == 0
         counters = shared.array(WARPS * DIGITS, np.uint32)
-        sums = shared.array(WARPS, np.uint32)
-        begun = shared.array(1, np.uint32)
+        sums, begun = shared.array(WARPS, np.uint32), shared.array(1, np.uint32)
         offsets = shared.array(DIGITS, np.uint32)
-        exchange = shared.array(size, word)
-        carried = shared.array(kept, np.uint32)
+        exchange, carried = shared.array(size, word), shared.array(kept, np.uint32)
         bits, ranks, came = local.array(items, word), local.array(items, np.uint32), local.array(items, np.uint32)
-        t = np.uint32(threadIdx.x)
-        # tiles are taken in order, so that those that are waited for have begun
-        if t == 0:
-            begun[0] = atomic.add(taken, turn, 1)
         clear_counters(counters)
-        syncthreads()
-        tile = begun[0]
+        tile = take_tile(taken, begun, turn)
         row = tile // np.uint32(tiles)
         within = tile - row * np.uint32(tiles)
         begin = within * np.uint32(size)
         length = np.uint32(min(source.shape[1] - begin, size))
-        warp = t // np.uint32(32)
-        first = warp * np.uint32(32 * items) + np.uint32(laneid)
-        if begins:
-            read(bits, source, row, begin, first, length)
-        elif to_even:
-            read(bits, odd, row, begin, first, length)
-        else:
-            read(bits, even, row, begin, first, length)
+        t = np.uint32(threadIdx.x)
+        first = t // np.uint32(32) * np.uint32(32 * items) + np.uint32(laneid)
+        read_turn(bits, source, even, odd, begins, to_even, row, begin, first, length)
         count_tile(bits, ranks, counters, first, length, turn)
         syncthreads()
-        total = sum_of_warps(counters)
-        if within > 0:
-            note(board, tile, 2 * turn + 1, total)
-        here = sum_before(sums, total)
-        place_warps(counters, here)
-        lower = sum_before(sums, selp(within == 0, counts[row, turn * DIGITS + t], np.uint32(0)))
-        before = lower + look_back(board, tile, within, turn)
-        note(board, tile, 2 * turn + 2, before + total)
-        offsets[t] = before - here
+        offsets[t] = offset_of_digit(counters, sums, counts, board, tile, row, within, turn)
         syncthreads()
-        if numbered:
-            find_places(came, begins, to_even, even_places, odd_places, row, begin, first, length)
+        if numbered and begins:
+            for k in range(items):
+                came[k] = begin + first + np.uint32(32 * k)
+        elif numbered:
+            read_turn(came, even_places, even_places, odd_places, begins, to_even, row, begin, first, length)
         exchange_tile(bits, came, ranks, counters, exchange, carried)
         syncthreads()
-        for k in range(items):
-            place = t + np.uint32(THREADS * k)
-            if place < length:
-                there = offsets[digit(exchange[place], 8 * turn)] + place
-                if numbered and ends:
-                    out[row, there] = np.int64(carried[place])
-                elif to_even:
-                    even[row, there] = exchange[place]
-                    if numbered:
-                        even_places[row, there] = carried[place]
-                else:
-                    odd[row, there] = exchange[place]
-                    if numbered:
-                        odd_places[row, there] = carried[place]
+        into = (even, odd, even_places, odd_places, out)
+        write_tile(exchange, carried, offsets, into, ends, to_even, row, length, turn)
 
     return _kernel(sweep)

@@ -8,7 +8,8 @@ still read is overwritten before its readers have run.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.codegen import Machine
@@ -142,18 +143,11 @@ def _reads(step: Step) -> list[Expr]:
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
     """Order tasks so that readers come before the tasks that overwrite their operands; also return which tasks may overwrite."""
     number = {node: k for k, (node, _) in enumerate(steps)}
-    readers: dict[Expr, set[int]] = {}
-    needs: list[set[int]] = []
-    for k, step in enumerate(steps):
-        reads = set(_reads(step))
-        needs.append({number[r] for r in reads if r in number})
-        for read in reads:
-            readers.setdefault(read, set()).add(k)
-    users: list[list[int]] = [[] for _ in steps]
-    for k, wanted in enumerate(needs):
-        for other in wanted:
-            users[other].append(k)
-
+    reads = [set(_reads(step)) for step in steps]
+    readers: defaultdict[Expr, set[int]] = defaultdict(set)
+    for k, found in enumerate(reads):
+        for read in found:
+            readers[read].add(k)
     in_place = {
         node
         for node, task in steps
@@ -162,45 +156,50 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
         and node.operands[0] not in precious
         and task.in_order()
     }
-    blockers = {number[node]: {r for r in readers.get(node.operands[0], ()) if r != number[node]} for node in in_place}
-    blocking: dict[int, list[int]] = {}
-    for k, others in blockers.items():
-        for other in others:
-            blocking.setdefault(other, []).append(k)
+    others = {number[node]: readers[node.operands[0]] - {number[node]} for node in in_place}
+    sequence: list[tuple[Step, set[Expr]]] = []
+    for k, copies in _sequence([{number[r] for r in found if r in number} for found in reads], others):
+        if copies:
+            in_place.discard(steps[k][0])
+        waits = {steps[r][0] for r in others[k]} if steps[k][0] in in_place else set()
+        sequence.append((steps[k], waits))
+    return sequence, in_place
 
+
+def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
+    """Yield the numbers of tasks, each after those it needs, the lowest first.
+
+    A task comes after the readers of what it overwrites, too, unless one of them needs it: then both the old and the new
+    version are needed, and it is yielded with True, to start from a copy.
+    """
+    users: list[list[int]] = [[] for _ in needs]
+    for k, wanted in enumerate(needs):
+        for other in wanted:
+            users[other].append(k)
+    blockers = {k: set(others) for k, others in readers.items()}
+    blocking: defaultdict[int, list[int]] = defaultdict(list)
+    for k, others in readers.items():
+        for other in others:
+            blocking[other].append(k)
     waiting = [len(wanted) for wanted in needs]
     ready = [k for k, count in enumerate(waiting) if not count and not blockers.get(k)]
     blocked = [k for k, count in enumerate(waiting) if not count and blockers.get(k)]
-    heapq.heapify(ready)
-    heapq.heapify(blocked)
-    sequence: list[tuple[Step, set[Expr]]] = []
     done: set[int] = set()
     while ready or blocked:
-        if ready:
-            k = heapq.heappop(ready)
-        else:
-            k = heapq.heappop(blocked)
-            if k in done:
-                continue
-            if blockers[k]:
-                # both the old and the new version are needed: start from a copy
-                in_place.discard(steps[k][0])
+        k = heapq.heappop(ready or blocked)
         if k in done:
             continue
         done.add(k)
-        node = steps[k][0]
-        waits = {steps[r][0] for r in readers.get(node.operands[0], ()) if r != k} if node in in_place else set()
-        sequence.append((steps[k], waits))
+        yield k, bool(blockers.get(k))
         for user in users[k]:
             waiting[user] -= 1
             if not waiting[user]:
                 heapq.heappush(blocked if blockers.get(user) else ready, user)
-        for held in blocking.get(k, ()):
+        for held in blocking[k]:
             blockers[held].discard(k)
             if not blockers[held] and not waiting[held] and held not in done:
                 heapq.heappush(ready, held)
-    assert len(done) == len(steps)
-    return sequence, in_place
+    assert len(done) == len(needs)
 
 
 def _group(

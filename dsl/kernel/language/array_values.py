@@ -121,19 +121,9 @@ def _keeps_array(index: Any) -> bool:
 
 def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
     """The part of an array that an index names; 0-d for one element."""
-    parts = list(index.items) if isinstance(index, TupleValue) else [index]
     if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
         return field_of(c, array, index.value)
-    full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
-    if len(full) > array.ndim:
-        axes = "axis" if array.ndim == 1 else "axes"
-        c.fail(f"too many indices: {array.label or 'the array'} has {array.ndim} {axes}, but {len(full)} were indexed")
-    dots = [k for k, p in enumerate(parts) if isinstance(p, Constant) and p.value is Ellipsis]
-    if len(dots) > 1:
-        c.fail("an index can have one ellipsis only")
-    every = Sliced(None, None, None)
-    missing = [every] * (array.ndim - len(full))
-    parts = parts[: dots[0]] + missing + parts[dots[0] + 1 :] if dots else parts + missing
+    parts = _with_every_axis(c, array, list(index.items) if isinstance(index, TupleValue) else [index])
     shape: list[Extent] = []
     strides: list[Extent] = []
     offset: Extent = 0
@@ -185,6 +175,20 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
         array.origin,
         chosen,
     )
+
+
+def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[Any]:
+    """Return the parts of an index with full slices for the axes that it leaves out."""
+    full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
+    if len(full) > array.ndim:
+        axes = "axis" if array.ndim == 1 else "axes"
+        c.fail(f"too many indices: {array.label or 'the array'} has {array.ndim} {axes}, but {len(full)} were indexed")
+    dots = [k for k, p in enumerate(parts) if isinstance(p, Constant) and p.value is Ellipsis]
+    if len(dots) > 1:
+        c.fail("an index can have one ellipsis only")
+    every = Sliced(None, None, None)
+    missing = [every] * (array.ndim - len(full))
+    return parts[: dots[0]] + missing + parts[dots[0] + 1 :] if dots else parts + missing
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
