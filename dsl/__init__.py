@@ -1,4 +1,4 @@
-"""The face of the user's layer: arrays and functions."""
+"""Public interface of the array layer: arrays and functions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __getattr__ = lazy_names(
 
 
 def find_name(name: str) -> Any:
-    """Return a public name of weft's or, seen from weft, of NumPy's. Raises AttributeError."""
+    """Return a public name of weft, or a name of NumPy on weft. Raises AttributeError."""
     if name in OWN:
         return OWN[name]
     if name.startswith("_"):

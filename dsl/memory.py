@@ -1,4 +1,4 @@
-"""``weft.memory``: what arrays hold of a device's memory, a limit to it, and giving back what is kept for reuse.
+"""``weft.memory``: device memory in use, its limit, and the release of cached memory.
 
 In: a device, or the default one. Out: figures. Invariant: the same on every device; a limit holds for what arrays hold and
 what is kept together, and an evaluation that would go over it raises `OutOfMemoryError` and changes nothing.
@@ -18,7 +18,7 @@ _UNCHANGED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class MemoryInfo:
-    """Bytes of one device.
+    """Memory figures of one device, in bytes.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ def _device(device: Any) -> runtime.Device:
 
 
 def info(device: Any = None) -> MemoryInfo:
-    """How much memory arrays hold on a device, and how much there is.
+    """Return how much memory arrays hold on a device, and how much the device has.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def info(device: Any = None) -> MemoryInfo:
 
 
 def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
-    """Set how many bytes weft may have on a device, and return what was allowed before.
+    """Set how many bytes weft may hold on a device, and return the previous limit.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
 
 
 def empty(device: Any = None) -> int:
-    """Give back the memory that no array holds.
+    """Release cached memory that no array holds. Return the number of bytes.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def empty(device: Any = None) -> int:
 
 
 def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
-    """The largest arrays that hold memory now.
+    """Return the largest arrays that hold memory now.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Evaluating, explaining and compiling what is recorded."""
+"""Evaluation, explanation and compilation of recorded work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return the storages of these values, in their order.
+    """Return the storages of these values in order.
 
     Raises TypeError for a value that is no array and holds none; with `only_arrays` false it is ignored.
     """
@@ -38,7 +38,7 @@ def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storag
 
 
 def evaluate(*arrays: Any) -> Any:
-    """Run what is pending for these arrays in one plan.
+    """Evaluate these arrays in one plan.
 
     Parameters
     ----------
@@ -60,8 +60,7 @@ def evaluate(*arrays: Any) -> Any:
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
-    """Which kernels evaluating these arrays would run, what is in each, why it ends where it does, and the bytes
-    that it moves. Nothing runs.
+    """Explain the kernels that would evaluate these arrays: their members, cuts and bytes moved. Nothing runs.
 
     Parameters
     ----------
@@ -95,7 +94,7 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel for one target; each stage is made when it is asked for.
+    """One kernel compiled for one target. Each stage is computed on demand.
 
     Attributes
     ----------
@@ -108,7 +107,7 @@ class CompiledKernel:
     target: Any
 
     def stage(self, name: str) -> str:
-        """The text of a stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU) or ``sass``."""
+        """Return the text of a stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU) or ``sass``."""
         if name == "sass":
             return runtime.disassemble(self.cubin)
         stages = codegen.lower_stages(self.kernel, self.target)
@@ -128,7 +127,7 @@ class CompiledKernel:
 
     @property
     def asm(self) -> str:
-        """Assembly: PTX for a GPU."""
+        """Assembly (PTX for a GPU)."""
         return self.stage("asm")
 
     @property
@@ -140,7 +139,7 @@ class CompiledKernel:
 
     @property
     def cubin(self) -> bytes:
-        """The assembled kernel (needs nvJitLink, no GPU)."""
+        """The assembled kernel. Needs nvJitLink but no GPU."""
         return runtime.assemble(self.ptx.encode(), self.target.name).code
 
     @property
@@ -151,12 +150,12 @@ class CompiledKernel:
 
     @property
     def sass(self) -> str:
-        """Machine instructions (needs nvdisasm or cuobjdump)."""
+        """Machine instructions. Needs nvdisasm or cuobjdump."""
         return self.stage("sass")
 
 
 def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledKernel, ...]:
-    """The kernels of a pending array, or of a function's results, for any target; no GPU is needed.
+    """Compile a pending array, or a function's results, to kernels for any target. Needs no GPU.
 
     Parameters
     ----------

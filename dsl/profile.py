@@ -1,4 +1,4 @@
-"""Profiles: how long each kernel took, what it moved, and where the program asked for it.
+"""Profiles: time, bytes moved and source location of each kernel.
 
 In: launches and compilations, as `weft.runtime` tells them to who listens. Out: `Profile`: a table, a notebook's table, a
 trace for Perfetto or Chrome, a roofline picture. Invariant: the time of a kernel is the device's own, by events around
@@ -26,7 +26,7 @@ SHOWN = 40  # rows of a printed table
 
 @dataclass(slots=True)
 class LaunchTime:
-    """One launch.
+    """Timing of one launch.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class LaunchTime:
 
 @dataclass(slots=True)
 class CompileTime:
-    """One compilation, or one loading of compiled code."""
+    """Timing of one compilation, or of loading compiled code."""
 
     note: BuildNote
     thread: str
@@ -62,7 +62,7 @@ class CompileTime:
 
 @dataclass(slots=True)
 class KernelTime:
-    """All launches of one kernel.
+    """Timing of all launches of one kernel.
 
     Attributes
     ----------
@@ -87,23 +87,23 @@ class KernelTime:
 
     @property
     def seconds(self) -> float:
-        """Of all launches."""
+        """Total time of all launches."""
         return sum(self.times)
 
     @property
     def rate(self) -> float:
-        """Bytes a second, over all launches."""
+        """Bytes per second over all launches."""
         return self.note.nbytes * len(self.times) / self.seconds if self.seconds else 0.0
 
     @property
     def share(self) -> float | None:
-        """Which part of the device's measured bandwidth that is."""
+        """The rate as a fraction of the device's measured bandwidth."""
         return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
 
 
 @dataclass(slots=True)
 class _Open:
-    """A launch whose events may not have happened yet."""
+    """A launch whose events may still be pending."""
 
     note: LaunchNote
     device: Any
@@ -116,7 +116,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Clock:
-    """An event of a device, and when it happened by the host's clock."""
+    """An event of a device and its time on the host's clock."""
 
     device: runtime.Device
     event: Any
@@ -124,7 +124,7 @@ class _Clock:
 
 
 class Profile:
-    """What ran inside a ``with weft.profile() as p:``. Printing it gives a table.
+    """A record of the launches inside ``with weft.profile() as p:``. It prints as a table.
 
     What was recorded before is run first and does not count; what was recorded inside is run at the end. Profiles nest.
 
@@ -171,7 +171,7 @@ class Profile:
     # -- listening ------------------------------------------------------------------------------
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Start a kernel between two events."""
+        """Launch a kernel between two events."""
         with self._lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _set_clock(device)
@@ -184,7 +184,7 @@ class Profile:
         self._open.append(_Open(note, device, threading.current_thread().name, before, after, launched, returned))
 
     def built(self, note: BuildNote) -> None:
-        """Note a compilation."""
+        """Record a compilation."""
         thread = threading.current_thread().name
         self.compilations.append(CompileTime(note, thread, self._since(note.begin), (note.end - note.begin) * 1e-9))
 
@@ -192,7 +192,7 @@ class Profile:
         return (at - self._begin) * 1e-9
 
     def _resolve(self) -> None:
-        """Wait for the events and take their times."""
+        """Wait for the events and read their times."""
         for one in self._open:
             one.after.synchronize()
             clock = self._clocks[one.device.name]
@@ -206,7 +206,7 @@ class Profile:
 
     @property
     def kernels(self) -> list[KernelTime]:
-        """The launches by kernel, the one that took longest first."""
+        """The launches grouped by kernel, longest total time first."""
         found: dict[tuple[str, LaunchNote], KernelTime] = {}
         for one in self.launches:
             kernel = found.get((one.device, one.note))
@@ -220,7 +220,7 @@ class Profile:
         return sorted(found.values(), key=lambda kernel: -kernel.seconds)
 
     def _compiling(self, note: LaunchNote) -> float:
-        """Seconds that a kernel was compiled and loaded for."""
+        """Return the seconds spent on compiling and loading a kernel."""
         return sum(
             one.seconds
             for one in self.compilations
@@ -229,7 +229,7 @@ class Profile:
 
     @property
     def summary(self) -> str:
-        """The profile in one line."""
+        """Return the profile in one line."""
         busy = sum(one.seconds for one in self.launches)
         text = f"{len(self.launches)} launches, {show_seconds(busy)} in kernels of {show_seconds(self.seconds)}"
         if self.compilations:
@@ -239,7 +239,7 @@ class Profile:
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table: a row a kernel, behind the row of its heads."""
+        """Return the table as rows of strings: the heads, then one row per kernel."""
         whole = sum(one.seconds for one in self.launches) or 1.0
         rows: list[tuple[str, ...]] = [
             ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")
@@ -291,7 +291,7 @@ class Profile:
     # -- files ------------------------------------------------------------------------------------
 
     def chrome_trace(self, path: str | Path) -> None:
-        """Write a trace that https://ui.perfetto.dev and chrome://tracing open: devices and host threads, a bar a launch."""
+        """Write a trace for https://ui.perfetto.dev and chrome://tracing, with tracks for devices and host threads."""
         events: list[dict[str, Any]] = []
         tracks: dict[tuple[str, str], tuple[int, int]] = {}
         processes = itertools.count(1)
@@ -332,7 +332,7 @@ class Profile:
         Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
 
     def roofline(self, path: str | Path) -> None:
-        """Draw kernels by instructions a byte and instructions a second, under what memory allows. Needs matplotlib.
+        """Draw a roofline plot of the kernels. Needs matplotlib.
 
         The file's ending says the format: ``.svg``, ``.png``, ``.pdf``. Raises ImportError where matplotlib is missing.
         """
@@ -363,7 +363,7 @@ class Profile:
 
 
 def _set_clock(device: Any) -> _Clock:
-    """Set a device's events beside the host's clock."""
+    """Return an event of a device paired with the host's time."""
     event = device.create_event()
     event.record()
     event.synchronize()
@@ -375,13 +375,13 @@ def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 def describe(note: LaunchNote) -> str:
-    """A kernel in a line: its name, its members by the user's lines, or its place."""
+    """Return one line about a kernel: its name, and its members or its source location."""
     inside = ", ".join(note.members[:6]) + (f" and {len(note.members) - 6} more" if len(note.members) > 6 else "")
     return f"{note.name}: {inside}" if inside else f"{note.name} ({note.place})" if note.place else note.name
 
 
 def profile() -> Profile:
-    """Measure what runs inside a ``with``: ``with weft.profile() as p: ...``, then ``print(p)``.
+    """Measure the launches inside a ``with``: ``with weft.profile() as p: ...``, then ``print(p)``.
 
     Returns
     -------

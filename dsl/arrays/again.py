@@ -1,4 +1,4 @@
-"""Recording of ops: memoized at the call site, else anew.
+"""Recording of operations, memoized by call site.
 
 In: a row, arrays and numbers, a place of the program. Out: what the row makes of them, recorded. Invariant: what is found
 again is what would be recorded anew, the same object.
@@ -71,7 +71,7 @@ _take_over: list[Callable[[], None]] = []
 
 
 def set_take_over(take_over: Callable[[], None]) -> None:
-    """Set what lets native code take over."""
+    """Register the function that installs the native recorders."""
     _take_over[:] = [take_over]
 
 
@@ -79,8 +79,7 @@ ENOUGH = 2000
 
 
 def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int) -> tuple[Any, Expr | None]:
-    """Return an operation's key in the memo, and what it made before at this call site; None where there is no
-    such thing.
+    """Return the memo key of an operation and the expression memoized under it, each None if there is none.
 
     The hot path of recording: a look-up, where arrays belong to the current epoch or are in memory. `second` is an array, a
     number, or ... for an operation that takes one operand.
@@ -121,7 +120,7 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
 
 
 def keep_zero(zero: float) -> float | str:
-    """What a zero is known by: equal keys must mean equal bits."""
+    """Return a key for a zero that distinguishes 0.0 from -0.0, which compare equal."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -134,13 +133,13 @@ def _look_up(key: Any, epoch: Epoch) -> Expr | None:
 
 
 def note_found() -> None:
-    """Count a hit of the memo in Python; after many, native code takes over."""
+    """Count a memo hit in Python, and install the native recorders after `ENOUGH` hits."""
     if next(_found_again) == ENOUGH:
         _take_over[0]()
 
 
 def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
-    """Memoize an operation of this epoch by its key."""
+    """Memoize an expression of this epoch under `key`."""
     if key is None or recording.epoch is not epoch:
         return
     kept: Expr | None = node
@@ -171,12 +170,12 @@ _KEPT_LIMIT = 20_000
 
 
 def keep_equal_code(code: CodeType, first: CodeType) -> bool:
-    """Whether `code` is kept here, whose nodes keep an equal one."""
+    """Return whether `code` is kept alive, keeping it now if it equals `first`."""
     return id(code) in _kept or (code == first and keep_code(code))
 
 
 def keep_code(code: CodeType) -> bool:
-    """Keep a code object, so that its id stays its own; whether there was room."""
+    """Keep a code object alive so that its id is not reused. Return False if the limit is reached."""
     if id(code) not in _kept and len(_kept) >= _KEPT_LIMIT:
         return False
     _kept[id(code)] = code
@@ -184,7 +183,7 @@ def keep_code(code: CodeType) -> bool:
 
 
 def hold(values: np.ndarray) -> Array | np.ndarray:
-    """Return a NumPy array that is an operand as a weft array, which keeps the elements of this moment.
+    """Convert a NumPy operand to a weft array that holds a copy of its current elements.
 
     So it is an operand like any other, and the operation is found by its call site. NumPy's array itself where weft has no
     arrays of its dtype. Elements that are repeated (``np.broadcast_to``) are kept once.
@@ -202,7 +201,7 @@ def hold(values: np.ndarray) -> Array | np.ndarray:
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Record row `op` of arrays and numbers."""
+    """Record the op `op` on arrays and numbers."""
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
@@ -217,7 +216,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
 
 
 def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
-    """Record `op` after a miss of the memo, and memoize it by `key`."""
+    """Record `op` after a memo miss, and memoize the expression under `key`."""
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
     if epoch is not before:
@@ -242,7 +241,7 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
 
 
 def _recall_turned(key: Any, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
-    """What an operation whose result has its axes in another order made before; None where there is no such thing."""
+    """Return the expression memoized for an operation whose result has permuted axes, or None."""
     if type(key) is not SlotKey:
         return _look_up(key, epoch)
     number = next(value for value in operands if not isinstance(value, Array))
@@ -252,21 +251,21 @@ def _recall_turned(key: Any, operands: tuple[Any, ...], epoch: Epoch) -> Expr | 
 
 
 def _turned(value: Any, order: Order) -> Any:
-    """An operand with its axes in an order; a number as it is."""
+    """Return an operand with its axes permuted by `order`. Numbers are returned unchanged."""
     if isinstance(value, (list, tuple, np.memmap)):
         value = convert(value)
     return turned(value, order) if isinstance(value, Array) and value.shape else value
 
 
 def _shown(array: Array, epoch: Epoch) -> Expr | None:
-    """What an array's storage was bound as last."""
+    """Return the expression that an array's storage was last bound to."""
     storage = array._storage
     value = storage.value if storage.host is not None else None
     return storage.expr if value is None else epoch.bind(value, storage.shape, storage.dtype)
 
 
 def check_devices(op: str, operands: tuple[Any, ...]) -> None:
-    """Raise DeviceMismatchError for arrays on several devices."""
+    """Raise DeviceMismatchError if the arrays are on different devices."""
     homes = {value.device.name for value in operands if isinstance(value, Array)}
     if len(homes) > 1:
         first, *others = sorted(homes)
@@ -276,7 +275,9 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
-    """A storage of another epoch as a leaf of this one, evaluated if it is pending there; None where it is on another device."""
+    """Return a storage as a leaf of this epoch, evaluating it if it is pending in another. Return None on another
+    device.
+    """
     if storage.device is not epoch.device:
         return None
     if epoch.first is None:
@@ -288,6 +289,6 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 
 def accepts(value: Any) -> bool:
-    """Whether an operator takes `value` (else Python asks the other operand)."""
+    """Return whether an operator takes `value`. Otherwise Python tries the other operand's method."""
     kinds = (Array, bool, int, float, complex, np.generic, list, tuple)
     return type(value) is np.ndarray or isinstance(value, kinds) or isinstance(value, np.memmap)

@@ -121,35 +121,35 @@ class Array(ArrayMembers):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Size of an element in bytes."""
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """Total size of the elements in bytes."""
         return self.size * self.itemsize
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next along each axis."""
+        """Byte strides along each axis."""
         if self._values is not None:
             return self._values.strides
         return tuple(s * self.itemsize for s in (self._view or whole(self._storage))[1])
 
     @property
     def device(self) -> Device:
-        """The device that the array lives on."""
+        """Device that holds the array."""
         return self._home or self._storage.device
 
     @property
     def base(self) -> Array | None:
-        """An array over the whole storage if this one is a view, else None."""
+        """The array over the whole storage if this array is a view, else None."""
         return None if self._view is None else wrap(self._storage)
 
     # -- to the host ------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """The elements as a NumPy array: read-only, on the CPU device without a copy where they lie together.
+        """Return the elements as a read-only NumPy array. Contiguous arrays on the CPU device are not copied.
 
         Evaluates the array.
         """
@@ -175,11 +175,11 @@ class Array(ArrayMembers):
         return values.copy() if copy else values
 
     def item(self, *index: int) -> Any:
-        """One element as a Python scalar."""
+        """Return one element as a Python scalar."""
         return self._number().item(*index)
 
     def _number(self) -> np.ndarray:
-        """The elements, for Python to make a number of."""
+        """Return the evaluated elements, for conversion to a Python scalar."""
         LOOKS[0] += 1
         values = values_of(self)
         if values is None:
@@ -188,11 +188,11 @@ class Array(ArrayMembers):
         return self.numpy() if values is None else values
 
     def tolist(self) -> Any:
-        """Nested lists of Python scalars."""
+        """Return the elements as nested lists of Python scalars."""
         return self._number().tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
-        """The bytes of the elements."""
+        """Return the bytes of the elements."""
         return self.numpy().tobytes(order)  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
@@ -256,7 +256,7 @@ class Array(ArrayMembers):
 
 
 class Scalar(Array):
-    """A 0-d result that is pending, or was: what NumPy returns as a scalar. It is never changed in place, and can be hashed."""
+    """A 0-d result, where NumPy returns a scalar. It is immutable and hashable."""
 
     __slots__ = ()
 
@@ -267,7 +267,9 @@ class Scalar(Array):
         return repr(self.numpy()[()])
 
     def _count(self) -> int:
-        """How often a sequence is repeated that is multiplied by this. Raises TypeError where that is no integer."""
+        """Return the repeat count for a sequence multiplied by this scalar. Raises TypeError if it is not an
+        integer.
+        """
         if self.dtype.kind not in "iu":
             raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.name}'")
         return operator.index(self)
@@ -287,7 +289,7 @@ class Scalar(Array):
 
 
 class Part(Array):
-    """A real or imaginary part, as it was when it was asked for; what is written to it (not to its views) goes to its array."""
+    """A real or imaginary part. Writing to it also updates its complex array; writing to a view of it does not."""
 
     __slots__ = ("_name", "_owner")
     _name: str
@@ -295,7 +297,9 @@ class Part(Array):
 
 
 class ReadOnly(Array):
-    """An array that cannot be written to through this object or views of it; others over its storage can."""
+    """An array that cannot be written through this object or its views. Other arrays over its storage may be
+    writable.
+    """
 
     __slots__ = ()
 
@@ -311,7 +315,7 @@ _new = object.__new__
 
 
 def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array) -> Array:
-    """An array that shows `storage`, whole or through a view."""
+    """Return an array over `storage`, whole or through a view."""
     array = _new(kind)
     array._home = array._values = None
     array._storage = storage
@@ -320,7 +324,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def born(values: np.ndarray, home: Device) -> Array:
-    """An array over a C-contiguous NumPy array that nobody else refers to."""
+    """Return an array over a C-contiguous NumPy array that has no other references."""
     array = _new(Array)
     array._values = values
     array._home = home
@@ -329,7 +333,7 @@ def born(values: np.ndarray, home: Device) -> Array:
 
 
 def record(expr: Expr) -> Array:
-    """A new array whose elements are `expr` (of the current epoch)."""
+    """Return a new array whose elements are `expr`, an expression of the current epoch."""
     epoch = recording.epoch or current_epoch()
     if expr not in epoch.taken:
         epoch.check(expr)
@@ -351,13 +355,13 @@ def record(expr: Expr) -> Array:
 
 
 def record_array(expr: Expr) -> Array:
-    """As `record`, for what NumPy makes an array of also where it has no axes: it can be changed in place."""
+    """Return a new array like `record`, but a mutable array instead of a scalar for a 0-d result."""
     made = record(expr)
     return made if expr.shape else wrap(made._storage)
 
 
 def scalar(storage: Storage) -> Scalar:
-    """A 0-d result over `storage`."""
+    """Return a 0-d result over `storage`."""
     made = _new(Scalar)
     made._home = made._values = None
     made._storage = storage
@@ -366,7 +370,7 @@ def scalar(storage: Storage) -> Scalar:
 
 
 def expr_of(array: Array) -> Expr:
-    """What `array` shows now, as an expression of the current epoch; a number stands for itself."""
+    """Return the current contents of `array`, or a number, as an expression of the current epoch."""
     if not isinstance(array, Array):
         return as_operand(array)[0]
     node = operand(array._storage)
@@ -375,7 +379,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """An operand of an operation: its expression, and int, float or complex for a weak Python scalar.
+    """Return an operand as an expression, with the type (int, float or complex) of a weak Python scalar.
 
     Raises TypeError for what is neither an array nor a number.
     """
@@ -396,7 +400,7 @@ def as_operand(value: Any) -> tuple[Expr, type | None]:
 
 
 def _python_int(value: int) -> Expr:
-    """A Python int as a constant wide enough; `map_` gives it the loop's dtype afterwards."""
+    """Return a Python int as an int64 or uint64 constant, which `map_` later casts to the loop's dtype."""
     if -(2**63) <= value < 2**63:
         return constant(value, np.int64)
     if 0 <= value < 2**64:
@@ -405,7 +409,7 @@ def _python_int(value: int) -> Expr:
 
 
 def convert(value: Any, device: Device | None = None) -> Array:
-    """Anything that NumPy makes a numeric array of, as a weft array on a device, the current one by default.
+    """Convert anything that NumPy converts to a numeric array to a weft array on a device, by default the current one.
 
     What has ``__cuda_array_interface__`` is used where it lies.
     """
@@ -429,7 +433,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
 
 
 def from_protocol(value: Any) -> Any:
-    """What an object's ``__array__`` gives, where that is one of weft's arrays; else the object."""
+    """Return the weft array that an object's ``__array__`` returns, or the object itself."""
     kind = type(value)
     # (a type that takes part in ufuncs makes arrays of NumPy's, and may compute them)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
@@ -439,7 +443,7 @@ def from_protocol(value: Any) -> Any:
 
 
 def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
-    """Replace what `array` shows by `value` (cast and broadcast): every array over its storage sees it.
+    """Assign `value`, cast and broadcast, to `array`. All arrays over its storage see the change.
 
     Returns the version of the storage that was written to, and the new one. Raises ValueError where two elements of the
     array are the same memory.
@@ -451,13 +455,13 @@ def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
 
 
 def check_writable(array: Array) -> None:
-    """Raise NumPy's ValueError where an array is read-only."""
+    """Raise NumPy's ValueError if an array is read-only."""
     if not is_writable(array):
         raise ValueError("assignment destination is read-only")
 
 
 def is_writable(array: Array) -> bool:
-    """Whether an array can be written to: not where two elements are the same memory, as in broadcast views and sliding windows."""
+    """Return whether an array can be written. Views with overlapping elements, such as broadcast views, cannot."""
     if isinstance(array, ReadOnly):
         return False
     if array._view is None:
@@ -467,20 +471,19 @@ def is_writable(array: Array) -> bool:
 
 
 def whole(storage: Storage) -> View:
-    """The view that shows all of `storage`."""
+    """Return the view of all of `storage`."""
     return storage.shape, contiguous_strides(storage.shape), 0
 
 
 def start() -> Location:
-    """Every recording but the operators' hot path begins here: pending work is cut where it has grown
-    long. Returns the user's place in the program."""
+    """Begin a recording: cut the epoch if it has reached its limit, and return the user's call site."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where
 
 
 def user_location(depth: int = 2) -> Location:
-    """Where the user's code is: the innermost frame outside this package."""
+    """Return the user's call site: the innermost frame outside this package."""
     frame = sys._getframe(depth)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         frame = frame.f_back
@@ -493,7 +496,7 @@ Order = tuple[int, ...]
 
 
 def memory_order(arrays: Sequence[Array]) -> Order | None:
-    """Return the axes of what arrays broadcast to, as NumPy's iterators order them; None for C order.
+    """Return the axis order NumPy's iterators would give a result of these arrays, or None for C order.
 
     An axis moves inside of another where its strides are shorter in each array that has both. In doubt, it is C order.
     """
@@ -505,7 +508,7 @@ def memory_order(arrays: Sequence[Array]) -> Order | None:
 
 @lru_cache(maxsize=4096)
 def _order_of(*views: tuple[Any, ...]) -> Order | None:
-    """`memory_order` of arrays, by what each shows, or the shape of its storage."""
+    """Return the `memory_order` of views, each given by its shape and optional strides."""
     rank = max(len(seen[0]) for seen in views)
     known = []
     for shape, *strided in views:
@@ -526,7 +529,7 @@ def _order_of(*views: tuple[Any, ...]) -> Order | None:
 
 
 def turned(array: Array, order: Order) -> Array:
-    """Return a view of an array, which may have fewer axes, with its axes in an order."""
+    """Return a view of an array with its axes permuted by `order`. Missing leading axes are added."""
     shape, strides, offset = array._view or whole(array._storage)
     more = len(order) - len(shape)
     shape, strides = (1,) * more + shape, (0,) * more + strides
@@ -534,7 +537,7 @@ def turned(array: Array, order: Order) -> Array:
 
 
 def turned_back(array: Array, order: Order) -> Array:
-    """Return a view of an array, the axes of which are in an order, with its axes in place."""
+    """Return a view of an array with the permutation `order` of its axes undone."""
     shape, strides, offset = array._view or whole(array._storage)
     places = [order.index(k) for k in range(len(order))]
     return _seen(array, (tuple([shape[k] for k in places]), tuple([strides[k] for k in places]), offset))
@@ -548,7 +551,7 @@ def _seen(array: Array, view: View) -> Array:
 
 
 def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
-    """Return an array of NumPy's elements, a view of `base` or None: in their own memory, if they have all of it alone."""
+    """Return an array of NumPy's elements, which reuses their memory if nothing else refers to it."""
     strides = tuple([step // values.itemsize for step in values.strides])
     order = dense_order(values.shape, strides) if home.name == "cpu" and values.size else None
     own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
@@ -563,7 +566,7 @@ def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
 
 
 def _count_alone() -> int:
-    """Count the references to memory that a view has alone, as `adopt_result` sees them."""
+    """Return the reference count of a base array that only its view refers to, as `adopt_result` sees it."""
     values = np.empty(2).reshape(1, 2)
     base = values.base
     return (lambda values, base: getrefcount(base))(values, base)

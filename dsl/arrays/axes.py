@@ -1,4 +1,4 @@
-"""Axes as NumPy takes them: numbers that are not negative, and options in which no array is."""
+"""Normalization of axis arguments, and evaluation of arrays in options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.dsl.arrays.array import Array
 
 
 def settled(value: Any) -> Any:
-    """An option, an axis or several say, in which no array is: what is pending is evaluated before anything is recorded."""
+    """Return an option with every weft array in it evaluated to Python numbers."""
     if isinstance(value, Array):
         return value.item() if not value.ndim else value.tolist()
     if type(value) in (tuple, list):
@@ -20,7 +20,7 @@ def settled(value: Any) -> Any:
 
 
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Axes as a tuple of numbers that are not negative. Raises AxisError."""
+    """Return axes as a tuple of non-negative integers. Raises AxisError."""
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, (tuple, list, range)) else (axis,)
@@ -31,7 +31,7 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def normalize_axis(axis: Any, ndim: int) -> int:
-    """One axis, not negative. Raises AxisError."""
+    """Return one axis as a non-negative integer. Raises AxisError."""
     number = operator.index(axis)
     if not -ndim <= number < ndim:
         raise np.exceptions.AxisError(number, ndim)

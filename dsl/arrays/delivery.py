@@ -1,4 +1,4 @@
-"""Operands as arrays, and results as new arrays or in `out`, with NumPy's casts and errors."""
+"""Conversion of operands, and delivery of results as new arrays or in `out`, with NumPy's casts and errors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
 
 
 def as_array(value: Any) -> Array:
-    """`value` itself if it is an array, else converted."""
+    """Return `value` if it is an array, else convert it."""
     return value if isinstance(value, Array) else convert(value)
 
 
 def hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
-    """A result that is there, in `out`: at once where that lies in host memory too."""
+    """Copy a computed result to `out`, immediately if `out` is in host memory too."""
     if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
         if put(out, ..., found):
             return out
@@ -26,7 +26,7 @@ def hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
 
 
 def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
-    """A result as a new array, or in `out`, where `where` holds."""
+    """Return a result as a new array, or write it to `out` where `where` holds."""
     if out is None:
         if where is True:
             return record(node)
@@ -60,7 +60,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
 
 
 def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:
-    """Raise NumPy's UFuncTypeError where a result may not be cast to its destination."""
+    """Raise NumPy's UFuncTypeError if a result must not be cast to the dtype of its destination."""
     if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
         row = find_op(name)
         ufunc = getattr(np, row.ufunc) if row.ufunc else np.add

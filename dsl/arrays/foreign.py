@@ -1,4 +1,4 @@
-"""Operands of other libraries' types: NumPy's own dispatch knows what to do with them, weft does not.
+"""Detection of operands of other libraries' types, which NumPy's dispatch handles.
 
 A foreign value is neither weft's, an exact NumPy array, a number, nor a list or tuple of such, and its type takes part in
 NumPy's protocols: a pandas Series, an xarray DataArray, a pint Quantity, a dask array, a subclass of `numpy.ndarray`.
@@ -25,7 +25,7 @@ _OWN: set[type] = {
 
 
 def has_foreign(values: Iterable[Any]) -> bool:
-    """Whether there is a foreign value among these, or in lists and tuples of them."""
+    """Return whether any value, or any item of a nested list or tuple, is foreign."""
     for value in values:
         kind = type(value)
         if kind in _OWN:
@@ -39,7 +39,7 @@ def has_foreign(values: Iterable[Any]) -> bool:
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether a value is of a type that NumPy's dispatch asks, or of a subclass of `numpy.ndarray`."""
+    """Return whether a value takes part in NumPy's protocols or is of a subclass of `numpy.ndarray`."""
     kind = type(value)
     if kind in _OWN:
         return False

@@ -1,4 +1,4 @@
-"""Memory of other libraries, and memory that is laid out by hand, as storages and views of them.
+"""Storages and views over memory of other libraries.
 
 In: addresses, shapes and strides in bytes; what ``__cuda_array_interface__`` says. Out: a `Storage` and a view of it. Invariant: a
 storage starts at an address that generated code expects, and keeps the owner of the memory alive.
@@ -21,7 +21,7 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Strides in bytes, checked where they are given, else those of C or F order."""
+    """Return strides in bytes: the given ones after a check, or those of C or F order."""
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
     if strides is None:
@@ -36,14 +36,14 @@ def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str
 
 
 def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """Bytes from the first element to behind the last one."""
+    """Return the bytes from the start of the first element to the end of the last."""
     return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
 
 
 def over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """A storage over memory and a view of it: element 0 stands `start` bytes into it, strides are in bytes."""
+    """Return a storage over a buffer and a view of it. Element 0 is at byte `start`; strides are in bytes."""
     size = dtype.itemsize
     steps = tuple(s // size for s in strides)
     if not start and steps == contiguous_strides(shape):
@@ -55,7 +55,7 @@ def over(
 def over_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any
 ) -> Shown:
-    """A storage over memory that starts anywhere, and a view of it: the storage starts at the aligned address before."""
+    """Return a storage that starts at the aligned address at or below `address`, and a view of the elements."""
     start = address % ALIGNMENT
     if start % dtype.itemsize and dtype.itemsize < ALIGNMENT:
         raise ValueError(f"memory of {dtype} elements starts at {address:#x}, which is no multiple of their size")
@@ -64,7 +64,7 @@ def over_address(
 
 
 def over_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -> Shown:
-    """A storage over the memory that a CUDA array interface describes, and a view of it; `owner` is kept as long as the storage.
+    """Return a storage and a view over the memory of a CUDA array interface. The storage keeps `owner` alive.
 
     With `sync` it waits for the stream that the interface names.
     """
@@ -81,7 +81,7 @@ def over_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -
 
 
 def _home_of(address: int) -> Device:
-    """The device whose memory lies at an address."""
+    """Return the device whose memory contains an address."""
     device: Any = default_device()
     ask = getattr(device, "owner_of", None)
     number = ask(address) if ask is not None and address else None

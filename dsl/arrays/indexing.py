@@ -68,7 +68,7 @@ _BOOLS = (bool, np.bool_)
 
 @dataclass(slots=True)
 class Index:
-    """An index taken apart."""
+    """A parsed index expression."""
 
     shape: list[int]  # of the basic part, axis by axis
     strides: list[int]
@@ -115,7 +115,7 @@ def _plain(item: Any) -> Any:
 
 
 def resolve(array: Array, key: Any) -> Index:
-    """Take an index apart. Raises IndexError as NumPy does."""
+    """Parse an index expression. Raises IndexError as NumPy does."""
     shape, strides, offset = array._view or whole(array._storage)
     index = Index([], [], offset, [], [])
     axis = 0
@@ -189,7 +189,7 @@ def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[in
 
 
 def getitem(array: Array, key: Any) -> Array:
-    """``array[key]``: a view for a basic index, a copy else; an element of memory is NumPy's scalar."""
+    """Return ``array[key]``: a view for a basic index, else a copy. Elements of arrays in memory are NumPy scalars."""
     if _is_large_mask(key):
         if (taken := select(array, key)) is not None:
             return taken
@@ -232,12 +232,14 @@ def getitem(array: Array, key: Any) -> Array:
 
 
 def _is_large_mask(key: Any) -> bool:
-    """Whether an index is a boolean array that takes more than what is done at the call."""
+    """Return whether an index is a boolean array too large for immediate execution."""
     return type(key) is Array and key.dtype.kind == "b" and key.size > IMMEDIATE[0]
 
 
 def _shown(array: Array, key: Any) -> Any:
-    """What a basic index shows: a view (None: all of the storage), or where an element lies; ``...`` for other indices."""
+    """Return the view of a basic index (None for the whole storage) or an element's offset, or ``...`` for other
+    indices.
+    """
     named = key_of(array, key) if array.shape else None
     if named is None:
         return ...
@@ -255,14 +257,14 @@ def _shown(array: Array, key: Any) -> Any:
 
 
 def element(array: Array, offset: int) -> Array:
-    """One element of the array's storage, as an array of its own."""
+    """Return one element of the array's storage as a 0-d array."""
     start()
     return record(expr_of(window(array, (), (), offset)))
 
 
 @dataclass(slots=True)
 class Places:
-    """Where the axes of an indexing result come from."""
+    """Positions of the result's axes in an indexing operation."""
 
     shape: tuple[int, ...]
     result_axes: tuple[int, ...]  # of the basic part's axes
@@ -290,7 +292,7 @@ def _places(index: Index, key: Any, ndim: int) -> Places:
 
 
 def _separated(key: Any, ndim: int) -> bool:
-    """Whether slices stand between the advanced indices, integers counted among these."""
+    """Return whether slices separate the advanced indices, counting integers as advanced."""
     kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
     inside = False
     ended = False
@@ -303,7 +305,7 @@ def _separated(key: Any, ndim: int) -> bool:
 
 
 def _shaped(node: Expr, plan: Places) -> Expr:
-    """An index operand among the result's axes."""
+    """Reshape an index operand to broadcast with the result's axes."""
     common = len(plan.shape) - len(plan.result_axes)
     own = (1,) * (common - len(node.shape)) + node.shape
     return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
@@ -319,13 +321,13 @@ def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int,
 
 
 def setitem(array: Array, key: Any, value: Any) -> None:
-    """``array[key] = value`` with NumPy's broadcasting and casting."""
+    """Assign ``array[key] = value`` with NumPy's broadcasting and casting."""
     if _is_large_mask(key) or not put(array, key, value):
         assign_recorded(array, key, value)
 
 
 def assign_recorded(array: Array, key: Any, value: Any) -> None:
-    """Record ``array[key] = value``, however small it is: functions that are recorded make their results so."""
+    """Record ``array[key] = value`` without trying immediate execution."""
     if isinstance(value, Array) and value.device is not array.device:
         here, there = array.device.name, value.device.name
         raise DeviceMismatchError(f"an array on {there} is assigned to one on {here}: move it with .to({here!r})")
@@ -371,7 +373,7 @@ def assign_recorded(array: Array, key: Any, value: Any) -> None:
 
 
 def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
-    """A value for elements of a dtype, as an operand: text and objects are what NumPy makes of them."""
+    """Return an assigned value as an operand. NumPy converts text and objects to `dtype`."""
     try:
         return as_operand(value)
     except UnsupportedDtypeError:
@@ -379,7 +381,7 @@ def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
 
 
 def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
-    """Write to a view; native code finds that again."""
+    """Write to a view, and memoize the write for native code."""
     where = user_location(3)
     found, epoch = _name_set(array, key, value, where), recording.epoch
     slots = len(epoch.slots)  # type: ignore[union-attr]
@@ -394,14 +396,14 @@ def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
 
 
 def _note_set(array: Array, key: Any, value: Any) -> None:
-    """Let native code find again that there is nothing to write."""
+    """Memoize for native code that an assignment writes nothing."""
     found = _name_set(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]
 
 
 def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
-    """What native code finds a write to a view again by; None where it does not."""
+    """Return the key under which native code looks up a write to a view, or None if it cannot."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
     plain = (
@@ -414,7 +416,7 @@ def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
 
 
 def _write_window(storage: Storage, view: View | None, value: Any) -> tuple[Expr, Expr]:
-    """Write to a view of a storage; what was recorded for it before at the same call site is memoized.
+    """Write to a view of a storage, memoized by call site. Return the previous version and the new one.
 
     Returns the version that was written to, and the new one.
     """
@@ -434,7 +436,7 @@ def _write_window(storage: Storage, view: View | None, value: Any) -> tuple[Expr
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-    """A value for a destination: leading axes of length 1 that it has too many are left out."""
+    """Cast and broadcast a value to its destination, dropping surplus leading axes of length 1."""
     own = node.shape
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]
@@ -445,7 +447,7 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 
 def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
-    """``ufunc.at``: fold values into elements, each index in turn."""
+    """Apply ``ufunc.at``: combine values with elements at indices, repeated indices included."""
     node, weak = (None, None) if values is None else as_operand(values)
     kind = None if node is None else values if weak is not None else node.dtype
     if node is None or isinstance(array, np.ndarray) or np.result_type(array.dtype, kind) != array.dtype:
@@ -476,7 +478,7 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Where in memory the elements of a result of this shape lie."""
+    """Return the flat memory positions of the elements of a result of this shape."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:
@@ -495,7 +497,7 @@ def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
 
 
 def nonzero(a: Any) -> tuple[Array, ...]:
-    """Indices of the elements that are not 0 (evaluates the array: their number is data)."""
+    """Return the indices of nonzero elements. Evaluates the array, since their number depends on its data."""
     if not isinstance(a, Array):
         return tuple(convert(k) for k in np.nonzero(a))
     mask = a if a.dtype == bool else record(cast(expr_of(a), np.dtype(bool)))

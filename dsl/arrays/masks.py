@@ -1,4 +1,4 @@
-"""Masks: assignments to what a boolean array takes, and where on a GPU it holds, without looking at each element in turn.
+"""Assignment and selection through boolean masks.
 
 In: an array, a mask of its first axes, and what is assigned. Out: a new version of the storage, each element chosen where it
 lies; or positions. Both go by a running count of the mask: the element with count k gets value k - 1, and is the k-th position.
@@ -57,7 +57,7 @@ MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
-    """``array[mask] = value`` where the value is one for all, or has an element for each that is taken; False for others."""
+    """Assign ``array[mask] = value`` by a recorded selection or by blocks. Return False if neither applies."""
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
         node = put_back(array, mask, value)
         if node is not None:
@@ -82,7 +82,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
 
 
 def _is_recorded(mask: Any) -> bool:
-    """Whether a mask is pending in the current recording, where the assignment fuses with what computes it."""
+    """Return whether a mask is pending in the current epoch, where an assignment can fuse with its computation."""
     return type(mask) is Array and mask._storage.buffer is None and mask._storage.epoch is recording.epoch
 
 
@@ -92,13 +92,13 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Whether the mask takes as many elements as there are values, and not too few of all."""
+    """Return whether the mask selects `values` elements, and enough of all elements to assign through a scan."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
 
 def _spread(test: Expr, values: Expr) -> Expr:
-    """For each element of the mask the value that is its own where it is taken."""
+    """Return, for each selected element of the mask, its value among the packed `values`."""
     counts = _counts(test)
     kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])
@@ -112,7 +112,7 @@ def _counts(test: Expr) -> Expr:
 
 
 def _count(mask: Array) -> int:
-    """How many elements hold: the mask is evaluated."""
+    """Return the number of true elements of a mask, which is evaluated."""
     if mask._storage.device.name == "cpu":
         evaluate([mask._storage], aside=True)
         return int(np.count_nonzero(mask.numpy()))
@@ -122,7 +122,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """``array[mask]`` where both are in the host's memory: block by block, on all threads; None elsewhere."""
+    """Return ``array[mask]`` of arrays in host memory, block by block on all threads. Return None for other arrays."""
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None
@@ -148,7 +148,7 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class _Copier:
-    """Copies items of one width: by NumPy, then, once that has taken as long as compiling it, by a kernel."""
+    """Masked copies of items of one width: by NumPy at first, by a compiled kernel once that pays."""
 
     def __init__(self, width: int) -> None:
         self._kind = _KINDS.get(width)
@@ -172,12 +172,12 @@ class _Copier:
 
 
 def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-    """Write the items of `values` for which the 1-D `mask` holds to `out`, which has the room for just these."""
+    """Copy the items of `values` where the 1-D `mask` holds to `out`, which has exactly their length."""
     _Copier(out.strides[0])(values, mask, out)
 
 
 def _positions(mask: np.ndarray, device: Device) -> Array:
-    """Flat positions of what holds in a mask in C order."""
+    """Return the flat C-order positions of the true elements of a mask."""
     flat = mask.reshape(-1)
 
     def fill(block: slice, out: np.ndarray) -> None:
@@ -193,7 +193,7 @@ def _collect(
     dtype: np.dtype,
     device: Device,
 ) -> Array:
-    """What `fill` writes for each block of rows of a mask, an item for each element that holds, on all threads."""
+    """Concatenate what `fill` writes for each block of rows of a mask, using all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (a quarter: one thread copies nearly as fast as memory gives)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
@@ -210,7 +210,7 @@ def _collect(
 
 
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
-    """Positions along each axis where a mask holds, in order: on the CPU found by NumPy, elsewhere where the mask lies.
+    """Return the positions of a mask's true elements along each axis, in order. Runs on the mask's device.
 
     Everyone who asks for a position looks for its count by halves.
     """
@@ -240,7 +240,7 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
 
 
 def _along_axes(flat: Expr, shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """Flat positions as positions along each axis."""
+    """Convert flat positions to positions along each axis."""
     found = []
     for axis, n in enumerate(shape):
         step = prod(shape[axis + 1 :])

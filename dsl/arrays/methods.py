@@ -1,4 +1,4 @@
-"""`Array`'s methods and properties that record: each is a function of this package under NumPy's name."""
+"""Methods and properties of `Array` that record operations, under NumPy's names."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from weft.runtime import IMMEDIATE
 def astype(
     self: Array, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Array:
-    """The array in another dtype. Out of range floats saturate in integers and NaN becomes 0.
+    """Cast to a dtype. Out-of-range floats saturate in integers, and NaN becomes 0.
 
     Elements of a dtype that weft has no arrays of, such as text, become NumPy's array.
     """
@@ -92,7 +92,7 @@ def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
 
 
 def copy_of(self: Array, order: str = "C") -> Array:
-    """A copy; memory is shared until one of the two is written to."""
+    """Return a copy. Memory is shared until the array or its copy is written."""
     start()
     if order != "C" and self.ndim > 1:
         found = creation.in_order(self, order, self)
@@ -104,7 +104,7 @@ def copy_of(self: Array, order: str = "C") -> Array:
 
 
 def fill(self: Array, value: Any) -> None:
-    """Set every element."""
+    """Set every element to `value`."""
     start()
     node, weak = indexing.value_operand(value, self.dtype)
     write(self, constant(value, self.dtype) if weak is not None else node)
@@ -118,23 +118,23 @@ def _shape_arguments(shape: tuple[Any, ...]) -> Any:
 
 @recalled_view
 def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
-    """The same elements by another shape."""
+    """Return the same elements in another shape."""
     return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
 
 
 @recalled_view
 def transpose(self: Array, *axes: Any) -> Array:
-    """Axes permuted."""
+    """Return a view with permuted axes."""
     return manipulation.transpose(self, None if not axes else _shape_arguments(axes))
 
 
 def flatten(self: Array, order: str = "C") -> Array:
-    """A copy in one axis."""
+    """Return a 1-D copy."""
     return copy_of(manipulation.ravel(self, order))
 
 
 def ravel(self: Array, order: str = "C") -> Array:
-    """The elements in one axis."""
+    """Return the elements as a 1-D array."""
     return manipulation.ravel(self, order)
 
 
@@ -168,7 +168,7 @@ def _part(name: str) -> property:
 
 @recalled
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Rounded to a number of decimals, ties to even."""
+    """Round to a number of decimals, ties to even."""
     array, decimals = as_array(a), operator.index(decimals)
     start()
     node = expr_of(array)
@@ -180,7 +180,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _to_decimals(node: Expr, decimals: int) -> Expr:
-    """Elements rounded to decimals; of complex ones each part."""
+    """Round elements to a number of decimals. Complex elements are rounded by parts."""
     if decimals == 0:
         return map_("rint", [node])
     if node.dtype.kind == "c":
@@ -201,7 +201,7 @@ def _via_numpy(name: str) -> Any:
 
 
 class Flat:
-    """`Array.flat`: the elements in C order, for reading and writing."""
+    """`Array.flat`: the elements in C order, readable and writable."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -229,7 +229,7 @@ def _set_flat(self: Array, value: Any) -> None:
 
 
 def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
-    """Values at places of the flat array, as `numpy.put`."""
+    """Assign values at indices of the flat array, as `numpy.put`."""
     which, several = np.asarray(indices), np.ndim(values) > 0
     if mode == "raise" and which.dtype.kind in "iu" and np.size(values) in (1, which.size):
         Flat(self)[which.ravel()] = manipulation.ravel(values) if several else values
@@ -238,7 +238,9 @@ def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
 
 
 class Flags(dict):
-    """`Array.flags`: what NumPy's flags would say. ``x.flags.writeable = False`` makes this array object read-only."""
+    """`Array.flags`, with the values of NumPy's flags. ``x.flags.writeable = False`` makes this array object
+    read-only.
+    """
 
     def __init__(self, array: Array) -> None:
         in_order, across = lies_in_order(array), lies_in_order(manipulation.transpose(array))
@@ -287,7 +289,7 @@ class Flags(dict):
 
 
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-    """Make this array object read-only, or writable again; views of it made while it is read-only are read-only."""
+    """Make this array object read-only or writable. Views inherit the state at their creation."""
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
     if write and type(self) is not ReadOnly:
@@ -296,8 +298,7 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
-    """The same elements as another array object; with a dtype, their bytes read as that: a read-only copy, NumPy's for
-    a dtype that weft has no arrays of.
+    """Return a view of the array. With a dtype, return a read-only copy whose bytes have that dtype.
 
     Raises ValueError where the bytes of the last axis are no whole number of the dtype's elements.
     """
@@ -331,12 +332,12 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
 
 
 def conjugate(self: Array, out: Any = None) -> Any:
-    """Complex conjugates; the array itself if it is real."""
+    """Return the complex conjugate, or the array itself if it is real."""
     return self if self.dtype.kind != "c" and out is None else UFUNCS["conjugate"](self, out=out)
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """The elements with their bytes in reverse order (on the host)."""
+    """Reverse the bytes of each element, on the host."""
     swapped = expr_of(creation.asarray(self.numpy().byteswap()))
     if inplace:
         write(self, swapped)
@@ -344,14 +345,14 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def exact_copy(self: Array) -> Storage:
-    """The elements in order, in memory that nobody else refers to."""
+    """Return a contiguous storage of the elements that shares no memory with others."""
     storage = copy_of(self)._storage
     exclusive(storage)
     return storage
 
 
 def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
-    """Change shape and size in place, with zeros for what is new. Raises ValueError for a view."""
+    """Change shape and size in place, padding with zeros. Raises ValueError for a view."""
     wanted = creation.as_shape(_shape_arguments(shape))
     if self._view is not None:
         raise ValueError("cannot resize this array: it does not own its data")
@@ -364,7 +365,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
 
 
 def _on_host(name: str) -> Any:
-    """A method of NumPy's arrays that reads them."""
+    """Return a method that calls NumPy's method of this name on the evaluated elements."""
 
     def method(self: Array, *arguments: Any, **options: Any) -> Any:
         return getattr(self.numpy(), name)(*arguments, **options)
@@ -379,7 +380,7 @@ def _no_deletion(self: Array, key: Any) -> None:
 
 
 def _buffer(self: Array, flags: int, /) -> memoryview:
-    """What `memoryview(x)` shows from Python 3.12 on; `x.data` everywhere."""
+    """Implement the buffer protocol, read-only. Python 3.12 and later call it for `memoryview(x)`."""
     if flags & 1:  # inspect.BufferFlags.WRITABLE
         raise BufferError("the memory of weft arrays is exported read-only")
     return self.numpy().data
@@ -483,7 +484,7 @@ METHODS: dict[str, Any] = {
 
 
 def _round_number(self: Scalar, ndigits: int | None = None) -> Any:
-    """Python's `round`."""
+    """Implement Python's `round`."""
     return round(self.item()) if ndigits is None else _round(self, ndigits)
 
 
@@ -502,7 +503,7 @@ AT_ONCE = frozenset(
 
 
 def install() -> None:
-    """Give `Array` its methods."""
+    """Attach the methods to `Array`."""
     for name, method in METHODS.items():
         if name in AT_ONCE:
             records = getattr(method, "records", None)
@@ -520,7 +521,7 @@ def install() -> None:
 
 
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-    """NumPy's function protocol: a NumPy function called on a weft array is weft's where it has one."""
+    """Implement NumPy's ``__array_function__``: call weft's function if there is one, else NumPy's on the host."""
     ours = find_own(function)
     return ours(*arguments, **options) if ours is not None else call_numpy(function, arguments, options)
 

@@ -1,4 +1,4 @@
-"""Recording in native code, where it records what was recorded before at the same place of the program.
+"""Native recorders: operators that look up memoized recordings in machine code.
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions that say what they `records`. Out: builtins that
 do as these do in the usual case (look up the memo by its key, then record, write or show), and call them in
@@ -68,7 +68,7 @@ _PLAIN = dict.fromkeys(("int", "NoneType", "bool", "str", "EllipsisType"), "plai
 
 
 def quicken_all() -> None:
-    """Put native code in the place of what says that it can; where it cannot be made, they stay."""
+    """Replace each function that has a `records` attribute by a native one, if native code can be compiled."""
     try:
         for kind in (Array, Scalar, UFunc):
             for name, member in list(vars(kind).items()):
@@ -87,7 +87,7 @@ def quicken_all() -> None:
 
 
 def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
-    """A method that finds again in native code what it can, and calls `function` where not.
+    """Return a builtin that looks up memoized recordings, and calls `function` on a miss.
 
     Raises CompileError where it cannot be made.
     """
@@ -101,7 +101,9 @@ def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -
 
 @cache
 def operator_text() -> str:
-    """LLVM text of ``call(self, ...)``: no outside symbol, no constant in memory."""
+    """Return the LLVM text of ``call(self, ...)``. It references no external symbols and contains no constants in
+    memory.
+    """
     at = {
         f"{kind.__name__}.{name}": k
         for kind in (Array, Storage, Epoch, Expr, Buffer)
@@ -128,7 +130,7 @@ class _Operator(ObjectText):
         self._does = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {self._known['does']})")
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole function as LLVM text."""
         t, known = self._t, self._known
         t.branch("icmp sge i64 %count, 1", "some", "slow")
         t.label("some")
@@ -174,7 +176,7 @@ class _Operator(ObjectText):
     # -- keys of the memo -----------------------------------------------------
 
     def _begin_showing(self) -> None:
-        """The first parts of a view's key."""
+        """Emit the first parts of a view's key."""
         t = self._t
         self._go_where("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
@@ -187,7 +189,7 @@ class _Operator(ObjectText):
         t.do("br label %next")
 
     def _leave_memory(self) -> None:
-        """On to ``slow`` where the only argument is an array in memory, which is not bound then."""
+        """Branch to ``slow`` if the only argument is an array in memory, which needs no binding."""
         t, known = self._t, self._known
         t.branch("icmp eq i64 %count, 1", "alone.one", "record")
         t.label("alone.one")
@@ -199,8 +201,7 @@ class _Operator(ObjectText):
         t.branch(f"icmp eq ptr {buffer}, {known['None']}", "record", "slow")
 
     def _leave_elements(self) -> None:
-        """On to ``slow`` where an element of memory is written, or arrays say where: at once, if nothing that is recorded needs what
-        was there."""
+        """Branch to ``slow`` for writes to elements of memory or by index arrays, which may run immediately."""
         t, known = self._t, self._known
         self._go_where("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
@@ -241,7 +242,7 @@ class _Operator(ObjectText):
         t.branch(f"icmp eq i64 {self._call('i64', 'PyTuple_Size', f'ptr {shape}')}, {count}", "slow", "record")
 
     def _begin_recording(self) -> None:
-        """The first parts of an expression's key: the row, the way, the place, names of arguments."""
+        """Emit the first parts of an expression's key: op, operand order, call site and keyword names."""
         t, known = self._t, self._known
         pending = self._look_around()
         t.do(f"store ptr {pending}, ptr {self._pending}")
@@ -271,7 +272,7 @@ class _Operator(ObjectText):
         self._t.store(count, self._left, 0)
 
     def _describe_all(self) -> None:
-        """The parts of the key by which arguments are known, as `recalled.describe` has them; on to ``described``."""
+        """Emit the key parts of all arguments, as `recalled.describe` does, then branch to ``described``."""
         t = self._t
         t.label("next")
         left = t.load(self._left, 0)
@@ -329,7 +330,7 @@ class _Operator(ObjectText):
         t.do("br label %next")
 
     def _push(self, part: str, shared: bool = True) -> None:
-        """One more part of the key, which refers to it."""
+        """Append a part to the key. The key owns a reference to it."""
         t = self._t
         if shared:
             self._share(part)
@@ -338,7 +339,7 @@ class _Operator(ObjectText):
         t.store(t.new(f"add i64 {count}, 1"), self._count, 0)
 
     def _find(self) -> None:
-        """What was made before; with a reference."""
+        """Look up the key in the memo and take a reference to the result."""
         t, known = self._t, self._known
         count = t.load(self._count, 0)
         key = self._hold("key", self._call("ptr", "PyTuple_New", f"i64 {count}"))
@@ -375,7 +376,7 @@ class _Operator(ObjectText):
         self._show()
 
     def _assign(self) -> None:
-        """The next version of the first operand's storage (`fusion.assign`)."""
+        """Make the memoized version current in the first operand's storage, as `fusion.assign` does."""
         t, known = self._t, self._known
         self._go_where("written", self._own, {"Array": "written.array"})
         t.label("written.array")
@@ -403,7 +404,7 @@ class _Operator(ObjectText):
         t.do("br label %leave")
 
     def _show(self) -> None:
-        """A view of the storage, or an element."""
+        """Return a view of the storage, or an element."""
         t, known = self._t, self._known
         t.branch(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
         t.label("found.element")
@@ -436,7 +437,7 @@ class _Operator(ObjectText):
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
     def _look_around(self) -> str:
-        """The user's place in the program and the epoch; what is pending there."""
+        """Load the user's call site and the epoch. Return the number of pending storages."""
         t, known = self._t, self._known
         frame = self._call("ptr", "PyEval_GetFrame", "")
         self._check(frame, "framed", "slow")
@@ -459,7 +460,7 @@ class _Operator(ObjectText):
         return pending
 
     def _operand(self, name: str, thing: str) -> str:
-        """What an array shows, as an expression of the epoch."""
+        """Emit the expression that an array shows in the epoch."""
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._field(thing, "Array._storage")
@@ -489,7 +490,7 @@ class _Operator(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """As `bind_memory` does it: on to ``found``, or to ``call``, which begins again, where it meets something unusual."""
+        """Bind a storage as `bind_memory` does: branch to ``found``, or to ``call`` to restart in an unusual case."""
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"
         buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
@@ -547,20 +548,20 @@ class _Operator(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _unless_on_host(self, storage: str, there: str) -> None:
-        """On to `there`, or to Python where a small array of a GPU is kept in host memory."""
+        """Branch to `there`, or to ``slow`` if a small array of a GPU is kept in host memory."""
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
         t.branch(f"or i1 {', '.join(tests)}", there, "slow")
         t.label(there)
 
     def _release(self) -> None:
-        """What binding held."""
+        """Release the references taken by binding."""
         for name in _BINDING:
             self._drop(self._t.load(self._held[name], 0, "ptr"))
             self._t.do(f"store ptr null, ptr {self._held[name]}")
 
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
-        """Store other values of attributes, all of them before another thread can read one."""
+        """Replace values of attributes, all of them before another thread can read one."""
         old = [self._field(thing, name) for name in values]
         for name, value in values.items():
             self._set(thing, name, self._share(value))
@@ -568,7 +569,7 @@ class _Operator(ObjectText):
             self._drop(value)
 
     def _record(self) -> None:
-        """A new array over a new storage."""
+        """Create a new array over a new storage."""
         t, known, node = self._t, self._known, self._node
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._hold("storage", self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Storage']}, i64 0"))

@@ -1,4 +1,4 @@
-"""Python numbers in operations: compiled in, or arguments of kernels where they change.
+"""Python numbers in operations: constants, or kernel arguments if they change between calls.
 
 In: a number, and the place of the program where an operation takes it. Out: an expression. Invariant: a number is a
 constant at first, so that the optimiser makes use of it; where one place has given another number in several evaluations,
@@ -31,7 +31,7 @@ PlaceKey = tuple[int, int, str, int]  # id of a code object, offset of an instru
 
 
 class _Place:
-    """What one place gave."""
+    """The numbers seen at one call site."""
 
     __slots__ = ("changes", "code", "epoch", "keys", "number")
 
@@ -47,7 +47,7 @@ _places: dict[PlaceKey, _Place] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """Return the key of an operation with a number in the epoch's next slot."""
+    """The memo key of an operation whose number is in the epoch's next slot."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])
@@ -58,7 +58,7 @@ _slotted: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """What an operation made before, with this number in its slot; None where there is no such thing."""
+    """Return the expression memoized for an operation with this number in a slot, or None."""
     found = _slotted.get(key)
     if found is None:
         return None
@@ -74,7 +74,7 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation whose number lies in the epoch's last slot."""
+    """Memoize an operation whose number is in the epoch's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(_slotted) >= LIMIT:
             _slotted.clear()
@@ -82,13 +82,13 @@ def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
 
 
 def is_changing(code: CodeType, at: int, op: str, which: int) -> bool:
-    """Whether the place is known to give new numbers."""
+    """Return whether the numbers at a call site are known to change."""
     place = _places.get((id(code), at, op, which))
     return place is not None and place.changes >= CHANGES and place.code is code
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Take note of a number; whether its place is known to give new ones."""
+    """Note a number at its call site, and return whether numbers there are known to change."""
     code, at = location
     key = (id(code), at, op, which)
     place = _places.get(key)
@@ -109,21 +109,21 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: Any, code: CodeType, at: int, op: str, which: int) -> None:
-    """Note at a call site the key of an operation with its number as a constant."""
+    """Register the memo key of an operation that treats its number as a constant."""
     place = _places.get((id(code), at, op, which))
     if place is not None and len(place.keys) < MOST_KEYS:
         place.keys.append(key)
 
 
 def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:
-    """A Python number that is cast to `dtype`, as an expression of `epoch`."""
+    """Return a Python number, cast to `dtype`, as a constant or slot of `epoch`."""
     if dtype_kind(dtype) in "iuf" and type(number) in (int, float) and changes(number, location, op, 0, epoch):
         return epoch.bind_scalar(number, dtype)
     return constant(number, dtype)
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """A map with the Python numbers among its operands as slots, where they change."""
+    """Return a map with changing Python numbers among its operands replaced by slots."""
     for which, number in enumerate(operands):
         if (
             type(number) in (int, float)
@@ -136,7 +136,7 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Whether any number of this type that fits gives the same loop."""
+    """Return whether every number of this type that fits selects the same loop."""
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False
     # how an integer compares depends on whether the other operand's dtype can hold it: other numbers have another loop
@@ -148,7 +148,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: Any, operands: tuple[Any, ...]) -> Any:
-    """A Python int beyond 64 bits is a float beside floats; among integers of arrays it compares as infinity does."""
+    """Replace a Python int beyond 64 bits: by a float beside floats, by an infinity in comparisons of integers."""
     if type(value) is not int or -(2**63) <= value < 2**64:
         return value
     kinds = [np.dtype(type(v)).kind if type(v) in (float, complex) else _kind(v) for v in operands]
@@ -160,5 +160,5 @@ def within_64_bits(op: str, value: Any, operands: tuple[Any, ...]) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """The kind of an array's dtype; empty for anything else."""
+    """Return the kind of an array's dtype, or an empty string for other values."""
     return getattr(getattr(value, "dtype", None), "kind", "")

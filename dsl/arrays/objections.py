@@ -1,4 +1,4 @@
-"""What NumPy objects to and weft as well: dtypes, shapes, orders and masks that arrays cannot have, and warnings at the user's line."""
+"""Errors and warnings shared with NumPy: unsupported dtypes, shapes, orders and masks."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from weft.runtime import warn_user
 
 
 class UnsupportedDtypeError(TypeError):
-    """Elements of a dtype that weft has no arrays of, such as text, objects, dates or records."""
+    """Raised for dtypes that weft does not support, such as text, objects, dates and records."""
 
     def __init__(self, dtype: Any) -> None:
         super().__init__(f"weft arrays hold bool, integers, floats (bfloat16 too) and complex numbers, not {dtype}")
 
 
 class ForeignOperandError(UnsupportedDtypeError):
-    """An operand of another library's type, which NumPy's dispatch asks."""
+    """Raised for an operand of another library's type, which NumPy's dispatch handles."""
 
     def __init__(self) -> None:
         TypeError.__init__(self, "this operand is of another library: NumPy's function asks it")
 
 
 class MaskedArrayError(UnsupportedDtypeError):
-    """An array with a mask, which weft's would lose."""
+    """Raised for a masked array, whose mask weft would lose."""
 
     def __init__(self) -> None:
         TypeError.__init__(
@@ -36,13 +36,13 @@ class MaskedArrayError(UnsupportedDtypeError):
 
 
 def warn_of_lost_parts(source: np.dtype, target: np.dtype) -> None:
-    """NumPy's warning where complex numbers become real ones."""
+    """Emit NumPy's warning for a cast from complex to real."""
     if source.kind == "c" and target.kind not in "cb":
         warn_user("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
 
 
 def check_unmasked(value: Any) -> None:
-    """Raise MaskedArrayError for one of numpy.ma's arrays that has a mask."""
+    """Raise MaskedArrayError for a `numpy.ma` array that has a mask."""
     if type(value) is not np.ndarray and isinstance(value, np.ndarray) and hasattr(value, "_sharedmask"):
         if np.ma.getmask(value) is not np.ma.nomask:
             raise MaskedArrayError
@@ -55,14 +55,14 @@ MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
 
 
 def check_order(order: Any) -> str:
-    """The order as a capital letter. Raises NumPy's ValueError for one that there is not."""
+    """Return the memory order as a capital letter. Raises NumPy's ValueError for an unknown one."""
     if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     return "C" if order is None else str(order).upper()
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
-    """A shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
+    """Return a shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
     elif hasattr(shape, "tolist"):  # an array of lengths
@@ -83,7 +83,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
 
 
 def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
-    """A dtype that weft computes with. Raises TypeError for others, also for another machine's order of bytes."""
+    """Return a dtype that weft supports. Raises TypeError for others, including non-native byte orders."""
     found = np.dtype(default if dtype is None else dtype)
     if not found.isnative or not is_supported(found):
         raise UnsupportedDtypeError(found)

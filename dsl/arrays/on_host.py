@@ -1,4 +1,4 @@
-"""Calls of NumPy's functions with weft arrays: these are evaluated, and what the functions return becomes weft arrays.
+"""Calls of NumPy functions on the host, with conversion of arguments and results.
 
 In: a function of NumPy's and its arguments, weft arrays among them, in lists and callbacks too. Out: its result on weft. Invariant:
 what the function wrote into an argument is written back, and arrays that are weft's memory are never handed out writable.
@@ -40,7 +40,7 @@ _WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put
 
 
 class Wrapper:
-    """What stands for a function or class of NumPy's, `wrapped`."""
+    """Base of the objects that stand for a NumPy function or class, `wrapped`."""
 
     wrapped: Any
 
@@ -111,7 +111,7 @@ def keep_few(value: Any) -> Any:
 
 
 def from_host(value: Any) -> Any:
-    """`value` with every plain NumPy array of a supported dtype in it as a weft array."""
+    """Return `value` with every plain NumPy array of a supported dtype in it as a weft array."""
     value = _each_array(value, convert)
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return WrappedObject(value)
@@ -121,12 +121,12 @@ def from_host(value: Any) -> Any:
 
 
 def keep_byte_order(value: Any) -> Any:
-    """As `from_host`, but keep arrays in another byte order: a caller that asked for one wants these bytes."""
+    """Convert like `from_host`, but keep arrays of non-native byte order unchanged."""
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
 
 def _count_alone() -> int:
-    """Count the references to what one variable holds, as its function sees them."""
+    """Return the reference count of an object that one local variable holds."""
     made = np.empty(1)
     return sys.getrefcount(made)
 
@@ -135,7 +135,7 @@ ALONE = _count_alone()
 
 
 def take_over(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Return an array that nobody else refers to: on the CPU a large one as weft's, in the same memory, else through `taken`."""
+    """Convert a NumPy array that has no other references, without a copy if it is a large one on the CPU."""
     device, flags = current_epoch().device, made.flags
     own = device.name == "cpu" and flags.carray and flags.owndata and made.dtype.isnative and not is_few(made.size)
     return born(made, device) if own and is_supported(made.dtype) else taken(made)
@@ -147,7 +147,7 @@ def call_numpy(
     options: dict[str, Any],
     taken: Callable[[Any], Any] = from_host,
 ) -> Any:
-    """Call a NumPy function on the host with weft arrays; what it gives goes through `taken`."""
+    """Call a NumPy function on the host with weft arrays, and convert its result by `taken`."""
     name = getattr(function, "__name__", "")
     place = _place_of_out(function)
     if place is not None and len(arguments) > place and "out" not in options:
@@ -180,7 +180,7 @@ _parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
-    """Names of the parameters that can be given by place; of a ufunc, those behind its operands."""
+    """Return the names of a function's positional parameters. A ufunc has numbers for operands, then ``out``."""
     if isinstance(function, np.ufunc):
         return tuple(f"{k}" for k in range(function.nin)) + ("out",)
     key = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
@@ -197,18 +197,18 @@ def _parameters(function: Any) -> tuple[str, ...]:
 
 
 def _place_of_out(function: Any) -> int | None:
-    """Where among its arguments a function takes ``out``."""
+    """Return the position of the parameter ``out``, or None."""
     names = _parameters(function)
     return names.index("out") if "out" in names else None
 
 
 def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
-    """Arguments from a place on, by name."""
+    """Return the positional arguments from `place` on as keyword arguments."""
     return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
 
 
 def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-    """Make a call on the host and report it to the listeners: arguments are copied there, results back."""
+    """Make a call on the host and report it to the launch listeners, with the bytes copied."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     arrays = [v for v in flat if isinstance(v, Array)]
     if not arrays:
@@ -221,7 +221,7 @@ def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> A
 
 
 class WrappedFunction(Wrapper):
-    """A NumPy function that takes and gives weft arrays."""
+    """A NumPy function that takes and returns weft arrays."""
 
     def __init__(self, wrapped: Callable[..., Any], taken: Callable[[Any], Any] | None = None) -> None:
         self.wrapped = wrapped
@@ -247,7 +247,7 @@ class WrappedFunction(Wrapper):
 
 
 class WrappedObject:
-    """An object of NumPy's, such as a random generator, whose methods give weft arrays."""
+    """A NumPy object, such as a random generator, whose methods return weft arrays."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
@@ -258,7 +258,7 @@ class WrappedObject:
 
 
 class WrappedType(Wrapper):
-    """A NumPy class that is called like a function (vectorize, poly1d); its objects give weft arrays."""
+    """A NumPy class called like a function (vectorize, poly1d), whose objects return weft arrays."""
 
     def __init__(self, wrapped: type) -> None:
         self.wrapped = wrapped

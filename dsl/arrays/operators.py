@@ -1,4 +1,4 @@
-"""Operators: `Array`'s special methods, made from the op table's `dunder` column."""
+"""Special methods of `Array`, made from the op table's `dunder` column."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """A binary operator; what it `records` is for `native_operators`."""
+    """Return a binary operator. Its `records` attribute tells `native_operators` what it records."""
     way = REFLECTED if reflected else PLAIN
     row = find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
@@ -80,7 +80,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 
 
 def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: Any) -> Any:
-    """Record an operator after a miss of the memo."""
+    """Record an operator after a memo miss."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeated, as by NumPy's numbers
     if not accepts(second):
@@ -97,7 +97,7 @@ def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, 
 
 
 def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
-    """What NumPy makes of an array beside dates, fractions and other objects, or sequences of numbers.
+    """Return NumPy's result for an array beside dates, fractions, other objects, or sequences of numbers.
 
     NotImplemented beside what no array takes, and what knows better.
     """
@@ -173,7 +173,9 @@ def _in_place(op: str) -> Any:
 
 
 def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
-    """An in-place operator with a foreign operand, whose type is asked as NumPy asks it: with an array to write to."""
+    """Apply an in-place operator with a foreign operand, which gets a writable NumPy array as NumPy's protocol
+    requires.
+    """
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())
@@ -185,12 +187,12 @@ def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
 
 
 def hand_on(part: Part) -> None:
-    """Give what was written to a part to the array that it is of."""
+    """Write a part's elements back to its complex array."""
     setattr(part._owner, part._name, wrap(part._storage))
 
 
 def _on_part(method: Any) -> Any:
-    """An operator in place whose result goes on to the array that it is a part of."""
+    """Return an in-place operator that also writes the result back to the part's complex array."""
 
     def handing_on(self: Part, other: Any) -> Any:
         found = method(self, other)
@@ -221,7 +223,7 @@ def _unary(op: str) -> Any:
 
 
 def _scalar_operator(op: str, reflected: bool = False) -> Any:
-    """Return a binary operator of 0-d results: NumPy's, once the value is there, else recorded."""
+    """Return a binary operator of 0-d results: NumPy's if their values are known, else a recorded one."""
     way, row = REFLECTED if reflected else PLAIN, find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 
@@ -254,7 +256,7 @@ def _short_power(base: Array, exponent: Any) -> str | None:
 
 
 def number_of_scalar(scalar: Scalar) -> Any:
-    """Return the value of a 0-d result as NumPy's scalar, once it is there; else None."""
+    """Return the value of a 0-d result as a NumPy scalar if it is computed, else None."""
     values = values_of(scalar) if IMMEDIATE[0] else None
     if values is None:
         return None
@@ -263,7 +265,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 
 def power(base: Array, exponent: Any) -> Any:
-    """``base ** exponent`` with NumPy's short cuts and its refusal of negative integer powers of integers."""
+    """Compute ``base ** exponent`` with NumPy's shortcuts. Raises for negative integer powers of integers."""
     if not accepts(exponent):
         return by_numpy("power", PLAIN, base, exponent)
     found = _power_at_once(base, exponent)
@@ -295,7 +297,7 @@ _recalled_power = recalled(_record_power)
 
 
 def _array_power(self: Array, exponent: Any) -> Any:
-    """As `power`; what is not done at once is found by its call site."""
+    """Compute `power`, immediately or through the call site's memo."""
     values = self._values
     if values is not None and values.size <= IMMEDIATE[0]:
         short = _short_power(self, exponent)
@@ -321,7 +323,7 @@ def _rdivmod(self: Array, other: Any) -> Any:
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """NumPy's ufunc protocol: a NumPy ufunc called on a weft array is weft's."""
+    """Implement NumPy's ``__array_ufunc__``: call weft's ufunc."""
     if method == "__call__" and options.keys() <= {"out"}:
         ours = UFUNCS.get(ufunc.__name__)
         known = ours is not None and ours.immediate.function is ufunc
@@ -340,7 +342,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Return a NumPy array with a small result in it; `MISSED` where it is another array, or of another shape."""
+    """Copy a small result to a NumPy array. Return `MISSED` if `out` is another array or has another shape."""
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:
         return MISSED
@@ -354,7 +356,7 @@ def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
 
 
 def install() -> None:
-    """Give `Array` its operators."""
+    """Attach the operators to `Array`."""
     for row in OPS.values():
         name = row.dunder
         if not name:

@@ -1,4 +1,4 @@
-"""Values that meet in places (`ufunc.at`, counts, assignments to arrays of indices), by all threads, with the same bits each time.
+"""Reductions and assignments at repeated indices (`ufunc.at`, counts, index arrays), parallel and deterministic.
 
 In: what is in the places, the values, and where each goes. Out: expressions of what is there afterwards, or None where the
 values are to be taken in order, by one thread. Invariant: the order in which threads get to a place does not show.
@@ -51,12 +51,14 @@ _IN_CHUNKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 
 def is_gpu(device: Device) -> bool:
-    """Whether kernels of a device are written for a GPU."""
+    """Return whether kernels for a device are written for a GPU."""
     return codegen.machine_of(device).is_gpu
 
 
 def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
-    """`previous` with each of `value` folded into it at `position`, both flat, in no order that shows; None where it would."""
+    """Return `previous` with each of `value` combined at `position`, both flat. Return None if the order would
+    show.
+    """
     count, places, kind = value.size, previous.size, previous.dtype
     if is_gpu(device):
         summed = op in ("add", "subtract") and kind.kind == "f"
@@ -77,7 +79,7 @@ def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: De
 
 
 def _fold_in_chunks(op: str, kind: np.dtype, value: Expr, position: Expr, places: int, chunks: int) -> Expr:
-    """The folds of all values, a place each: those of chunks, and of what is left over by one that is shorter."""
+    """Reduce values per index: a partial result for each block, then one for the remainder."""
     length = -(-value.size // chunks)
     whole = value.size // length
     nothing = constant(identity_of(op, kind), kind)
@@ -94,7 +96,9 @@ def _fold_in_chunks(op: str, kind: np.dtype, value: Expr, position: Expr, places
 
 
 def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = False) -> Expr:
-    """Sums of floats, as float64, a place each; `fine`: those of narrower floats too as exact as those of float64."""
+    """Return order-independent sums of floats per index, as float64. With `fine`, narrow floats are as exact as
+    float64.
+    """
     count, narrow = value.size, value.dtype
     if narrow.itemsize < 4:
         value = cast(value, np.dtype(np.float32))
@@ -146,7 +150,7 @@ def _fold_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, 
 
 
 def _special_sum(counts: Expr) -> Expr:
-    """The sum of a place's infinities and NaNs."""
+    """Return the sum of the infinities and NaNs counted at each index."""
     negative, mask = constant(_UPPER, _INT64), constant((1 << _UPPER) - 1, _INT64)
     infinity, nan = (constant(v, _FLOAT64) for v in (np.inf, np.nan))
     some = [
@@ -166,7 +170,7 @@ def assign_places(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """`previous` with `value` written at the positions that `terms` give: the last write to a place wins."""
+    """Return `previous` with `value` written at the positions of `terms`. The last write to an index wins."""
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > PLACES_A_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
@@ -179,12 +183,12 @@ def assign_places(
 
 
 def _is_one(value: Expr) -> bool:
-    """Whether all elements are the same one."""
+    """Return whether all elements are known to be equal."""
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 
 def _number(shape: tuple[int, ...]) -> Expr:
-    """The number of each element in C order."""
+    """Return the C-order number of each element."""
     return reshape(iota((prod(shape),), 0, _INT32), shape)
 
 

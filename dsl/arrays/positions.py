@@ -1,4 +1,4 @@
-"""Arrays of indices: checked where they are used as one, and then part of the recorded program.
+"""Arrays of integers as indices: bounds checks and flat positions.
 
 In: what stands in an index for one axis. Out: `Positions`, from which expressions of numbers in range are made. Invariant:
 an index that is out of bounds raises IndexError before anything is recorded with it. An array that is still
@@ -23,8 +23,7 @@ MANY = 1 << 18
 
 @dataclass(slots=True)
 class Positions:
-    """Indices along one axis: numbers on the host that are in range, or an array, some of whose elements may count
-    from the end.
+    """Indices along one axis: host integers in range, or an array that may hold negative indices.
 
     `place` is where among the result's axes they stand, `length` and `stride` are those of the axis they go along.
     """
@@ -38,7 +37,7 @@ class Positions:
     wraps: bool = False
 
     def expr(self) -> Expr:
-        """The positions in the current epoch, none of them negative."""
+        """Return the indices as a non-negative expression of the current epoch."""
         if self.numbers is not None:
             return expr_of(convert(self.numbers))
         assert self.array is not None
@@ -51,7 +50,7 @@ class Positions:
 
 
 def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, place: int) -> Positions:
-    """Indices along `axis`, which has `length` elements. Raises IndexError where one is out of bounds."""
+    """Return indices along `axis` of the given length. Raises IndexError if one is out of bounds."""
     if isinstance(values, np.ndarray):
         if values.size:
             _check(values, int(values.min()), int(values.max()), axis, length)
@@ -80,12 +79,12 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
 
 
 def _in_memory(values: Array) -> np.ndarray | None:
-    """The indices, if they are in the host's memory and few enough that NumPy looks through them."""
+    """Return the indices if they are in host memory and few enough for NumPy to check, else None."""
     return values_of(values) if values.size < MANY and values.device.name == "cpu" else None
 
 
 def _bounds(values: Array) -> tuple[int, int]:
-    """The least and the largest of integers in memory, found where they are."""
+    """Return the minimum and maximum of integers, computed on their device."""
     node = expr_of(values)
     found = [record(reduce_(op, node, tuple(range(values.ndim)), values.dtype)) for op in ("minimum", "maximum")]
     evaluate([each._storage for each in found], aside=True)
@@ -99,7 +98,7 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Where the elements lie in memory, relative to where the basic part of the index begins."""
+    """Return the flat memory positions relative to the start of the basic part of the index."""
     on_host = [p for p in positions if p.numbers is not None]
     terms: list[Expr] = []
     if on_host:

@@ -1,4 +1,4 @@
-"""Memoized functions: what they recorded before of the same operands at the same call site.
+"""Memoization of functions by call site and operands.
 
 In: a function of arrays, numbers and options that records a new array. Out: the function, which costs one look-up where
 it has been called so before. Invariant: a memoized array is what the function would have recorded; a
@@ -26,7 +26,7 @@ _NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
 
 
 def recalled(function: Function) -> Function:
-    """Memoize a function's results."""
+    """Memoize a function's recorded results."""
     name = function.__name__
     function = uncut(function)
 
@@ -70,7 +70,7 @@ def recalled(function: Function) -> Function:
 
 
 def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
-    """Append what a value is known by; False where it cannot be said."""
+    """Append a value's part of a memo key. Return False if the value has none."""
     kind = type(value)
     if kind is Array or kind is Scalar or kind is Part:
         storage = value._storage

@@ -1,4 +1,4 @@
-"""What masks take, left pending where it goes back: ``x[mask] = f(x[mask], y[mask])`` is a choice among all elements.
+"""Masked selections kept pending: ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise choice.
 
 In: an array, its mask and a line of the program. Out: ``array[mask]`` as an expression of which nothing has been taken yet; at an
 assignment, its value for all elements. Invariant: a line's selections are pending only while each of them goes back as what
@@ -24,13 +24,13 @@ LIMIT = 10_000
 
 
 class _Take:
-    """The host function of one line's pending selections."""
+    """The host function of the pending selections at one line."""
 
     def __init__(self, site: Any) -> None:
         self.site = site
 
     def __call__(self, out: np.ndarray, values: np.ndarray, test: np.ndarray) -> None:
-        """Take the elements; the line's next ones are taken at once."""
+        """Select the elements, and stop keeping selections at this line pending."""
         _lines[self.site] = None
         out[...] = values[test]
 
@@ -40,14 +40,16 @@ _lines: dict[Any, _Take | None] = {}
 
 
 class _Latest:
-    """The mask that elements were last taken by, and at which lines."""
+    """The latest mask used for a selection, and the lines that used it."""
 
     mask: Callable[[], Array | None] = staticmethod(lambda: None)
     sites: list[Any] = []
 
 
 def take_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]``, pending, at a line where it goes back; else None. Evaluates what is pending for that."""
+    """Return ``array[mask]`` as a pending selection if its line writes it back, else None. May evaluate pending
+    work.
+    """
     found = _lines.get(site := site_of(user_location(2)))
     if found is None or recording.held or mask.shape != array.shape:
         _note(mask, site)
@@ -67,7 +69,7 @@ def _note(mask: Array, site: Any) -> None:
 
 
 def elements_of(array: Array) -> np.ndarray:
-    """Return the elements of an array, to be looked at."""
+    """Return the elements of an array for reading on the host."""
     values = values_of(array)
     if values is None:
         return array.numpy()
@@ -76,8 +78,9 @@ def elements_of(array: Array) -> np.ndarray:
 
 
 def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
-    """Return `value`, which is assigned to what the mask takes, for all elements; None where it is no function of what the mask
-    takes, each element by itself."""
+    """Return `value`, assigned through a mask, for all elements. Return None unless it is elementwise in selections
+    of that mask.
+    """
     node, epoch = value._storage.expr, recording.epoch
     if epoch is not None and value._view is None and value._storage.epoch is epoch and node is not None:
         test = expr_of(mask)

@@ -1,4 +1,4 @@
-"""The Python array API standard: what libraries that take any standard's arrays ask for.
+"""The Python array API standard's namespace and methods.
 
 In: arrays of weft's and of others. Out: the namespace, what it can do, arrays on other devices. Invariant: dtypes are
 NumPy's, so what there is to say about them is NumPy's answer.
@@ -20,7 +20,7 @@ API_VERSION = VERSIONS[-1]
 
 
 def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
-    """The module with the standard's functions. Raises ValueError for a version that is not known."""
+    """Return the module with the standard's functions. Raises ValueError for an unknown version."""
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(
             f"version {api_version!r} of the array API standard is not known; there are {', '.join(VERSIONS)}"
@@ -29,14 +29,14 @@ def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
-    """The array on another device (itself if it is there), as `Array.to`."""
+    """Return the array on another device, or itself if it is there, as `Array.to`."""
     if stream is not None:
         raise ValueError("streams order themselves here: there is none to be given")
     return creation.to_device(self, device)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """Another library's array as a weft array.
+    """Convert another library's array to a weft array.
 
     Memory of the host is copied; memory of a GPU is used where it lies, if its owner has ``__cuda_array_interface__``.
     """
@@ -51,24 +51,24 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 
 class NamespaceInfo:
-    """What ``__array_namespace_info__()`` gives."""
+    """The result of ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What depends on the library: indices by masks, shapes that depend on data, and axes there can be."""
+        """Return the optional capabilities: boolean indexing, data-dependent shapes and the maximum number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
-        """Where new arrays go."""
+        """Return the device of new arrays."""
         return default_device()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
-        """The dtype of each kind where none is given."""
+        """Return the default dtype of each kind."""
         return np.__array_namespace_info__().default_dtypes()  # type: ignore[return-value]
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
-        """Dtypes by name, all or those of a kind."""
+        """Return supported dtypes by name, all or those of one kind."""
         return np.__array_namespace_info__().dtypes(kind=kind)
 
     def devices(self) -> list[Device]:
-        """Where arrays can be."""
+        """Return the devices that can hold arrays."""
         return devices()

@@ -1,4 +1,4 @@
-"""Ufuncs: one object a row of the op table, with NumPy's calling conventions.
+"""Ufuncs: one object per op of the table, with NumPy's calling conventions.
 
 In: arrays and numbers. Out: recorded arrays. `UFUNCS` has every row that users see, by name and alias.
 """
@@ -39,7 +39,7 @@ from weft.fusion import map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of ufuncs, or NumPy's for little work, foreign arguments, and dtypes that weft has no arrays of."""
+    """Wrap a ufunc method: use NumPy's for small work, foreign arguments and unsupported dtypes."""
     folds = method.__name__ != "outer"
 
     @wraps(method)
@@ -59,13 +59,13 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Native code looks for what a ufunc recorded under its name."""
+    """Mark a method so that native code looks up its recordings by the ufunc's name."""
     method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
     return method
 
 
 class UFunc:
-    """A function of scalars, applied element by element; one row of the op table."""
+    """A function of scalars, applied element by element: one op of the table."""
 
     __slots__ = ("__dict__", "__weakref__", "immediate")  # (native code reads this one)
 
@@ -86,7 +86,7 @@ class UFunc:
         return f"<weft ufunc {self.row.name!r}>"
 
     def __getattr__(self, name: str) -> Any:
-        """What else NumPy's ufunc says of itself: types, ntypes, signature, resolve_dtypes."""
+        """Return other attributes of NumPy's ufunc: types, ntypes, signature, resolve_dtypes."""
         theirs = None if name.startswith("_") else getattr(np, self.row.ufunc or "", None)
         if not hasattr(theirs, name):
             raise AttributeError(f"a weft ufunc has no attribute {name!r}", name=name, obj=self)
@@ -160,24 +160,24 @@ class UFunc:
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        """Fold along axes, as `numpy.ufunc.reduce`."""
+        """Reduce along axes, as `numpy.ufunc.reduce`."""
         return reductions.reduce(self.row.name, array, axis, dtype, out, keepdims, initial, where)
 
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Running fold along an axis, as `numpy.ufunc.accumulate`."""
+        """Compute a scan along an axis, as `numpy.ufunc.accumulate`."""
         return reductions.accumulate(self.row.name, array, axis, dtype, out)
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Folds of stretches of an axis, as `numpy.ufunc.reduceat`, by which they are computed, on the host."""
+        """Reduce slices of an axis on the host, as `numpy.ufunc.reduceat`."""
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
         return found if out is None else deliver(self.row.name, expr_of(found), out)
 
     @_or_numpys
     def outer(self, first: Any, second: Any, **options: Any) -> Any:
-        """The function of every pair, as `numpy.ufunc.outer`."""
+        """Apply the function to every pair of elements, as `numpy.ufunc.outer`."""
         if self.nin != 2:
             raise ValueError("outer product only supported for binary functions")
         a, b = as_array(first), as_array(second)
@@ -188,14 +188,14 @@ class UFunc:
         return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
-        """Fold values into elements, each index in turn, as `numpy.ufunc.at`."""
+        """Combine values with elements at indices, repeated indices included, as `numpy.ufunc.at`."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         fold_at(self.row.name, array, indices, values)
 
 
 def check_power(base: Any, exponent: Any) -> None:
-    """Raise NumPy's error where integers are to have negative powers that are known by now."""
+    """Raise NumPy's error for integers raised to known negative integer powers."""
     if not isinstance(exponent, int | np.integer | np.ndarray) or np.result_type(exponent).kind != "i":
         return
     kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
@@ -218,7 +218,7 @@ for _row in OPS.values():
 
 
 def find_ufunc(name: str) -> UFunc:
-    """The ufunc of a row."""
+    """Return the ufunc of an op."""
     return UFUNCS[name]
 
 

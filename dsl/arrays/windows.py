@@ -1,4 +1,4 @@
-"""Views, remembered: integers and slices as indices, other shapes, and what they show of an array.
+"""Views of arrays, with a memo of basic indices.
 
 In: an array and an index. Out: the view that it makes, or where its element lies, if the same index was taken apart before.
 Invariant: what an index of whole numbers and slices shows depends on the array's layout, and its storage's shape, alone.
@@ -19,13 +19,13 @@ WINDOWS: dict[Any, View | int | None] = {}
 
 
 def key_of(array: Array, index: Any) -> Any:
-    """Return the key under which an index of this array is memoized; None for an index that is not basic."""
+    """Return the key under which an index of this array is memoized, or None if the index is not basic."""
     key: list[Any] = [array._view, array._storage.shape]
     return tuple(key) if _describe(index, key) else None
 
 
 def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
-    """Append what an index, or what is inside of one, is known by."""
+    """Append an index item to a memo key. Return False if it is not basic."""
     kind = type(item)
     if kind is int or item is None or item is Ellipsis:
         key += (kind, item)
@@ -48,19 +48,19 @@ def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
 
 
 def recall_window(key: Any) -> Any:
-    """The view that an index makes (None: all of the storage), the offset of its element, or ``...`` if it was never met."""
+    """Return the memoized view of an index (None: the whole storage) or its element's offset, or ``...`` on a miss."""
     return WINDOWS.get(key, ...)
 
 
 def remember_window(key: Any, found: View | int | None) -> None:
-    """Memoize an index."""
+    """Memoize the view or element offset of an index."""
     if len(WINDOWS) >= LIMIT:
         WINDOWS.clear()
     WINDOWS[key] = found
 
 
 def recalled_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Memoize the views that a function makes of an array by integers and tuples of integers."""
+    """Memoize the views that a function makes of an array from integers or tuples of integers."""
     name = function.__name__
 
     @wraps(function)
@@ -81,13 +81,13 @@ def recalled_view(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether this is an int, or a tuple of them (a bool is equal to one, but none)."""
+    """Return whether a value is an int or a tuple of ints. A bool is neither."""
     kind = type(value)
     return kind is int or (kind is tuple and all(type(item) is int for item in value))
 
 
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
-    """Another view of an array's storage; without a view where it shows all of it in order.
+    """Return another view of an array's storage, or the whole storage if the view covers it in order.
 
     A number with axes put around it is a copy: the number is not changed by who writes to that. Without axes it is the number.
     """
@@ -101,12 +101,12 @@ def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offse
 
 
 def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Shape, strides in elements and offset of an array in its storage."""
+    """Return an array's shape, strides in elements, and offset in its storage."""
     return array._view or whole(array._storage)
 
 
 def lies_in_order(array: Array) -> bool:
-    """Whether the elements lie in C order without gaps; axes of length 1 fit any order, and so does an empty array."""
+    """Return whether the elements are C-contiguous, ignoring axes of length 1. Empty arrays are."""
     shape, strides, _ = layout(array)
     wanted = contiguous_strides(shape)
     return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))

@@ -13,7 +13,7 @@ from weft.runtime import override
 
 
 class _Version(argparse.Action):
-    """Print the version that is installed."""
+    """Print the installed version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from weft.dsl.cli.reports import installed_version
@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _own_options(options: argparse.Namespace) -> None:
-    """Weft's options are its own behind the script's name too, up to a ``--``."""
+    """Parse weft's options after the script's name, up to a ``--``."""
     rest: list[str] = []
     given = iter(options.arguments)
     for word in given:
@@ -63,7 +63,7 @@ def _own_options(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status."""
+    """Run a command and return its exit status."""
 
     options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
     if options.command == "run":

@@ -1,4 +1,4 @@
-"""``weft run --compare``: a script under NumPy and on weft, cold and warm, and what differs.
+"""``weft run --compare``: run a script under NumPy and on weft, cold and warm, and report differences.
 
 The script runs four times in this process, each time in a module of its own. What it prints, saves through `numpy.save`,
 `savez` or `savetxt`, and leaves in global variables is compared.
@@ -66,7 +66,7 @@ def _outcome(path: Path, arguments: list[str], on_weft: bool, saved: dict[str, n
 
 @contextlib.contextmanager
 def _watch_saving(saved: dict[str, np.ndarray]) -> Iterator[None]:
-    """Note what goes through NumPy's saving functions."""
+    """Record the arrays saved through NumPy's saving functions."""
     originals = {name: getattr(np, name) for name in ("save", "savetxt")}
 
     def watcher(name: str) -> Any:
@@ -96,7 +96,7 @@ def _progress(text: str) -> None:
 
 
 def compare(path: Path, arguments: list[str]) -> int:
-    """Run a script four times, print what differs, and return its exit status (1 where a result differs)."""
+    """Run a script four times, print the differences, and return its exit status (1 if a result differs)."""
     outcomes: dict[str, Outcome] = {}
     saved: dict[str, np.ndarray] = {}
     with _watch_saving(saved), tempfile.TemporaryDirectory():
@@ -157,7 +157,7 @@ def _verdict(wanted: np.ndarray, found: np.ndarray) -> tuple[str, bool]:
 
 
 def _printed_rows(theirs: str, ours: str) -> list[tuple[str, str, bool]]:
-    """Each printed line: equal, or equal but for its numbers, by how much."""
+    """Compare printed lines. Return a row for each line that differs, with its numeric difference."""
     a, b = theirs.splitlines(), ours.splitlines()
     if len(a) != len(b):
         return [("printed", f"{len(a)} lines against {len(b)}", False)]

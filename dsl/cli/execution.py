@@ -1,4 +1,4 @@
-"""One run of a script: its arguments, its exit status, its global variables."""
+"""Execution of a script with its arguments, exit status and global variables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.dsl.script.redirect import Redirected
 
 @contextlib.contextmanager
 def with_arguments(path: Path, arguments: list[str]) -> Iterator[None]:
-    """Set what a script sees of the command line and of its folder."""
+    """Set `sys.argv` and `sys.path` as the script expects them."""
     before, folders = sys.argv, list(sys.path)
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))
@@ -24,7 +24,7 @@ def with_arguments(path: Path, arguments: list[str]) -> Iterator[None]:
 
 
 def execute(path: Path, on_weft: bool) -> tuple[int, dict[str, Any]]:
-    """Run the script once: its exit status and its global variables."""
+    """Run the script once. Return its exit status and its global variables."""
     program = Redirected(path.resolve().parent, on_weft)
     try:
         return 0, program.run(path)
@@ -45,7 +45,7 @@ def execute(path: Path, on_weft: bool) -> tuple[int, dict[str, Any]]:
 
 
 def _from_script(error: BaseException, path: Path) -> BaseException:
-    """The error with a traceback that begins in the script."""
+    """Return the error with a traceback that begins in the script."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != str(path):
         frames = frames.tb_next

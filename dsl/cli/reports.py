@@ -20,7 +20,7 @@ TARGETS = ("host", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 
 def installed_version(name: str) -> str:
-    """The version of an installed package, or that there is none."""
+    """Return the version of an installed package, or "not installed"."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -28,7 +28,7 @@ def installed_version(name: str) -> str:
 
 
 def info() -> str:
-    """Versions, devices, what the probe found: made to be pasted into an issue."""
+    """Return versions, devices and the CUDA probe's result, in a form for bug reports."""
     lines = [f"python        {sys.version.split()[0]} on {platform.platform()}"]
     lines += [f"{name:13} {installed_version(name)}" for name in PACKAGES]
     target = resolve_target("host")
@@ -49,7 +49,7 @@ def info() -> str:
 
 
 def cache(action: str) -> str:
-    """What the disk cache holds, or how many entries were removed."""
+    """Return a report of the disk cache, or clear it and return the number of removed entries."""
     found = disk_cache()
     if found is None:
         return "the disk cache is switched off (WEFT_CACHE=0)"
@@ -60,7 +60,7 @@ def cache(action: str) -> str:
 
 
 def doctor() -> int:
-    """Assemble a kernel for every target, run one on every device; 1 if something is broken."""
+    """Assemble a kernel for every target and run one on every device. Return 1 if something fails."""
     broken, missing = 0, ""
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""``weft run``: a NumPy script, unmodified, on weft."""
+"""``weft run``: run an unmodified NumPy script on weft."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.runtime import DeviceNotFoundError, set_default_device
 
 
 def run(script: str, arguments: list[str], compare: bool, explain: bool, device: str) -> int:
-    """Run a script; its exit status (with `compare` 1 where a result differs)."""
+    """Run a script and return its exit status. With `compare`, 1 means that a result differs."""
     path = Path(script)
     if not path.is_file():
         print(f"weft run: there is no file {script}", file=sys.stderr)

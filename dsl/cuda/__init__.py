@@ -1,4 +1,4 @@
-"""The host face of `weft.cuda`: devices, streams, memory, errors, under the names that Numba CUDA's users know.
+"""Host interface of `weft.cuda`, under Numba CUDA's names: devices, streams, memory and errors.
 
 Import from the files; `weft.cuda` gathers them. Whatever is used of this folder, arrays have `copy_to_host` and their kind.
 """

@@ -1,4 +1,4 @@
-"""Arrays on a device: `to_device`, `device_array` and their like, which make weft arrays.
+"""Creation of arrays on a device: `to_device`, `device_array` and related functions.
 
 In: host arrays, shapes, memory of other libraries. Out: `Array`, or `MemoryArray` for structured dtypes. Invariant: what
 comes out is realised memory on the current device; arithmetic on it is recorded as on any other weft array.
@@ -20,7 +20,7 @@ from weft.runtime import HostMemory, default_device
 
 
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> Any:
-    """`obj` on the current device.
+    """Copy `obj` to the current device.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> A
 
 
 def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0) -> Any:
-    """An array on the current device whose elements are not set.
+    """Return an uninitialised array on the current device.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def device_array_like(ary: Any, stream: Any = 0) -> Any:
-    """An array on the current device with the shape, dtype and order of axes of another; its elements are not set."""
+    """Return an uninitialised array on the current device with the shape, dtype and axis order of another."""
     return device_array(ary.shape, ary.dtype, strides_like(ary), stream=stream)
 
 
 def strides_like(ary: Any) -> tuple[int, ...]:
-    """Strides, in bytes, of an array without gaps whose axes lie in memory in the order that those of `ary` do."""
+    """Return byte strides of a contiguous array with the axis order of `ary`."""
     axes = sorted(range(len(ary.shape)), key=lambda axis: (-abs(ary.strides[axis]), axis))
     steps, step = [0] * len(axes), ary.dtype.itemsize
     for axis in reversed(axes):
@@ -95,17 +95,17 @@ def strides_like(ary: Any) -> tuple[int, ...]:
 
 
 def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """A weft array over memory that the host sees too."""
+    """Return a weft array over memory that the host also accesses."""
     return wrap(*over_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
 
 
 def is_cuda_array(obj: Any) -> bool:
-    """Whether `obj` is a weft array, or has ``__cuda_array_interface__``."""
+    """Return whether `obj` is a weft array or has ``__cuda_array_interface__``."""
     return isinstance(obj, (Array, MemoryArray)) or hasattr(obj, "__cuda_array_interface__")
 
 
 def as_cuda_array(obj: Any, sync: bool = True) -> Any:
-    """A weft array over the memory of anything with ``__cuda_array_interface__``, without a copy.
+    """Return a weft array over the memory of an object with ``__cuda_array_interface__``, without a copy.
 
     Raises TypeError for what has none.
     """
@@ -118,7 +118,7 @@ def as_cuda_array(obj: Any, sync: bool = True) -> Any:
 
 
 def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -> Array:
-    """A weft array over the memory that a CUDA array interface describes; `owner` is kept as long as the array.
+    """Return a weft array over the memory of a CUDA array interface. The array keeps `owner` alive.
 
     With `sync` it waits for the stream that the interface names.
     """
@@ -129,7 +129,7 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
 
 
 def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any) -> None:
-    """Raise where a copy between two arrays does not fit."""
+    """Raise if the arrays of a copy differ in dtype or shape."""
     if other.dtype != device_dtype:
         raise TypeError(f"incompatible dtype: {device_dtype} on the device, {other.dtype} given; use .astype")
     if other.shape != device_shape:
@@ -137,7 +137,7 @@ def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any)
 
 
 def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
-    """The elements as a NumPy array of the host: a new one, or `ary`. Evaluates the array.
+    """Copy the elements to a new NumPy array or to `ary`. Evaluates the array.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) ->
 
 
 def copy_to_device(self: Array, ary: Any, stream: Any = 0) -> None:
-    """Copy a host array, or another device array, of the same shape and dtype into this one's memory."""
+    """Copy a host or device array of the same shape and dtype into this array's memory."""
     source = ary if isinstance(ary, Array) else np.asarray(ary)
     check_fit(self.shape, self.dtype, source)
     if not self.size:

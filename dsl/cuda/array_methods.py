@@ -1,4 +1,4 @@
-"""What Numba's device arrays have and weft arrays otherwise lack: installed on `Array` when `weft.cuda` is loaded."""
+"""Methods of Numba's device arrays, added to `Array` when `weft.cuda` is loaded."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from weft.fusion import exclusive, realise
 
 
 def is_c_contiguous(self: Array) -> bool:
-    """Whether the elements lie together in C order."""
+    """Return whether the elements are C-contiguous."""
     return layout_of(self.shape, self.strides, self.itemsize) == "C"
 
 
 def is_f_contiguous(self: Array) -> bool:
-    """Whether the elements lie together in F order."""
+    """Return whether the elements are Fortran-contiguous."""
     return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
 
 
 def split(self: Array, section: int, stream: Any = 0) -> Iterator[Array]:
-    """Views of `section` elements each of an array of one axis; the last may be shorter."""
+    """Return views of `section` elements each of a 1-D array. The last view may be shorter."""
     if self.ndim != 1:
         raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
     return (self[k : k + section] for k in range(0, self.size, section))
 
 
 def bind(self: Array, stream: Any = 0) -> Array:
-    """Another array over the same storage. Its copies and kernels are ordered in any stream, so none is bound."""
+    """Return another array over the same storage. `stream` is ignored, since arrays may be used in any stream."""
     return wrap(self._storage, self._view)
 
 
 def getitem(self: Array, item: Any, stream: Any = 0) -> Any:
-    """As indexing."""
+    """Return ``self[item]``."""
     return self[item]
 
 
 def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
-    """As assigning to an index."""
+    """Assign ``self[key] = value``."""
     self[key] = value
 
 
@@ -53,7 +53,7 @@ _own_view = Array.view
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """The same elements; in another dtype a `MemoryArray` over the same memory, as `numpy.ndarray.view`."""
+    """Return a view, as `numpy.ndarray.view`. Another dtype gives a `MemoryArray` over the same memory."""
     if dtype is not None and (
         np.dtype(dtype) == object or not np.dtype(dtype).isnative
     ):  # a class; what no kernel takes
@@ -66,7 +66,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
 
 
 def _interface(self: Any) -> dict[str, Any]:
-    """The CUDA array interface, version 3; evaluates the array. Arrays on the CPU have none (AttributeError)."""
+    """Return the CUDA array interface, version 3. Evaluates the array. Raises AttributeError on the CPU."""
     export = getattr(self.device, "exported_stream", None)
     if export is None:
         raise AttributeError(f"__cuda_array_interface__ is for arrays on a GPU; this one is on {self.device.name}")
@@ -107,7 +107,7 @@ METHODS: dict[str, Any] = {
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """The elements as a weft array, to compute with. Raises AttributeError for records."""
+    """Return the elements as a weft array for arithmetic. Raises AttributeError for records."""
     if self.dtype.names is not None or not hasattr(Array, wanted):
         raise AttributeError(f"a {type(self).__name__} of {self.dtype} has no attribute {wanted!r}")
     return self.copy()
@@ -127,7 +127,7 @@ def _operator(name: str) -> Any:
 
 
 def install() -> None:
-    """Give `Array` these methods, and `MemoryArray` those of them that both share.
+    """Attach these methods to `Array`, and the shared ones to `MemoryArray`.
 
     What else arrays have to read them by, such as operators and sums, `MemoryArray` has by its values.
     """

@@ -21,14 +21,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class MemoryInfo(NamedTuple):
-    """Free bytes, and bytes in all."""
+    """Free and total bytes of a device."""
 
     free: int
     total: int
 
 
 class Device:
-    """A device: ``with cuda.gpus[1]:`` makes it the current one.
+    """A device. ``with cuda.gpus[1]:`` makes it current.
 
     Attributes
     ----------
@@ -74,40 +74,40 @@ class Device:
 
     @property
     def supports_float16(self) -> bool:
-        """Whether it computes with 16-bit floats."""
+        """Whether the device computes with float16."""
         return self.compute_capability >= (5, 3)
 
     @property
     def supports_bfloat16(self) -> bool:
-        """Whether it computes with bfloat16."""
+        """Whether the device computes with bfloat16."""
         return self.compute_capability >= (8, 0)
 
     @property
     def supports_fp8(self) -> bool:
-        """Whether it converts 8-bit floats."""
+        """Whether the device converts 8-bit floats."""
         return self.compute_capability >= (8, 9)
 
     def get_device_identity(self) -> dict[str, int]:
-        """The PCI numbers that identify it on this machine."""
+        """Return the PCI numbers that identify the device on this machine."""
         return {name.lower(): self._attributes[name] for name in ("PCI_DOMAIN_ID", "PCI_BUS_ID", "PCI_DEVICE_ID")}
 
     def get_primary_context(self) -> Context:
-        """Its context."""
+        """Return the device's context."""
         return Context(self)
 
     def reset(self) -> None:
-        """Wait for everything and give back memory that no array holds. Arrays and kernels stay valid."""
+        """Wait for all work and release memory that no array holds. Arrays and kernels remain valid."""
         self.device.reset()
 
 
 class Deallocations:
-    """Memory that waits to be given back, as `Context.deallocations`."""
+    """Cached memory of a device, as `Context.deallocations`."""
 
     def __init__(self, device: runtime.Device) -> None:
         self._device = device
 
     def clear(self) -> None:
-        """Give back what no array holds."""
+        """Release memory that no array holds."""
         self._device.reset()
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ class Deallocations:
 
 
 class Context:
-    """What a device does for its user: memory, streams, occupancy."""
+    """A device's context: memory, streams and occupancy."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -131,15 +131,15 @@ class Context:
 
     @property
     def deallocations(self) -> Deallocations:
-        """Memory that waits to be given back."""
+        """Cached memory of the device."""
         return Deallocations(self.device.device)
 
     def get_memory_info(self) -> MemoryInfo:
-        """Free bytes and bytes in all."""
+        """Return the free and total bytes of the device."""
         return MemoryInfo(*self.device.device.memory_info())
 
     def push(self) -> None:
-        """Make its device the current one, until `pop`."""
+        """Make the context's device current until `pop`."""
         self.device.__enter__()
 
     def pop(self) -> None:
@@ -147,16 +147,16 @@ class Context:
         self.device.__exit__()
 
     def reset(self) -> None:
-        """As `Device.reset`."""
+        """Reset the device, as `Device.reset`."""
         self.device.reset()
 
     def synchronize(self) -> None:
-        """Wait until everything that was started has ended; what is pending is run first."""
+        """Run pending work and wait for all work on the device."""
         flush()
         self.device.device.synchronize()
 
     def get_active_blocks_per_multiprocessor(self, func: Any, blocksize: int, memsize: int, flags: Any = None) -> int:
-        """Blocks of a kernel that one multiprocessor runs at the same time.
+        """Return how many blocks of a kernel one multiprocessor runs concurrently.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Context:
     def get_max_potential_block_size(
         self, func: Any, b2d_func: Any = None, memsize: int = 0, blocksizelimit: int = 0, flags: Any = None
     ) -> tuple[int, int]:
-        """Blocks of the grid and threads of a block that fill the device.
+        """Return the grid and block sizes that give the highest occupancy.
 
         Raises NotImplementedError for a `b2d_func` (shared memory that depends on the block).
         """
@@ -181,32 +181,32 @@ class Context:
         return self.device.device.best_block(_loaded(func, self.device.device), int(memsize), int(blocksizelimit))
 
     def create_stream(self) -> Stream:
-        """As `cuda.stream`."""
+        """Create a stream, as `cuda.stream`."""
         with self.device:
             return stream()
 
     def create_external_stream(self, ptr: int) -> Stream:
-        """As `cuda.external_stream`."""
+        """Wrap an existing stream, as `cuda.external_stream`."""
         with self.device:
             return external_stream(ptr)
 
     def get_default_stream(self) -> Stream:
-        """As `cuda.default_stream`."""
+        """Return the default stream, as `cuda.default_stream`."""
         with self.device:
             return default_stream()
 
     def create_event(self, timing: bool = True) -> Event:
-        """As `cuda.event`."""
+        """Create an event, as `cuda.event`."""
         with self.device:
             return event(timing)
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
-        """As `cuda.defer_cleanup`."""
+        """Return a context manager, as `cuda.defer_cleanup`."""
         return defer_cleanup()
 
 
 def _loaded(kernel: Any, device: runtime.Device) -> Any:
-    """What the device launches, from a compiled kernel."""
+    """Return the device's function of a compiled kernel, loading it if necessary."""
     functions = getattr(kernel, "functions", None)
     if functions is None:
         return kernel
@@ -219,7 +219,7 @@ _faces: dict[runtime.Device, Device] = {}
 
 
 def face_of(device: runtime.Device) -> Device:
-    """The face of a runtime device."""
+    """Return the `Device` object of a runtime device."""
     found = _faces.get(device)
     if found is None:
         found = _faces[device] = Device(device)
@@ -227,11 +227,11 @@ def face_of(device: runtime.Device) -> Device:
 
 
 class DeviceList:
-    """`cuda.gpus`: the devices, by number."""
+    """`cuda.gpus`: the devices by number."""
 
     @property
     def lst(self) -> list[Device]:
-        """All of them."""
+        """List of all devices."""
         present = default_device()
         if not present.name.startswith("cuda"):
             return [face_of(present)]
@@ -256,7 +256,7 @@ class DeviceList:
 
     @property
     def current(self) -> Device:
-        """The calling thread's device."""
+        """The calling thread's current device."""
         return get_current_device()
 
 
@@ -264,29 +264,29 @@ gpus = DeviceList()
 
 
 def list_devices() -> DeviceList:
-    """The devices."""
+    """Return the list of devices."""
     return gpus
 
 
 def get_current_device() -> Device:
-    """The calling thread's device."""
+    """Return the calling thread's current device."""
     return face_of(default_device())
 
 
 def select_device(device_id: int) -> Device:
-    """Make a device the calling thread's, and return it. Raises IndexError where there is none of that number."""
+    """Make a device current in the calling thread and return it. Raises IndexError for an unknown number."""
     chosen: Device = gpus[device_id]
     runtime.select_device(chosen.device)
     return chosen
 
 
 def current_context(devnum: int | None = None) -> Context:
-    """The context of the calling thread's device, or of device `devnum`."""
+    """Return the context of the current device, or of device `devnum`."""
     return Context(get_current_device() if devnum is None else gpus[devnum])
 
 
 def require_context(function: _Function) -> _Function:
-    """A decorator: a device is there before the function runs."""
+    """Decorate a function to initialize the current device before it runs."""
 
     @functools.wraps(function)
     def with_context(*arguments: Any, **options: Any) -> Any:
@@ -297,12 +297,12 @@ def require_context(function: _Function) -> _Function:
 
 
 def synchronize() -> None:
-    """Wait until everything that was started on the current device has ended; what is pending is run first."""
+    """Run pending work and wait for all work on the current device."""
     current_context().synchronize()
 
 
 def close() -> None:
-    """Wait for every device, give back memory that no array holds, and undo `select_device`."""
+    """Wait for every device, release memory that no array holds, and undo `select_device`."""
     flush()
     for device in gpus:
         device.reset()
@@ -313,12 +313,12 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Whether kernels can run: always, since there is the CPU device. `weft.devices()` tells which devices those are."""
+    """Return True: kernels can always run, at least on the CPU. `weft.devices()` lists the devices."""
     return True
 
 
 def cuda_error() -> str | None:
-    """Why there is no GPU, or None where there is one or the CPU device was asked for."""
+    """Return why no GPU is used, or None if one is, or if the CPU was requested."""
     if not default_device().name.startswith("cpu") or runtime.setting("device"):
         return None
     found = runtime.probe()
@@ -326,27 +326,27 @@ def cuda_error() -> str | None:
 
 
 def is_supported_version() -> bool:
-    """Whether the driver is one that weft supports; true where none is needed."""
+    """Return whether weft supports the CUDA driver. Always true."""
     return True
 
 
 def is_float16_supported() -> bool:
-    """Whether the current device computes with 16-bit floats."""
+    """Return whether the current device computes with float16."""
     return get_current_device().supports_float16
 
 
 def is_bfloat16_supported() -> bool:
-    """Whether the current device computes with bfloat16."""
+    """Return whether the current device computes with bfloat16."""
     return get_current_device().supports_bfloat16
 
 
 def is_fp8_supported() -> bool:
-    """Whether the current device converts 8-bit floats."""
+    """Return whether the current device converts 8-bit floats."""
     return get_current_device().supports_fp8
 
 
 def detect() -> bool:
-    """Print the devices. Returns whether there is one that kernels can run on."""
+    """Print the devices, and return whether one of them can run kernels."""
     print(f"Found {len(gpus)} CUDA devices")
     for device in gpus:
         print(f"id {device.id}    {device.name}    [SUPPORTED]")
@@ -371,12 +371,12 @@ class Runtime:
     """`cuda.runtime`: the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
-        """The version of CUDA that the driver has; without a driver that of the newest PTX that is written here."""
+        """Return the driver's CUDA version, or without a driver that of the newest PTX that weft emits."""
         found = runtime.probe()
         return found.driver or NEWEST
 
     def is_supported_version(self) -> bool:
-        """As `cuda.is_supported_version`."""
+        """Return whether weft supports the CUDA driver, as `cuda.is_supported_version`."""
         return is_supported_version()
 
 
@@ -389,7 +389,7 @@ cuda_runtime = Runtime()
 
 @contextmanager
 def defer_cleanup() -> Iterator[None]:
-    """Nothing is given back inside the ``with``: memory that no array holds is kept for reuse in any case."""
+    """Return a context manager without effect, since weft always keeps freed memory for reuse."""
     yield
 
 
@@ -405,7 +405,7 @@ def profile_stop() -> None:
 
 @contextmanager
 def profiling() -> Iterator[None]:
-    """An attached profiler runs inside the ``with``."""
+    """Run an attached profiler inside the ``with``."""
     profile_start()
     try:
         yield

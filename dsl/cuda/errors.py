@@ -1,4 +1,4 @@
-"""`weft.cuda.errors`: the names under which Numba's users catch errors, each the error that weft raises there.
+"""`weft.cuda.errors`: Numba's names for the errors that weft raises.
 
 Invariant: no class is made here; several names may be one class.
 """

@@ -1,4 +1,4 @@
-"""Host memory that a device knows: pinned, mapped and managed arrays.
+"""Host memory known to a device: pinned, mapped and managed arrays.
 
 In: shapes, or NumPy arrays. Out: NumPy arrays; those that the device sees too are `SharedArray`. Invariant: a kernel
 that is given a whole `SharedArray` works in its memory, without copies; wait for the kernel before reading it.
@@ -20,7 +20,7 @@ from weft.runtime import HostKind, HostMemory, default_device
 
 
 class SharedArray(np.ndarray):
-    """A NumPy array whose memory the device sees.
+    """A NumPy array whose memory the device accesses.
 
     Attributes
     ----------
@@ -35,13 +35,13 @@ class SharedArray(np.ndarray):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The interface of the memory as the device sees it."""
+        """The array interface of the memory as the device addresses it."""
         if self.device_view is None:
             raise AttributeError("only the whole of an array that the device sees has a __cuda_array_interface__")
         return self.device_view.__cuda_array_interface__
 
     def copy_to_host(self, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
-        """The elements in another host array."""
+        """Copy the elements to a new NumPy array or to `ary`."""
         if ary is None:
             return np.array(self)
         np.copyto(ary, self)
@@ -53,7 +53,7 @@ class SharedArray(np.ndarray):
 
 
 class _Exposed:
-    """Memory as NumPy's array interface; the arrays made of it keep its owner."""
+    """Memory as NumPy's array interface. Arrays made from it keep its owner alive."""
 
     def __init__(self, memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         self._memory = memory
@@ -88,12 +88,12 @@ def _shared(kind: HostKind, shape: Any, dtype: Any, strides: Any, order: str) ->
 
 
 def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> np.ndarray:
-    """A NumPy array that the device copies from and to without a detour; its elements are not set."""
+    """Return an uninitialised NumPy array in page-locked memory."""
     return _make("pinned", shape, dtype, strides, order)[0]
 
 
 def pinned_array_like(ary: Any) -> np.ndarray:
-    """A pinned array with the shape, dtype and order of axes of another."""
+    """Return a pinned array with the shape, dtype and axis order of another."""
     return pinned_array(ary.shape, ary.dtype, strides_like(ary))
 
 
@@ -106,7 +106,7 @@ def mapped_array(
     portable: bool = False,
     wc: bool = False,
 ) -> SharedArray:
-    """A NumPy array in pinned memory that kernels read and write where it lies; its elements are not set.
+    """Return an uninitialised NumPy array in page-locked memory that kernels access directly.
 
     `portable` is always so, and `wc` (write-combined memory) never.
     """
@@ -114,7 +114,7 @@ def mapped_array(
 
 
 def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> SharedArray:
-    """A mapped array with the shape, dtype and order of axes of another."""
+    """Return a mapped array with the shape, dtype and axis order of another."""
     return mapped_array(ary.shape, ary.dtype, strides_like(ary))
 
 
@@ -126,13 +126,13 @@ def managed_array(
     stream: Any = 0,
     attach_global: bool = True,
 ) -> SharedArray:
-    """A NumPy array in memory that moves between host and device as either uses it; its elements are not set."""
+    """Return an uninitialised NumPy array in memory that migrates between host and device on access."""
     return _shared("managed", shape, dtype, strides, order)
 
 
 @contextmanager
 def pinned(*arylist: np.ndarray) -> Iterator[None]:
-    """Host arrays whose copies to and from the device take no detour inside the ``with``."""
+    """Page-lock host arrays inside the ``with``, for direct copies to and from the device."""
     held = [default_device().pin(_check(values)) for values in arylist]
     yield
     held.clear()
@@ -140,7 +140,7 @@ def pinned(*arylist: np.ndarray) -> Iterator[None]:
 
 @contextmanager
 def mapped(*arylist: np.ndarray, stream: Any = 0) -> Iterator[Any]:
-    """Host arrays as device arrays over the same memory, for the time of the ``with``: one, or a list of several."""
+    """Map host arrays to device arrays over the same memory inside the ``with``. Yields one array or a list."""
     held = [default_device().pin(_check(values)) for values in arylist]
     views = [over_memory(m, v.dtype, v.shape, v.strides) for m, v in zip(held, arylist, strict=True)]
     yield views[0] if len(views) == 1 else views

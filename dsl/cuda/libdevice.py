@@ -1,4 +1,4 @@
-"""`weft.cuda.libdevice`: the functions of NVIDIA's libdevice, for kernels on every device.
+"""`weft.cuda.libdevice`: NVIDIA's libdevice functions, for kernels on every device.
 
 One row a function: name, dtypes, what computes it on the host, what it computes. On a GPU the function of libdevice is
 called; elsewhere its host form: a row of the op table, or a function in the kernel language (host_forms/). Invariant: names,
@@ -32,7 +32,7 @@ def _add(name: str, signature: str, host: Host, doc: str, **options: Any) -> Non
 
 
 def _gamma(x: Any) -> float:
-    """The gamma function in plain Python, where `math` raises for poles and overflow."""
+    """Compute the gamma function in Python, also at poles and on overflow, where `math.gamma` raises."""
     if x == 0:
         return math.copysign(math.inf, x)
     if x == -math.inf or (x < 0 and x == math.floor(x)):

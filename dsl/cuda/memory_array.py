@@ -1,4 +1,4 @@
-"""Arrays of records, and arrays seen in another dtype.
+"""Arrays of records, and reinterpretations of arrays in another dtype.
 
 In: a storage, and how its bytes are to be read. Out: `MemoryArray`, which kernels take and the host copies, and which
 has no arithmetic. Invariant: it refers to the storage, not to the memory of the moment, so that it and weft arrays
@@ -24,7 +24,7 @@ BYTE = np.dtype(np.uint8)
 
 
 class MemoryArray:
-    """An array of any dtype over the bytes of a storage. Without axes it is one record.
+    """An array of any dtype over the bytes of a storage. A 0-d array of records is one record.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class MemoryArray:
 
     @staticmethod
     def make(device: Device, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryArray:
-        """One whose elements are not set."""
+        """Return an uninitialised array."""
         nbytes = dtype.itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
         buffer = device.allocate(nbytes)
         buffer.unwritten = True
@@ -57,7 +57,7 @@ class MemoryArray:
 
     @property
     def kernel_type(self) -> Type:
-        """What it is as a kernel's argument."""
+        """The array's type as a kernel argument."""
         kind = from_dtype(self.dtype)
         if not self.shape and isinstance(kind, RecordType):
             return kind
@@ -65,7 +65,7 @@ class MemoryArray:
 
     @property
     def device(self) -> Device:
-        """The device that it lives on."""
+        """Device that holds the array."""
         return self.storage.device
 
     @property
@@ -80,27 +80,27 @@ class MemoryArray:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Size of an element in bytes."""
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """Total size of the elements in bytes."""
         return self.size * self.dtype.itemsize
 
     alloc_size = nbytes
 
     @property
     def T(self) -> MemoryArray:
-        """The axes in reverse order."""
+        """View with the axes in reverse order."""
         return self.transpose()
 
     def is_c_contiguous(self) -> bool:
-        """Whether the elements lie together in C order."""
+        """Return whether the elements are C-contiguous."""
         return layout_of(self.shape, self.strides, self.itemsize) == "C"
 
     def is_f_contiguous(self) -> bool:
-        """Whether the elements lie together in F order."""
+        """Return whether the elements are Fortran-contiguous."""
         return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
 
     def __len__(self) -> int:
@@ -117,11 +117,11 @@ class MemoryArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _shadow(self) -> np.ndarray:
-        """A NumPy array laid out like this one over no memory: only for taking views of, never read."""
+        """Return a NumPy array with this layout over dummy memory. Views of it give layouts; it is never read."""
         return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     def _like(self, view: np.ndarray, shadow: np.ndarray) -> MemoryArray:
-        """What `view`, taken of `shadow`, is here."""
+        """Return the `MemoryArray` that corresponds to `view`, a view of `shadow`."""
         moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
         return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
 
@@ -143,25 +143,25 @@ class MemoryArray:
         self._at(key).fill(value)
 
     def getitem(self, item: Any, stream: Any = 0) -> Any:
-        """As indexing."""
+        """Return ``self[item]``."""
         return self[item]
 
     def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
-        """As assigning to an index."""
+        """Assign ``self[key] = value``."""
         self[key] = value
 
     def transpose(self, axes: Any = None) -> MemoryArray:
-        """Axes permuted."""
+        """Return a view with permuted axes."""
         shadow = self._shadow()
         return self._like(shadow.transpose(axes), shadow)
 
     def squeeze(self, axis: Any = None, stream: Any = 0) -> MemoryArray:
-        """Without axes of length 1."""
+        """Return a view without axes of length 1."""
         shadow = self._shadow()
         return self._like(shadow.squeeze(axis), shadow)
 
     def reshape(self, *shape: Any, order: Any = "C") -> MemoryArray:
-        """The same memory by another shape. Raises ValueError where that needs a copy."""
+        """Return a view with another shape. Raises ValueError if that needs a copy."""
         if not self.is_c_contiguous() or order not in ("C", "A"):
             raise ValueError("only arrays without gaps, in C order, can be reshaped in place: copy_to_host first")
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
@@ -169,42 +169,42 @@ class MemoryArray:
         return self._like(shadow.reshape(wanted), shadow)
 
     def ravel(self, order: Any = "C", stream: Any = 0) -> MemoryArray:
-        """The same memory in one axis."""
+        """Return a 1-D view."""
         return self.reshape(-1, order=order)
 
     def view(self, dtype: Any) -> MemoryArray:
-        """The same memory in another dtype, as `numpy.ndarray.view`."""
+        """Return the same memory in another dtype, as `numpy.ndarray.view`."""
         shadow = self._shadow()
         return self._like(shadow.view(np.dtype(dtype)), shadow)
 
     def split(self, section: int, stream: Any = 0) -> Iterator[MemoryArray]:
-        """Parts of `section` elements; the last may be shorter."""
+        """Return views of `section` elements each. The last view may be shorter."""
         if self.ndim != 1:
             raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
         return (self[k : k + section] for k in range(0, self.size, section))
 
     def bind(self, stream: Any = 0) -> MemoryArray:
-        """The array: its copies and kernels are ordered in any stream."""
+        """Return this array. `stream` is ignored, since arrays may be used in any stream."""
         return self
 
     # -- copies ---------------------------------------------------------------------------------
 
     def realised(self) -> Buffer:
-        """The memory, for reading."""
+        """Return the memory for reading."""
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """The memory, for writing."""
+        """Return the memory for writing."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:
-        """The first byte of the storage that elements use, and the byte behind the last."""
+        """Return the offsets of the first byte in use and of the byte after the last."""
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low = self.offset + sum(r for r in reach if r < 0)
         return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize
 
     def _fetch(self, buffer: Buffer, queue: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """A host copy of the bytes that elements use, and the elements in it."""
+        """Copy the bytes in use to the host. Return them, and the elements as an array over them."""
         low, high = self._span()
         raw = np.empty(high - low, BYTE)
         self.device.claim(buffer, queue)
@@ -212,7 +212,7 @@ class MemoryArray:
         return raw, np.ndarray(self.shape, self.dtype, raw.data, self.offset - low, self.strides)
 
     def numpy(self) -> np.ndarray:
-        """The elements as a new NumPy array of the host."""
+        """Return the elements as a new NumPy array."""
         return self.copy_to_host()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -220,7 +220,7 @@ class MemoryArray:
         return values if dtype is None else values.astype(dtype)
 
     def copy(self) -> Any:
-        """The elements as a weft array, which has arithmetic; records as a new array of records."""
+        """Return the elements as a weft array with arithmetic, or records as a new array of records."""
         values = self.numpy()
         if self.dtype.names is None:
             return convert(values)
@@ -229,7 +229,7 @@ class MemoryArray:
         return made
 
     def copy_to_host(self, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
-        """The elements as a NumPy array of the host: a new one, or `ary`."""
+        """Copy the elements to a new NumPy array or to `ary`."""
         if not self.size:
             return np.empty(self.shape, self.dtype) if ary is None else ary
         values = self._fetch(self.realised(), as_queue(stream) if ary is None else None)[1]
@@ -240,13 +240,13 @@ class MemoryArray:
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Copy a host array, or another device array, of the same shape and dtype into this memory."""
+        """Copy a host or device array of the same shape and dtype into this memory."""
         source = ary.copy_to_host() if isinstance(ary, MemoryArray) else np.asarray(ary)
         self._check(source)
         self.fill(source, stream)
 
     def fill(self, value: Any, stream: Any = 0) -> None:
-        """Set the elements to `value`, which is broadcast."""
+        """Set the elements to `value`, broadcast to the array's shape."""
         if not self.size:
             return
         buffer = self.exclusive()

@@ -1,4 +1,4 @@
-"""The modules inside `weft.cuda`, under the names that programs import them by.
+"""The submodules of `weft.cuda`, under their import names.
 
 In: the files of this folder and of the kernel language. Out: `MODULES`, name -> module. Invariant: a module listed here
 is the one that weft itself uses, or a namespace that holds the same objects.
@@ -27,7 +27,7 @@ def _raise_driver_not_found() -> None:
 
 
 def get_libdevice() -> str | None:
-    """Path of libdevice's bitcode, or None."""
+    """Return the path of libdevice's bitcode, or None."""
     found = find_libdevice()
     return None if found is None else str(found)
 

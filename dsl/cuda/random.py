@@ -1,4 +1,4 @@
-"""`weft.cuda.random`: random numbers in kernels, a generator a thread.
+"""`weft.cuda.random`: random numbers in kernels, with one generator per thread.
 
 In: an array of states, one a generator, and an index into it. Out: the next number, and the state moved on. Invariant: the
 generator is xoroshiro128+ (Blackman and Vigna, 2016), seeded by splitmix64, with the states, the streams 2**64 numbers apart,
@@ -33,13 +33,13 @@ _MASK = 2**64 - 1
 
 @device
 def rotl(x: Any, k: Any) -> Any:
-    """The bits of a uint64 turned left by k places."""
+    """Rotate the bits of a uint64 left by k."""
     return (x << k) | (x >> (64 - k))
 
 
 @device
 def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
-    """Set a state from a 64-bit seed, through splitmix64, so that small seeds are no worse than others."""
+    """Set a state from a 64-bit seed, mixed by splitmix64."""
     z = np.uint64(seed) + _STEP
     z = (z ^ (z >> 30)) * _FIRST
     z = (z ^ (z >> 27)) * _SECOND
@@ -50,7 +50,7 @@ def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
 
 @device
 def xoroshiro128p_next(states: Any, index: Any) -> Any:
-    """The next random uint64; the state moves on.
+    """Return the next random uint64 and advance the state.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def xoroshiro128p_next(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_jump(states: Any, index: Any) -> None:
-    """Move a state on by 2**64 numbers."""
+    """Advance a state by 2**64 numbers."""
     s0 = np.uint64(0)
     s1 = np.uint64(0)
     for word in XOROSHIRO128P_JUMP:
@@ -83,31 +83,31 @@ def xoroshiro128p_jump(states: Any, index: Any) -> None:
 
 @device
 def uint64_to_unit_float64(x: Any) -> Any:
-    """The upper 53 bits of a uint64 as a float64 in [0, 1)."""
+    """Convert the upper 53 bits of a uint64 to a float64 in [0, 1)."""
     return np.float64(x >> 11) * _UNIT
 
 
 @device
 def uint64_to_unit_float32(x: Any) -> Any:
-    """A uint64 as a float32 in [0, 1]: the float64 number, rounded."""
+    """Convert a uint64 to a float32 in [0, 1], rounded from float64."""
     return np.float32(np.float64(x >> 11) * _UNIT)
 
 
 @device
 def xoroshiro128p_uniform_float32(states: Any, index: Any) -> Any:
-    """A float32 of the uniform distribution on [0, 1); the state moves on."""
+    """Return a float32 uniform on [0, 1), and advance the state."""
     return uint64_to_unit_float32(xoroshiro128p_next(states, index))
 
 
 @device
 def xoroshiro128p_uniform_float64(states: Any, index: Any) -> Any:
-    """A float64 of the uniform distribution on [0, 1); the state moves on."""
+    """Return a float64 uniform on [0, 1), and advance the state."""
     return uint64_to_unit_float64(xoroshiro128p_next(states, index))
 
 
 @device
 def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
-    """A float32 of the normal distribution with mean 0 and variance 1; the state moves on by two numbers."""
+    """Return a standard normal float32, and advance the state by two numbers."""
     u1 = xoroshiro128p_uniform_float32(states, index)
     u2 = xoroshiro128p_uniform_float32(states, index)
     return np.sqrt(np.float32(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT32 * u2)
@@ -115,7 +115,7 @@ def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
-    """A float64 of the normal distribution with mean 0 and variance 1; the state moves on by two numbers."""
+    """Return a standard normal float64, and advance the state by two numbers."""
     u1 = xoroshiro128p_uniform_float64(states, index)
     u2 = xoroshiro128p_uniform_float64(states, index)
     return np.sqrt(np.float64(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT64 * u2)
@@ -125,7 +125,7 @@ def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
 
 
 def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, stream: Any = 0) -> Any:
-    """A device array of `n` generators.
+    """Return a device array of `n` generators.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, s
 
 
 def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: Any = 0) -> None:
-    """Set a device array (or a NumPy array) of generators, as `create_xoroshiro128p_states` does."""
+    """Initialize a device or NumPy array of generators, as `create_xoroshiro128p_states` does."""
     if isinstance(states, np.ndarray):
         init_xoroshiro128p_states_cpu(states, seed, subsequence_start)
         return
@@ -152,7 +152,7 @@ def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0
 
 
 def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_start: int = 0) -> None:
-    """Set a NumPy array of generators.
+    """Initialize a NumPy array of generators.
 
     Moving on by 2**64 numbers is linear in the bits of a state. Its powers by squaring double the states that are set.
     """
@@ -180,7 +180,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _seeded(seed: int) -> int:
-    """Splitmix64's first number."""
+    """Return the first output of splitmix64 for a seed."""
     z = (seed + int(_STEP)) & _MASK
     z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
     z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK
@@ -188,7 +188,7 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """What a jump makes of each state with one bit set: 64 bits of s0, then of s1. Shape (128, 2)."""
+    """Return the image under a jump of each state with one bit set: 64 bits of s0, then of s1. Shape (128, 2)."""
     s = np.zeros((128, 2), np.uint64)
     s[np.arange(128), np.arange(128) // 64] = np.left_shift(np.uint64(1), np.arange(128, dtype=np.uint64) % 64)
     total = np.zeros_like(s)
@@ -206,7 +206,7 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """States under the linear map with these images of single bits: a table of 256 for each of the 16 bytes."""
+    """Apply the linear map with these images of single bits to states, by one 256-entry table per byte."""
     result = np.zeros_like(words)
     for place in range(16):
         table = np.zeros((1, 2), np.uint64)

@@ -1,4 +1,4 @@
-"""Arrays shared between processes.
+"""Arrays shared between processes (CUDA IPC).
 
 In: an array. Out: `IpcArrayHandle`, which can be sent to another process and opened there; `open_ipc_array` for a bare
 handle. Invariant: both processes see the same memory as kernels and copies write it; the process that allocated it keeps it alive.
@@ -25,7 +25,7 @@ _shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak ho
 
 
 class IpcArrayHandle:
-    """An array of this process for another one: pickle it there, and open it in a ``with``.
+    """A picklable handle of an array for another process, which opens it in a ``with``.
 
     The process that made it must keep the array.
     """
@@ -56,7 +56,7 @@ class IpcArrayHandle:
         return {**self.__dict__, "_opened": None}
 
     def open(self) -> Any:
-        """The array. Raises ValueError where it is open already, or its process has ended."""
+        """Return the array. Raises ValueError if the handle is open or its process has ended."""
         if self._opened is not None:
             raise ValueError("this handle is open already")
         device = get_device(self._device)
@@ -69,7 +69,7 @@ class IpcArrayHandle:
         return self._opened
 
     def close(self) -> None:
-        """Let go of the array. Raises ValueError where it is not open."""
+        """Release the array. Raises ValueError if the handle is not open."""
         if self._opened is None:
             raise ValueError("this handle is not open")
         get_device(self._device).synchronize()  # nor this one for the other's
@@ -83,7 +83,7 @@ class IpcArrayHandle:
 
 
 def get_ipc_handle(self: Any) -> IpcArrayHandle:
-    """A handle by which another process opens this array's memory; moves the array to memory that can be shared."""
+    """Return a handle to this array's memory for another process. Moves the array to shareable memory."""
     if isinstance(self, Array):
         storage: Storage = self._storage
         offset = (self._view or whole(storage))[2] * self.itemsize
@@ -103,7 +103,7 @@ def get_ipc_handle(self: Any) -> IpcArrayHandle:
 
 
 def _move(storage: Storage, device: Device) -> bytes:
-    """Give a storage memory that can be shared, and return its handle."""
+    """Move a storage to shareable memory, and return its handle."""
     assert storage.buffer is not None
     fresh, handle = device.share(storage.buffer.nbytes)
     device.copy(storage.buffer, fresh, storage.buffer.nbytes)
@@ -116,7 +116,7 @@ def _move(storage: Storage, device: Device) -> bytes:
 
 @contextmanager
 def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, offset: int = 0) -> Iterator[Any]:
-    """The array behind a bare handle (the bytes of `IpcArrayHandle.handle`), for the time of the ``with``.
+    """Open an array from the bytes of `IpcArrayHandle.handle` for the duration of the ``with``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Streams and events, as Numba CUDA has them.
+"""Streams and events with Numba CUDA's interface.
 
 In: the runtime's streams and events. Out: `Stream`, `Event`, and `as_queue`, which a launch calls on what it was given.
 Invariant: 0 and None are the device's own stream, behind which weft arrays are computed; another stream is ordered
@@ -24,7 +24,7 @@ _NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Pe
 
 
 class Stream:
-    """A queue of copies and kernels. Made by `weft.stream`, `cuda.stream` and its like.
+    """A queue of copies and kernels, created by `weft.stream`, `cuda.stream` and related functions.
 
     Inside ``with stream:`` what the calling thread evaluates on the stream's device, kernels and copies between host and
     device go into it. What was recorded before is run first, and what was recorded inside is run at the end of the ``with``.
@@ -52,7 +52,7 @@ class Stream:
 
     @property
     def handle(self) -> int:
-        """CUDA's number of it."""
+        """The stream's CUDA handle."""
         return self.queue.handle
 
     def __int__(self) -> int:
@@ -67,15 +67,15 @@ class Stream:
         return _NAMES.get(self.handle, f"<{kind} stream {self.handle}>")
 
     def query(self) -> bool:
-        """Whether everything in it has ended."""
+        """Return whether all work in the stream has ended."""
         return self.queue.query()
 
     def synchronize(self) -> None:
-        """Wait until everything in it has ended."""
+        """Wait for all work in the stream."""
         self.queue.synchronize()
 
     def wait(self, other: Stream | Event) -> None:
-        """What comes next waits for what is in `other` now: a stream, or a recorded event. The host goes on."""
+        """Make later work in this stream wait for the current work of `other`, a stream or a recorded event."""
         if isinstance(other, Event):
             self.queue.wait(other._event)
             return
@@ -90,7 +90,7 @@ class Stream:
         self.synchronize()
 
     def add_callback(self, callback: Callable[[Stream, int, Any], object], arg: Any = None) -> None:
-        """Call ``callback(stream, status, arg)`` when everything so far in the stream has ended.
+        """Call ``callback(stream, status, arg)`` once all earlier work in the stream has ended.
 
         The call may come from another thread, and must be short. On the CPU it comes at once.
         """
@@ -104,7 +104,7 @@ class Stream:
         self.queue.add_callback(call)
 
     def async_done(self) -> asyncio.Future[Stream]:
-        """An awaitable that is done when everything so far in the stream has ended; its result is the stream."""
+        """Return an awaitable that completes with the stream once all earlier work has ended."""
         import asyncio  # costly, and loaded already where there is a loop
 
         loop = asyncio.get_running_loop()
@@ -119,7 +119,7 @@ class Stream:
 
 
 def as_queue(value: Any) -> runtime.Stream | None:
-    """What `Device.launch_grid` takes, from what a launch was given as its stream; None is the device's own.
+    """Convert a launch's stream argument to a runtime stream. None is the device's own stream.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def as_queue(value: Any) -> runtime.Stream | None:
 
 
 def stream(device: str | runtime.Device | None = None) -> Stream:
-    """A new stream of the current device, or of another. ``with weft.stream():`` works in it.
+    """Return a new stream of the current or given device. ``with weft.stream():`` runs work in it.
 
     Streams run side by side where the device can. Arrays made in one may be used in any other: it waits for them.
 
@@ -160,64 +160,64 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """The device's own stream, the one that weft arrays are computed in."""
+    """Return the device's own stream, which computes weft arrays."""
     return Stream(default_device().create_stream(0))
 
 
 def legacy_default_stream() -> Stream:
-    """CUDA's legacy default stream."""
+    """Return CUDA's legacy default stream."""
     return Stream(default_device().create_stream(LEGACY))
 
 
 def per_thread_default_stream() -> Stream:
-    """CUDA's default stream of the calling thread."""
+    """Return CUDA's per-thread default stream."""
     return Stream(default_device().create_stream(2))
 
 
 def external_stream(ptr: int) -> Stream:
-    """Wrap a stream made elsewhere, by its handle. It is not destroyed with the object."""
+    """Wrap a stream made elsewhere, given by its handle. weft does not destroy it."""
     return Stream(default_device().create_stream(int(ptr)), external=True)
 
 
 class Event:
-    """A point in a stream. Made by `cuda.event`."""
+    """A point in a stream, created by `cuda.event`."""
 
     def __init__(self, event: runtime.Event) -> None:
         self._event = event
 
     @property
     def handle(self) -> Any:
-        """CUDA's handle of it."""
+        """The event's CUDA handle."""
         return getattr(self._event, "handle", 0)
 
     def record(self, stream: Any = 0) -> None:
-        """Mark the present end of a stream. What is pending is run first, so that it counts."""
+        """Record the event at the end of a stream. Pending work runs first."""
         flush()
         self._event.record(as_queue(stream))
 
     def query(self) -> bool:
-        """Whether everything before the mark has ended."""
+        """Return whether all work before the event has ended."""
         return self._event.query()
 
     def synchronize(self) -> None:
-        """Wait until everything before the mark has ended."""
+        """Wait for all work before the event."""
         self._event.synchronize()
 
     def wait(self, stream: Any = 0) -> None:
-        """What comes next in a stream waits for the mark."""
+        """Make later work in a stream wait for the event."""
         queue = as_queue(stream)
         (default_device().create_stream(0) if queue is None else queue).wait(self._event)
 
     def elapsed_time(self, evtend: Event) -> float:
-        """Milliseconds from this event to `evtend`."""
+        """Return the milliseconds from this event to `evtend`."""
         return event_elapsed_time(self, evtend)
 
 
 def event(timing: bool = True) -> Event:
-    """A new event of the current device; without `timing` it is cheaper and keeps no time."""
+    """Return a new event of the current device. Without `timing` it is cheaper and records no time."""
     return Event(default_device().create_event(timing))
 
 
 def event_elapsed_time(evtstart: Event, evtend: Event) -> float:
-    """Milliseconds between two recorded events."""
+    """Return the milliseconds between two recorded events."""
     return evtend._event.elapsed(evtstart._event)

@@ -1,1 +1,1 @@
-"""NumPy's functions on arrays, by subject."""
+"""NumPy's functions on arrays, grouped by subject."""

@@ -1,1 +1,1 @@
-"""Tier 0: small work on host memory, done at the call."""
+"""Tier 0: immediate execution of small work in host memory."""

@@ -1,4 +1,4 @@
-"""Tier 0: small work on host memory, done at the call by NumPy's own functions on views of the arrays' memory.
+"""Tier 0: immediate execution of small work by NumPy's functions, on NumPy views of the arrays' memory.
 
 In: a NumPy function and operands. Out: its result, an array of weft's where NumPy makes an array, or `MISSED` where the
 work is too large, or an operand is pending, in the memory of another device, or of a kind that NumPy computes differently. Invariant: a result has the bits
@@ -45,7 +45,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, type, *(type(np.dtype(cod
 
 
 def types_of(codes: Iterable[str]) -> int:
-    """Return a set of dtypes as a word: bit k stands for NumPy's type number k."""
+    """Return a set of dtypes as a bit mask, in which bit k stands for NumPy's type number k."""
     return sum(1 << np.dtype(code).num for code in set(codes))
 
 
@@ -53,7 +53,7 @@ COMMON = types_of(_CODES)  # dtypes with which NumPy's functions do what weft's 
 
 
 class Way(NamedTuple):
-    """How an op is done at the call.
+    """How an op is executed immediately.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Way(NamedTuple):
 
 @cache
 def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
-    """Return how `op` is done at the call, as NumPy's `operator` or its ufunc."""
+    """Return how `op` is executed immediately: by NumPy's `operator` or its ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (of integers and floats it is one of floats)
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
@@ -100,12 +100,12 @@ def _loops_of(op: str) -> dict[int, Any]:
 
 
 def plainly(function: Callable[..., Any]) -> Way:
-    """Return how a function is done at the call that is NumPy's for all common dtypes."""
+    """Return how to execute a function for which NumPy's is correct for all common dtypes."""
     return Way(function, COMMON, {}, None)
 
 
 def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> Any:
-    """Return an op of the operands, or `MISSED`.
+    """Apply an op to the operands immediately, or return `MISSED`.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
 
 
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
-    """Return an op of NumPy's arrays and numbers by its compiled loop."""
+    """Apply an op's compiled loop to NumPy arrays and numbers, or return `MISSED`."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
@@ -167,7 +167,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return the loop of an op for these dtypes and weak numbers, and what casts each operand to it."""
+    """Return an op's loop for these dtypes and weak numbers, with the cast of each operand, or None."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
@@ -194,7 +194,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
-    """Return an op of operands of which none needs to be a weft array, or `MISSED`."""
+    """Apply an op immediately to operands on the default device, none of which needs to be a weft array."""
     home = default_device()
     return attempt(way, operands, home) if home.small_on_host else MISSED
 
@@ -207,12 +207,14 @@ _take_over: list[Callable[[bool], None]] = []
 
 
 def set_take_over(take_over: Callable[[bool], None]) -> None:
-    """Set what lets native code take over; it is called with whether to compile code that is not in the disk cache."""
+    """Register the installer of native code. Its argument says whether it may compile code missing from the disk
+    cache.
+    """
     _take_over[:] = [take_over]
 
 
 def _note() -> None:
-    """Count what is done in Python."""
+    """Count a call done in Python, and install native code after many."""
     number = next(_calls)
     if number == ENOUGH or not number % BETWEEN:
         _take_over[0](number >= COMPILED)
@@ -223,7 +225,7 @@ _WRITTEN = 4
 
 
 def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
-    """Write an op of the operands into an array in host memory; whether that could be done."""
+    """Write an op's result into an array in host memory. Return False if that is not possible."""
     if type(target) is not Array or not IMMEDIATE[0] or recording.held:
         return False
     values = settled_values(target)
@@ -253,7 +255,7 @@ def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
 
 
 def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Return what a NumPy function gave, its arrays as weft's; views of the `given` arrays share their storages."""
+    """Convert a NumPy result to weft arrays. Views of the `given` arrays share their storages."""
     kind = type(result)
     if kind is np.ndarray:
         if not (COMMON >> result.dtype.num) & 1 and not is_supported(result.dtype):
@@ -278,14 +280,14 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
 
 
 def finish(result: Any, home: Device, *operands: Any) -> Any:
-    """Return what `hand_out` does of a function of these operands, small arrays and sequences of them."""
+    """Convert the result of a function of these operands, as `hand_out` does."""
     flat = [each for value in operands for each in (value if isinstance(value, (list, tuple)) else (value,))]
     found = [(each._values, each) for each in flat if type(each) is Array and each._values is not None]
     return hand_out(result, home, found)
 
 
 def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
-    """Return an argument as NumPy takes it; `MISSED` where it is no small one.
+    """Return an argument as a NumPy value, or `MISSED` if it is not small.
 
     What is pending of few elements is evaluated. `found` gets the arrays; `left` elements are few.
     """
@@ -322,7 +324,7 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
 
 
 def _is_common(dtype: Any) -> bool:
-    """Whether what stands for a dtype is one with which NumPy's functions do what weft's do."""
+    """Return whether NumPy's functions agree with weft's for this dtype."""
     try:
         return bool((COMMON >> np.dtype(dtype).num) & 1)
     except TypeError:
@@ -330,7 +332,7 @@ def _is_common(dtype: Any) -> bool:
 
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
-    """Return a NumPy function of small arrays, whatever they hold; `MISSED` where they are not small."""
+    """Call a NumPy function on small arguments, or return `MISSED` if they are not small."""
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         _note()
         return product
@@ -379,7 +381,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
-    """Return a reduction of all elements of an array that is not small; None where that is no little work."""
+    """Reduce all elements of a medium-sized array on the host, or return None."""
     if not limit < values.size <= MOST_WHOLE * IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):
@@ -389,7 +391,7 @@ def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
-    """Whether a function is called of one array, and at most one number and an axis beside it."""
+    """Return whether the arguments are one array and at most one integer and an integer axis."""
     return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
         not options or (len(options) == 1 and type(options.get("axis")) is int)
     )
@@ -402,7 +404,7 @@ _BY_BLAS = frozenset({"dot", "matmul"})
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function of weft's that lets NumPy's do what is little work."""
+    """Return a function that calls NumPy's for small work, and weft's `own` otherwise."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -416,7 +418,7 @@ def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> C
 
 
 def show(array: Array, key: Any) -> Any:
-    """Return ``array[key]`` of an array in host memory; `MISSED` where that takes more."""
+    """Return ``array[key]`` for a basic index of an array in host memory, else `MISSED`."""
     values = values_of(array)
     if values is None or not _is_basic(key):
         return MISSED
@@ -424,7 +426,7 @@ def show(array: Array, key: Any) -> Any:
 
 
 def _is_basic(key: Any) -> bool:
-    """Whether an index is one of integers, slices, None and an ellipsis."""
+    """Return whether an index consists of integers, slices, None and ellipses."""
     kind = type(key)
     if kind is tuple:
         return all(type(item) in BASIC for item in key)
@@ -435,7 +437,7 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.in
 
 
 def seen(array: Array, result: Any) -> Any:
-    """Return a NumPy view of an array's memory as an array that shares its storage; anything else as it is."""
+    """Return a NumPy view of an array's memory as a weft array over the same storage. Other results are unchanged."""
     _note()
     if type(result) is not np.ndarray:
         LOOKS[0] += 1
@@ -447,7 +449,7 @@ def seen(array: Array, result: Any) -> Any:
 
 
 def put(array: Array, key: Any, value: Any) -> bool:
-    """Set elements of an array in host memory at once; whether that could be done."""
+    """Assign elements of an array in host memory immediately. Return False if that is not possible."""
     limit, kind = IMMEDIATE[0], type(value)
     if not limit or type(array) is not Array:
         return False
@@ -504,7 +506,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def pick(array: Array, key: Any) -> Any:
-    """Return ``array[key]`` of an index with arrays in it, where it takes few elements; else `MISSED`."""
+    """Return ``array[key]`` for an index with arrays that selects few elements, else `MISSED`."""
     limit = IMMEDIATE[0]
     values = values_of(array)
     if values is None and array.size <= limit:
@@ -522,7 +524,7 @@ def pick(array: Array, key: Any) -> Any:
 
 
 def _picked(shape: tuple[int, ...], key: Any) -> int:
-    """Count the elements that an index takes."""
+    """Return the number of elements that an index selects."""
     parts = key if type(key) is tuple else (key,)
     if 0 < len(parts) <= len(shape) and all(type(part) is np.ndarray and part.dtype.kind in "iu" for part in parts):
         if all(part.shape == parts[0].shape for part in parts):
@@ -532,7 +534,7 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
 
 
 def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
-    """Set the elements in host memory that a mask of the array's shape takes; whether that could be done.
+    """Assign the elements that a mask selects, in host memory. Return False if that is not possible.
 
     What the mask and the value are computed from is evaluated.
     """
@@ -559,19 +561,21 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Whether a storage is new host memory, yet to be filled with one value."""
+    """Return whether a storage is a pending constant or uninitialised array in host memory."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:
-    """Whether NumPy casts a value that is assigned as weft does: not floats to integers, which saturate."""
+    """Return whether NumPy casts an assigned value as weft does. Float-to-integer casts differ, since weft
+    saturates.
+    """
     kind = np.result_type(value).kind
     return dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f")
 
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
-    """Return a new array that a NumPy function makes, if it is a small one in host memory; else None."""
+    """Return a new small array in host memory made by a NumPy function, else None."""
     home = default_device()
     if size > IMMEDIATE[0] or not home.small_on_host:
         return None

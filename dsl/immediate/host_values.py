@@ -26,7 +26,7 @@ def address_of(values: np.ndarray) -> int:
 
 
 def values_of(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over the elements of a weft array; None where they are not in host memory.
+    """Return a NumPy array over the elements of a weft array, or None if they are not in host memory.
 
     A caller that writes to it calls `is_free` first and `keep_written` afterwards.
     """
@@ -43,7 +43,7 @@ def values_of(array: Any) -> np.ndarray | None:
 
 
 def _look(array: Any) -> np.ndarray | None:
-    """Make the NumPy view of an array whose storage is realised in host memory."""
+    """Create the NumPy view of an array whose storage is in host memory, else return None."""
     storage = array._storage
     buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)
     if storage.device.name != "cpu":
@@ -75,7 +75,7 @@ def _look(array: Any) -> np.ndarray | None:
 
 
 def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether two elements of an array may be the same memory, as in broadcast views and sliding windows."""
+    """Return whether elements of an array may overlap in memory, as in broadcast views and sliding windows."""
     reach = 0
     for step, n in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
         if step <= reach and 0 not in shape:
@@ -85,7 +85,9 @@ def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return shape, strides and offset, in elements, of a NumPy view within a storage; None for all of it."""
+    """Return shape, strides and offset, in elements, of a NumPy view in a storage, or None if it is the whole
+    storage.
+    """
     width, base = values.itemsize, values.base
     offset = 0 if base is None else (address_of(values) - address_of(base)) // width  # type: ignore[arg-type]
     strides = tuple([step // width for step in values.strides])
@@ -106,7 +108,7 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def settled_values(array: Any) -> np.ndarray | None:
-    """As `values_of`; a small array at the end of a run of small operations is evaluated."""
+    """Return the result of `values_of`, after evaluating a small array at the end of a run of small operations."""
     values = values_of(array)
     if values is None and array.size <= IMMEDIATE[0] and end_small_run():
         return values_of(array)
@@ -114,7 +116,7 @@ def settled_values(array: Any) -> np.ndarray | None:
 
 
 def is_free(array: Any) -> bool:
-    """Whether an array's memory can be written to at once: nothing that is recorded or exported needs what is there."""
+    """Return whether an array's memory may be written now: no recorded or exported reader needs its contents."""
     if array._home is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
         return True
     if array._storage.buffer is None:
@@ -123,7 +125,7 @@ def is_free(array: Any) -> bool:
 
 
 def keep_written(array: Any, values: np.ndarray) -> None:
-    """See to it that what has just been written to the NumPy view of an array is in the array.
+    """Copy the NumPy view of an array back after a write, if the array is not in host memory.
 
     Another thread may have moved the array to its device since the view was asked for.
     """
@@ -132,7 +134,7 @@ def keep_written(array: Any, values: np.ndarray) -> None:
 
 
 def _count_unshared() -> int:
-    """Count the references to a buffer that only its storage holds, as `is_free` sees them."""
+    """Return the reference count of a buffer that only its storage holds, as `is_free` sees it."""
 
     class Held:
         _storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]

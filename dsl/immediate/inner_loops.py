@@ -1,4 +1,4 @@
-"""Inner loops of ops, which native code calls itself.
+"""NumPy inner loops of ops, for calls from native code.
 
 In: NumPy's ufunc of an op, or a compiled one, and a dtype. Out: a table of words for each op: how many operands it has, then an entry
 for each dtype's number. Invariant: an entry is empty, or its loop has the op's bits.
@@ -21,14 +21,14 @@ _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
 
 
 def note_numpys(name: str, ufunc: np.ufunc, types: int) -> None:
-    """Enter NumPy's loops for operands of the dtypes whose numbers are bits of `types`."""
+    """Enter NumPy's loops for the dtypes whose type numbers are set bits of `types`."""
     for number, dtype in _DTYPES.items():
         if (types >> number) & 1:
             note_loop(name, ufunc, dtype)
 
 
 def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False) -> None:
-    """Enter a ufunc's loop for operands of a dtype in the table of an op."""
+    """Enter a ufunc's loop for one dtype in the table of an op."""
     dtype = np.dtype(dtype.char)
     found = runtime.find_inner_loop(ufunc, dtype)
     if found is None or found[2].num > MOST:
@@ -43,5 +43,5 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
 
 @cache
 def loops_of(op: str) -> array[int]:
-    """Return the words of an op's inner loops (`inner_loops`), which are noted once native code calls them."""
+    """Return the table of an op's inner loops, filled when native code first calls them."""
     return array("q", [0] * 128)

@@ -1,4 +1,4 @@
-"""Elements that are read and set in native code, without NumPy: loops over elements do little else.
+"""Native reads and writes of single elements, without NumPy.
 
 In: the builtin that shows or sets parts of an array. Out: one that comes first: it takes an element of an array of real numbers in
 host memory by integers, as the scalar that NumPy makes of it, or sets it to a number of the same type, or to one of Python's that
@@ -54,7 +54,7 @@ def _dtypes() -> array[int]:
 
 
 def put_elements_first(following: Builtin) -> Builtin:
-    """Return a builtin that reads or sets lone elements, and calls `following` for all else.
+    """Return a builtin that reads or writes single elements, and calls `following` otherwise.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def put_elements_first(following: Builtin) -> Builtin:
 
 @cache
 def element_text() -> str:
-    """LLVM text of ``call(array, key)`` and ``call(array, key, value)``."""
+    """Return the LLVM text of ``call(array, key)`` and ``call(array, key, value)``."""
     at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
     return _Element(at).text()
 
@@ -91,7 +91,7 @@ class _Element(OperandText):
         t.store("0", self._offset, 0)
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole function as LLVM text."""
         t, known = self._t, self._known
         sets = t.new("icmp eq i64 %count, 3")
         t.branch(f"or i1 {sets}, {t.new('icmp eq i64 %count, 2')}", "some", "give.up")
@@ -117,7 +117,7 @@ class _Element(OperandText):
         return t.end()
 
     def _place(self, values: str) -> str:
-        """The address of the element that a key says: an integer, or a tuple of one for each axis."""
+        """Emit the address of the element at a key: an integer, or a tuple of one per axis."""
         t, known = self._t, self._known
         key = t.load("%given", 1, "ptr")
         kind = self._type(key)
@@ -147,7 +147,7 @@ class _Element(OperandText):
         return t.new(f"getelementptr i8, ptr {self._word(values, DATA)}, i64 {t.load(self._offset, 0)}")
 
     def _integer(self, name: str, thing: str) -> str:
-        """The value of one of Python's integers or of an int64; to ``give.up`` for anything else."""
+        """Emit the value of a Python int or an int64. Other types branch to ``give.up``."""
         t, known = self._t, self._known
         kind = self._type(thing)
         t.branch(f"icmp eq ptr {kind}, {known['int']}", f"{name}.int", f"{name}.other")
@@ -175,7 +175,7 @@ class _Element(OperandText):
         t.do(f"ret ptr {made}")
 
     def _copy(self, name: str, place: str, target: str) -> None:
-        """The bytes of an element; on to ``made`` or ``written``."""
+        """Copy the bytes of an element, then branch to ``made`` or ``written``."""
         t, sizes = self._t, (1, 2, 4, 8)
         listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
         t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")

@@ -1,4 +1,4 @@
-"""Tier 0 in native code: `immediate.attempt`, `show` and `put` for what is usual.
+"""Tier 0 in native code: the common cases of `at_call.attempt`, `show` and `put`.
 
 In: a Python function, and NumPy's function that does the same on NumPy arrays. Out: a builtin that calls NumPy's where all operands are
 small and in host memory, and the Python function otherwise. Invariant: which of the two ran cannot be told from the result.
@@ -46,7 +46,7 @@ from weft.runtime import (
 def make_immediate(
     mode: Mode, way: Way | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
 ) -> Builtin:
-    """Return a builtin that calls NumPy's function where it can, and `slow` elsewhere.
+    """Return a builtin that calls NumPy's function for small work, and `slow` otherwise.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def make_immediate(
 
 
 def _signature(function: Callable[..., Any]) -> Signature:
-    """Return a signature as Python reads it from a text: without types, and with None for defaults that have no literal."""
+    """Return a signature as Python parses it from text: no annotations, and None for defaults without a literal."""
     usual = (NoneType, bool, int, float, str, tuple)
     return Signature(
         [
@@ -100,7 +100,7 @@ _failed: list[Exception] = []
 
 
 def quicken(compiling: bool = False) -> None:
-    """Put native code in the place of what does small work in Python, once it is in the disk cache.
+    """Install native code for small operations, if it is in the disk cache or may be compiled.
 
     With `compiling` it is compiled where it is not, which takes some 40 ms. Where that fails a warning tells of it, once.
 
@@ -121,14 +121,16 @@ def quicken(compiling: bool = False) -> None:
 
 
 def tell_of_python(error: Exception) -> None:
-    """Warn that what native code would do stays in Python; raise `error` with ``WEFT_STRICT=1``."""
+    """Warn that small operations remain in Python. Raises `error` with ``WEFT_STRICT=1``."""
     if setting("strict"):
         raise error
     warn_user(f"small operations stay in Python: {error} (with WEFT_STRICT=1 this is an error)", OptimizerWarning)
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
-    """Whether Python can call a method's code for an operator: of two operands, no comparison, with a reflected form in native code."""
+    """Return whether Python can call a method's native code as an operator: indexing, or binary with a native
+    reflected form.
+    """
     if name in ("__getitem__", "__setitem__"):
         return True
     plain = f"__{name[3:]}" if name[2] in "ir" and f"__{name[3:]}" in methods else name
@@ -136,7 +138,7 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 
 def _mode_of(name: str) -> Mode | None:
-    """Return how a function of arrays is done, by its name; None where it stays in Python."""
+    """Return the mode in which a function of this name runs natively, or None if it remains in Python."""
     if name in GROWING | WARNING and name not in _PLAIN:
         return None
     kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))
@@ -144,7 +146,7 @@ def _mode_of(name: str) -> Mode | None:
 
 
 def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return native code for a function of weft's that NumPy's of its name does where arrays are small."""
+    """Return native code that calls NumPy's function of this name on small arrays, and `slow` otherwise."""
     mode = _mode_of(name)
     if mode is None:
         return slow
@@ -159,7 +161,7 @@ _FOLDS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 
 
 def _quicken_folds() -> None:
-    """Put native code in the place of what ufuncs do along axes, also in scripts."""
+    """Install native code for ufunc reductions and scans, in scripts as well."""
     new = {}
     for ufunc in map(find_ufunc, _FOLDS):
         for name in ("accumulate", "reduce"):

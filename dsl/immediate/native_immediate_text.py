@@ -1,4 +1,4 @@
-"""LLVM text of the builtin that does small work at the call.
+"""LLVM text of the builtin that executes small work immediately.
 
 In: where the slots of weft's classes and the fields of NumPy's objects lie. Out: text of one function for every `Mode`, whose
 operands, tables and functions are words behind it.
@@ -92,7 +92,9 @@ SHARED: dict[str, Any] = {
 
 @cache
 def immediate_text() -> str:
-    """LLVM text of ``call(self, ...)``: no outside symbol, no constant in memory."""
+    """Return the LLVM text of ``call(self, ...)``. It references no external symbols and contains no constants in
+    memory.
+    """
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
     }
@@ -133,7 +135,7 @@ class _Immediate(IndexText):
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole function as LLVM text."""
         t = self._t
         t.branch(f"icmp sgt i64 {self._limit}, 0", "on", "maybe.show")
         t.label("maybe.show")
@@ -207,7 +209,7 @@ class _Immediate(IndexText):
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
     def _begin_plainly(self) -> tuple[str, str]:
-        """Where operands begin, and how many have names."""
+        """Return the index of the first operand and the number of keyword arguments."""
         t, known = self._t, self._known
         t.label("wrapped")
         t.branch("icmp sgt i64 %count, 1", "wrapped.some", "slow")
@@ -293,7 +295,7 @@ class _Immediate(IndexText):
         self._take_result(result)
 
     def _take_result(self, result: str) -> None:
-        """Return what a function gave as weft does."""
+        """Convert a function's result to a weft array and return it."""
         t, known = self._t, self._known
         kind = self._type(result)
         t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "made.array", "made.other")
@@ -366,7 +368,7 @@ class _Immediate(IndexText):
         self._return(array)
 
     def _open_out(self) -> None:
-        """To ``call`` where the last operand is what the result is written to, and may be."""
+        """Branch to ``call`` if the last operand is a writable destination of the result."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
         t.branch(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
@@ -383,7 +385,7 @@ class _Immediate(IndexText):
         t.label("taken.free")
 
     def _is_plain(self, name: str, kind: str) -> None:
-        """To ``plain`` where a type is that of a number or None, else to ``finish``."""
+        """Branch to ``plain`` if a type is that of a number or None, else to ``finish``."""
         t, known = self._t, self._known
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
@@ -391,7 +393,7 @@ class _Immediate(IndexText):
         t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.finish", f"{name}.plain")
 
     def _finish(self, result: str) -> None:
-        """Let Python make the results of several, and of parts of the operands."""
+        """Call Python to convert tuple results and results that are views of operands."""
         t, known = self._t, self._known
         for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
@@ -407,7 +409,7 @@ class _Immediate(IndexText):
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
-        """The array and its NumPy array, with a reference, and the key."""
+        """Emit the array, its NumPy array (a new reference) and the key."""
         t, known = self._t, self._known
         t.label(name)
         t.branch(f"icmp eq i64 %count, {count}", f"{name}.count", "slow")
@@ -461,7 +463,7 @@ class _Immediate(IndexText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Give an array that was made at the call its storage, as `host_values.adopt` does, and go on to ``show.new``."""
+        """Create the storage of an array made immediately, as `host_values.adopt` does, and branch to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         home, values = self._field(first, "Array._home"), self._field(first, "Array._values")
@@ -583,6 +585,6 @@ class _Immediate(IndexText):
         self._t.do("br label %leave")
 
     def _looked(self) -> None:
-        """Values were looked at."""
+        """Count a read of values by the host."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

@@ -1,4 +1,4 @@
-"""LLVM text that takes indices in which there are arrays.
+"""LLVM text that converts indices containing arrays.
 
 In: a key, and the NumPy array that it is of. Out: lines that make the tuple that NumPy takes, where few elements are taken.
 """
@@ -15,13 +15,12 @@ _MASKS, _INDICES = types_of("?"), types_of("bBhHiIlLqQ")
 
 
 class IndexText(OperandText):
-    """Lines of the key of a builtin."""
+    """Emitter of the LLVM text that handles a builtin's key."""
 
     _pair: str  # a word of the stack
 
     def _key(self, name: str, key: str, values: str) -> None:
-        """On to ``basic`` where a key is an integer, a slice and the like, or a tuple of such; to ``arrays`` where it has arrays of
-        integers."""
+        """Branch to ``basic`` for a basic index, and to ``arrays`` for an index with integer arrays."""
         t, known = self._t, self._known
         kind = self._type(key)
         t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.tuple", f"{name}.single")
@@ -43,7 +42,7 @@ class IndexText(OperandText):
         t.do(f"br label %{name}.arrays")
 
     def _index(self, name: str, items: str, count: str, values: str) -> None:
-        """The second of what is taken: what NumPy takes as an index, of arrays of integers, and integers, or a mask; else to ``give.up``."""
+        """Emit the index for NumPy, of integer arrays and integers, or a mask. Others branch to ``give.up``."""
         t, known = self._t, self._known
         axes, lengths = self._axes(values), self._word(values, LENGTHS)
         little = t.new(f"icmp sle i64 {self._size(f'{name}.whole', values)}, {self._limit}")

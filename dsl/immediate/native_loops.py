@@ -1,4 +1,4 @@
-"""Loops over small arrays in native code, without NumPy's ufuncs: these take many times as long as the loops in them.
+"""Native inner-loop calls on small arrays, without the overhead of NumPy's ufuncs.
 
 In: the builtin of an operator or of ufuncs. Out: one that comes first: it calls the inner loop of an op where arrays in host memory
 have one dtype and one shape, beside numbers that this dtype has, or multiplies small matrices; it passes on everything else. Invariant: a
@@ -79,7 +79,7 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return a builtin that calls inner loops, and `following` for all else.
+    """Return a builtin that calls inner loops where it can, and `following` otherwise.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def loop_text(raised: int) -> str:
-    """LLVM text of ``call(...)``."""
+    """Return the LLVM text of ``call(...)``."""
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
     }
@@ -143,7 +143,7 @@ class _Loop(OperandText):
         self._limit = t.load(self._known["limit"], 0)
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole function as LLVM text."""
         t, known = self._t, self._known
         t.branch(f"icmp sgt i64 {self._limit}, 0", "some", "give.up")
         t.label("some")
@@ -164,7 +164,7 @@ class _Loop(OperandText):
         return t.end()
 
     def _find_table(self) -> None:
-        """The op's table of loops, and its operands."""
+        """Load the op's table of loops and its operands."""
         t, known = self._t, self._known
         own = known["loops"]
         t.do(
@@ -202,7 +202,9 @@ class _Loop(OperandText):
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
-        """The NumPy arrays of operands, null for others: of one dtype that has a loop, and but for products of one shape."""
+        """Load the operands' NumPy arrays, null for numbers. They share a dtype with a loop and, except in
+        products, a shape.
+        """
         t, known = self._t, self._known
         k = t.begin_loop("operand", self._inputs)
         thing = t.load(self._things, k, "ptr")
@@ -257,7 +259,7 @@ class _Loop(OperandText):
         )
 
     def _take_numbers(self) -> None:
-        """Numbers as the arrays' dtype has them: float64, complex128 or int64."""
+        """Convert numbers to the arrays' dtype: float64, complex128 or int64."""
         t, known = self._t, self._known
         t.label("numbers")
         is_double, is_complex, is_long = (
@@ -292,7 +294,7 @@ class _Loop(OperandText):
         t.end_loop("number", reached=True)
 
     def _take_steps(self) -> tuple[str, str]:
-        """Where operands begin, and from one element and one row to the next. Returns how many rows, and columns."""
+        """Load the operands' addresses and strides. Return the numbers of rows and columns."""
         t = self._t
         size = self._size("size", self._first)
         few = t.new(f"icmp sle i64 {size}, {self._limit}")
@@ -346,7 +348,7 @@ class _Loop(OperandText):
         return rows, columns
 
     def _size_of_step(self, step: str) -> str:
-        """A stride without its sign."""
+        """Return the absolute value of a stride."""
         back = self._t.new(f"icmp slt i64 {step}, 0")
         return self._t.new(f"select i1 {back}, i64 {self._t.new(f'sub i64 0, {step}')}, i64 {step}")
 
@@ -401,7 +403,7 @@ class _Loop(OperandText):
         self._return_array(result)
 
     def _new_values(self, name: str, axes: str, lengths: str) -> str:
-        """A new NumPy array of a result's dtype."""
+        """Create a NumPy array of the result's dtype."""
         t, known = self._t, self._known
         dtype = self._share(t.load(self._entry, RESULT, "ptr"))  # (which NumPy takes)
         count = t.new(f"trunc i64 {axes} to i32")
@@ -419,7 +421,7 @@ class _Loop(OperandText):
         t.do(f"call void {loop}(ptr {self._args}, ptr {self._dims}, ptr {self._steps}, ptr {data})")
 
     def _check_flags(self, name: str, result: str) -> None:
-        """On where the loop raised no flag; else to ``wrong``, without the result."""
+        """Continue if the loop raised no floating-point flag. Otherwise drop the result and branch to ``wrong``."""
         t, known = self._t, self._known
         raised = t.new(f"call i32 {known['flags']}(i32 {self._raised})")
         t.branch(f"icmp eq i32 {raised}, 0", name, f"{name}.not")
@@ -447,7 +449,7 @@ class _Loop(OperandText):
         t.do(f"ret ptr {array}")
 
     def _looked(self) -> None:
-        """Values were looked at."""
+        """Count a read of values by the host."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)
 

@@ -1,4 +1,4 @@
-"""What native code that reads Python's and NumPy's objects has in common.
+"""LLVM text shared by native code that reads Python and NumPy objects.
 
 In: a text that has begun, with the words it knows and the offsets of slots. Out: lines that read and write fields, and go on or elsewhere.
 """
@@ -22,7 +22,7 @@ COUNT = ITEMS - 8  # where a tuple says how many
 
 
 class ObjectText:
-    """Lines of a builtin's text."""
+    """Emitter of LLVM text that reads and writes fields of objects."""
 
     _at: Mapping[str, int]
     _known: Mapping[str, str]
@@ -42,19 +42,19 @@ class ObjectText:
         return self._word(thing, TYPE)
 
     def _check(self, value: str, name: str, otherwise: str) -> None:
-        """On where a pointer is not null."""
+        """Branch to `otherwise` if a pointer is null."""
         self._t.branch(f"icmp eq ptr {value}, null", otherwise, name)
         self._t.label(name)
 
     def _is_some(self, value: str, name: str, otherwise: str) -> None:
-        """On where an attribute is set, and not None."""
+        """Branch to `otherwise` if an attribute is unset or None."""
         t = self._t
         unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
         t.branch(f"or i1 {unset}, {none}", otherwise, name)
         t.label(name)
 
     def _go_where(self, here: str, kind: str, places: Mapping[str, str]) -> None:
-        """On by what type something has; what has none of these is none of this function's."""
+        """Branch by the type of an object. Unlisted types branch to ``slow``."""
         for k, (name, label) in enumerate(places.items()):
             behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
@@ -62,7 +62,7 @@ class ObjectText:
                 self._t.label(behind)
 
     def _share(self, value: str) -> str:
-        """One more reference."""
+        """Take a reference."""
         self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
         return value
 
@@ -70,7 +70,7 @@ class ObjectText:
         self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
 
     def _number(self, name: str, values: str) -> str:
-        """The number of an array's dtype, on to ``name``; to ``give.up`` where it is of the other byte order."""
+        """Emit the type number of an array's dtype. Non-native byte orders branch to ``give.up``."""
         t = self._t
         dtype = self._word(values, DTYPE)
         # (an object of its own may stand for the dtype that NumPy has once: an unpickled one)
@@ -82,7 +82,7 @@ class ObjectText:
         return self._t.new(f"sext i32 {self._word(values, AXES, 'i32')} to i64")
 
     def _size(self, name: str, values: str) -> str:
-        """How many elements a NumPy array has."""
+        """Emit the number of elements of a NumPy array."""
         t = self._t
         lengths = self._word(values, LENGTHS)
         t.store("1", self._product, 0)
@@ -92,7 +92,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """On where the types of a tuple's items are in a table."""
+        """Continue if the types of all items of a tuple are int, slice or in a table."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, COUNT, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {ITEMS}")
@@ -100,7 +100,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """To `on` where a type is int, slice or in a table."""
+        """Branch to `on` if a type is int, slice or in a table."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.branch(f"or i1 {whole}, {part}", on, name)

@@ -1,4 +1,4 @@
-"""LLVM text that takes operands as NumPy does: small arrays, numbers, tuples and lists of such.
+"""LLVM text that converts operands to NumPy's: small arrays, numbers, and tuples and lists of these.
 
 In: what a call was given. Out: lines that go on with the operands' NumPy arrays and the device where all of them are, or to ``give.up``.
 """
@@ -48,7 +48,7 @@ class Mode(IntEnum):
 
 
 class OperandText(ObjectText):
-    """Lines of the operands of a builtin."""
+    """Emitter of the LLVM text that handles a builtin's operands."""
 
     # words of the stack: addresses of objects, and integers
     _taken: str
@@ -75,7 +75,7 @@ class OperandText(ObjectText):
     _total: str
 
     def _take_all(self) -> None:
-        """All operands as NumPy takes them, each with a reference."""
+        """Convert all operands to NumPy's, with a reference to each."""
         t, known = self._t, self._known
         t.branch(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
         t.label("take.begin")
@@ -128,7 +128,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {t.load(self._home, 0, 'ptr')}, null", "give.up", "taken")
 
     def _open(self, name: str, at: str) -> tuple[str, str]:
-        """An argument and its type; of a destination that NumPy's protocol packs in a tuple the NumPy array in it."""
+        """Load an argument and its type. A destination packed in a tuple by NumPy's protocol is unpacked."""
         t, known = self._t, self._known
         packed = t.load("%given", at, "ptr")
         kind = self._type(packed)
@@ -149,7 +149,7 @@ class OperandText(ObjectText):
         return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
 
     def _take_items(self, k: str, things: str, is_tuple: str) -> None:
-        """A tuple or list, whose arrays are NumPy's then."""
+        """Convert a tuple or list, replacing its arrays by NumPy's."""
         t, known = self._t, self._known
         t.label("items")
         count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
@@ -196,7 +196,7 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
 
     def _values(self, name: str, thing: str) -> str:
-        """The NumPy array of an array, on to ``here``; to ``give.up`` where it has none that holds, or another device."""
+        """Emit an array's NumPy array. An array without a valid one, or on another device, branches to ``give.up``."""
         t = self._t
         values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
         self._is_some(values, f"{name}.has", "give.up")
@@ -226,7 +226,7 @@ class OperandText(ObjectText):
         return values
 
     def _of_protocol(self, fewer: str) -> str:
-        """What the table has for the ufunc that ``__array_ufunc__`` is called for, on to ``protocol.way``.
+        """Look up the ufunc of an ``__array_ufunc__`` call in the table, then branch to ``protocol.way``.
 
         To `fewer` where operands are missing, to ``give.up`` for a method of the ufunc and for one that the table has not.
         """
@@ -244,7 +244,7 @@ class OperandText(ObjectText):
         return listed
 
     def _is_free(self, name: str, thing: str, values: str) -> None:
-        """On where memory can be written to: nobody else refers to it; else to ``give.up``."""
+        """Continue if memory is writable and has no other references, else branch to ``give.up``."""
         t = self._t
         writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {WRITABLE}")
         t.branch(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
@@ -257,7 +257,9 @@ class OperandText(ObjectText):
         t.label(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
-        """On to ``small`` where a NumPy array is small, of a dtype of `types`, and broadcasts with the one before to few elements."""
+        """Branch to ``small`` if an array is small, of a dtype in `types`, and its broadcast with the previous
+        operand is small.
+        """
         t = self._t
         number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
         t.branch(f"icmp ugt i64 {number}, 62", "give.up", f"{name}.known")
@@ -307,7 +309,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """On to ``few`` where an array is reduced whole that is not small, of bytes in order (`small_work.limit_of`)."""
+        """Branch to ``few`` if a larger contiguous array of bytes is reduced whole (`small_work.limit_of`)."""
         t = self._t
         t.store("0", self._many, 0)
         exact = t.new(f"ptrtoint ptr {self._known['exact']} to i64")
@@ -333,7 +335,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """On to ``small`` where the product of a large matrix is BLAS's, with a small result (`products.multiply`)."""
+        """Branch to ``small`` if BLAS multiplies a large matrix to a small result (`products.multiply`)."""
         t, known = self._t, self._known
         t.store("0", self._many, 0)
         function = t.load(self._held, 0, "ptr")
@@ -358,7 +360,7 @@ class OperandText(ObjectText):
         self._all_hold(f"{name}.wanted", wanted, f"{name}.small")
 
     def _note_type(self, number: str) -> None:
-        """Note where an operand has another dtype than the one before."""
+        """Note whether the operands' dtypes differ."""
         t = self._t
         earlier = t.load(self._first_type, 0)
         t.store(number, self._first_type, 0)
@@ -366,7 +368,7 @@ class OperandText(ObjectText):
         t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
 
     def _find_loop(self, name: str, number: str) -> None:
-        """Take the compiled loop for a dtype instead of NumPy's; to ``give.up`` where there is none yet."""
+        """Select the compiled loop for a dtype instead of NumPy's. Branch to ``give.up`` if there is none yet."""
         t, known = self._t, self._known
         as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
         self._check(as_object, f"{name}.boxed", "give.up")
@@ -380,7 +382,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{name}.alike")
 
     def _broadcast(self, name: str, one: str, other: str) -> None:
-        """On to ``small`` where two shapes broadcast to few elements."""
+        """Branch to ``small`` if two shapes broadcast to few elements."""
         t = self._t
         counts = [self._axes(one), self._axes(other)]
         lengths = [self._word(each, LENGTHS) for each in (one, other)]

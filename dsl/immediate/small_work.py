@@ -1,4 +1,4 @@
-"""How much work is little: what is done at the call takes NumPy no longer than recording it takes.
+"""Limits of small work: work that NumPy finishes in about the time that recording it would take.
 
 In: a function's name, its arguments and their shapes. Out: how many elements they may have, whether they are few enough, and what
 functions give that are little work though their argument is not small.
@@ -20,12 +20,12 @@ from weft.runtime import IMMEDIATE
 
 
 def is_few(size: int) -> bool:
-    """Whether an array of so many elements is small: its square is no more than tier 0 takes."""
+    """Return whether an array of this size is small: its square is within tier 0's limit."""
     return size * size <= IMMEDIATE[0]
 
 
 def most_bools(op: str) -> int:
-    """Return how many bools are as little work for an op as one element."""
+    """Return the number of bools that an op processes in the time of one element."""
     return _LOGIC_BOOLS if op in _LOGIC else 1
 
 
@@ -35,7 +35,7 @@ _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return how many elements a function's arguments may have for it to be little work."""
+    """Return the maximum number of argument elements for which a call counts as small work."""
     if name in GROWING:
         known = name == "outer" and {type(each) for each in arguments} <= {Array, np.ndarray}
         return IMMEDIATE[0] if known and prod([each.size for each in arguments]) <= IMMEDIATE[0] else GROWN
@@ -53,7 +53,7 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Whether a reduction goes through memory in its order: of the whole array, or along long rows."""
+    """Return whether a reduction reads memory sequentially: over the whole array, or along long rows."""
     axes = (*axes, *options.values())
     if not axes or (values.ndim == 1 and axes in ((0,), (-1,))):
         return values.flags.c_contiguous
@@ -68,7 +68,7 @@ _LONG_ROW = 8192
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
-    """As `most_moved`, of several arrays together; more where nothing was fused with the move last time, few where it is often."""
+    """Return the `most_moved` limit for several arrays together, adjusted by whether this call site fused before."""
     moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
     most = IMMEDIATE[0] if fused else moved
     size = sum([each.size for each in arrays])
@@ -78,13 +78,13 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
 
 
 def most_picked(array: Array, key: Any) -> int:
-    """Return how many elements it is little work to take by positions, or to search by a mask."""
+    """Return the maximum number of elements to gather immediately, or to search by a mask."""
     searched = type(key) is not Array or key.dtype.kind == "b"
     return most_moved(array) if searched else most_moved_alone([array])
 
 
 def most_moved(array: Array) -> int:
-    """Return how many elements it is little work to move of an array; of a pending one fewer, which would be evaluated."""
+    """Return the maximum number of elements of an array to copy immediately. A pending array has a lower limit."""
     here = array.device.name == "cpu" and values_of(array) is not None
     return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
 
@@ -111,7 +111,7 @@ MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
 
 
 def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
-    """Whether a function of arrays of these shapes is little work."""
+    """Return whether a function of arrays of these shapes is small work."""
     if name in BROADCASTING:
         return all(stays_small(one, other, limit) for one, other in pairwise(shapes))
     if name in _PRODUCTS and len(shapes) == 2 and all(shapes):
@@ -120,7 +120,7 @@ def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Whether two shapes broadcast to few elements, or not at all."""
+    """Return whether two shapes broadcast to few elements or are incompatible."""
     size = 1
     for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
         size *= max(n, m) if n and m else 0
@@ -138,7 +138,7 @@ MOST_WHOLE = 8
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Return a reduction of all elements; None where a kernel has to do it."""
+    """Reduce all elements on the host, or return None if only a kernel gives the right bits."""
     kind = values.dtype
     if kind.kind == "c" or not values.flags.c_contiguous:
         return None
@@ -159,7 +159,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def dot_whole(x: Any, y: Any) -> Any:
-    """Return the product of two vectors of floats in memory that are not small; None where that is no little work."""
+    """Return the dot product of two medium-sized float vectors in memory, or None."""
     if not IMMEDIATE[0] < x.size <= MOST_WHOLE * IMMEDIATE[0] or x.dtype.char not in "fd":
         return None
     left, right = (values_of(each) if type(each) is Array else each for each in (x, y))

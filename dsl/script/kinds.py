@@ -1,4 +1,4 @@
-"""What NumPy's functions do with memory, what arguments they take as they are, and what a script gets of their results."""
+"""Memory effects, accepted arguments and result conversions of NumPy's functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.runtime import IMMEDIATE, default_device
 
 
 class MemoryEffect(IntEnum):
-    """What a function does with memory."""
+    """A function's effect on memory."""
 
     COMPUTE = 0
     CREATE = 1  # integers among its arguments are lengths
@@ -41,7 +41,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dt
 
 
 def take(result: Any) -> Any:
-    """Return a large new NumPy array, one of a sequence too, as a weft array; anything else as it is."""
+    """Convert a large new NumPy array, or those in a sequence, to weft arrays. Other values are unchanged."""
     if type(result) is np.ndarray:
         if is_few(size := result.size):
             return result

@@ -1,4 +1,4 @@
-"""The choice of `script_function.choose` in native code, for what is usual: a call costs little more than NumPy's function.
+"""Native version of `script_function.choose`, with little overhead over NumPy's function.
 
 In: NumPy's function, and the function that chooses in Python. Out: a builtin that calls NumPy's where every argument is a small
 array, a number, another plain value, or a tuple or list of few of these, and the Python function elsewhere.
@@ -60,19 +60,19 @@ _METHODS = {
 
 
 def is_ready() -> bool:
-    """Whether the native code is in the disk cache."""
+    """Return whether the native code is in the disk cache."""
     return is_kept(native_text())
 
 
 def check() -> None:
-    """Raise CompileError where native code cannot be made."""
+    """Raise CompileError if native code cannot be compiled."""
     make_native(len, len, len, MemoryEffect.COMPUTE)
 
 
 def make_native(
     wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: MemoryEffect
 ) -> Any:
-    """Return the builtin. Raises CompileError where it cannot be made."""
+    """Return the builtin. Raises CompileError if it cannot be compiled."""
     name = getattr(wrapped, "__name__", "")
     has_method = name in _METHODS and getattr(np, name, None) is wrapped
     if isinstance(own, UFunc):  # its method costs less than it does itself, as Python calls it
@@ -87,7 +87,7 @@ def make_native(
 
 @cache
 def native_text() -> str:
-    """LLVM text of ``call(self, ...)``."""
+    """Return the LLVM text of ``call(self, ...)``."""
     t = Text()
     names = (*_FUNCTIONS, *_OBJECTS, *_WORDS)
     known = t.begin_builtin(NAME, names)

@@ -1,4 +1,4 @@
-"""NumPy's namespace on weft: what `numpy` is inside a program that runs on weft.
+"""NumPy's namespace on weft: the module that `numpy` names in a program run on weft.
 
 A name is weft's own function where it has one; a constant, dtype or class is NumPy's; any other function is
 NumPy's, called on the host: weft arrays among its arguments are evaluated, arrays among its results become
@@ -36,19 +36,19 @@ class _NdarrayMeta(type):
 
 
 class ndarray(metaclass=_NdarrayMeta):
-    """Stands for `numpy.ndarray`: weft arrays and NumPy's are its instances."""
+    """Stand-in for `numpy.ndarray`, with both weft and NumPy arrays as its instances."""
 
     __class_getitem__ = classmethod(types.GenericAlias)  # type: ignore[var-annotated]
 
     def __new__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *options: Any, **named: Any) -> Any:
-        """An array whose elements are not set, or a copy of a buffer's."""
+        """Return an uninitialised array, or a copy of a buffer's elements."""
         if buffer is None:
             return OWN["empty"](shape, dtype)
         return from_host(np.ndarray(shape, dtype, to_host(buffer), *options, **named))
 
 
 def _frequencies(name: str) -> Callable[..., Array]:
-    """One of NumPy's two functions for the frequencies of transforms, with the array API's keywords."""
+    """Return `fftfreq` or `rfftfreq` of NumPy with the array API's keywords."""
 
     def frequencies(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
         found = getattr(np.fft, name)(n, d)
@@ -70,12 +70,12 @@ _OWN_IN: dict[str, Mapping[str, Any]] = {
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
-    """Return what is weft's own in a module of NumPy's."""
+    """Return weft's own functions in a NumPy module."""
     return _OWN_IN.get(module, {})
 
 
 class NumpyModule(types.ModuleType):
-    """A module of NumPy's whose functions take and give weft arrays."""
+    """A NumPy module whose functions take and return weft arrays."""
 
     def __init__(self, wrapped: types.ModuleType, own: Mapping[str, Any], plain: Mapping[str, Any]) -> None:
         super().__init__(wrapped.__name__, wrapped.__doc__)
@@ -96,7 +96,7 @@ class NumpyModule(types.ModuleType):
 
 
 def wrap_name(found: Any) -> Any:
-    """A name of NumPy's as it is seen from weft."""
+    """Return a member of a NumPy module as weft's namespace shows it."""
     if isinstance(found, types.ModuleType):
         return submodule(found.__name__) if found.__name__.startswith("numpy") else found
     if isinstance(found, type):
@@ -115,7 +115,7 @@ PLAIN_NAMES = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "ge
 
 @cache
 def submodule(name: str) -> NumpyModule:
-    """`numpy` or one of its submodules on weft arrays."""
+    """Return `numpy` or one of its submodules on weft arrays."""
     module = import_module(name)
     own = own_names_of(name)
     plain = (

@@ -1,4 +1,4 @@
-"""Running a user's program with weft in NumPy's place.
+"""Execution of a user's program with weft in place of NumPy.
 
 Inside the program, and the modules next to it, `import numpy` gives weft's namespace; every other module on the
 machine keeps its own NumPy. `numpy` in `sys.modules` stays what it is: the program's code gets builtins whose
@@ -21,7 +21,7 @@ from weft.dsl.script.script_namespace import MARK, script_module
 
 
 class Redirected:
-    """One program: modules under `folder` see weft as `numpy`.
+    """One program, in which modules under `folder` import weft as `numpy`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Redirected:
     def import_name(
         self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
     ) -> Any:
-        """What the program's import statements call."""
+        """Implement ``__import__`` for the program's modules."""
         if self.to_weft and level == 0 and (name == "numpy" or name.startswith("numpy.")):
             found = script_module(name)
             for item in fromlist or ():
@@ -89,7 +89,7 @@ class Redirected:
         return own
 
     def own_module(self, name: str) -> types.ModuleType | None:
-        """Return a module that lies in the program's folder, loaded once; None if there is none."""
+        """Return a module of the program's folder, loaded once, or None if there is none."""
         if name in self.modules:
             return self.modules[name]
         place = self.folder.joinpath(*name.split("."))

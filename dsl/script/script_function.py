@@ -1,4 +1,4 @@
-"""NumPy's functions as a script on weft sees them: NumPy's own where all arguments are small, weft's elsewhere.
+"""NumPy's functions in a script on weft: NumPy's own for small arguments, weft's otherwise.
 
 In: a function of NumPy's and weft's counterpart. Out: a `ScriptFunction`. Invariant: a call without a weft array whose arguments
 are small NumPy arrays, numbers and short sequences of them is a call of NumPy's function, with NumPy's result, unless the result
@@ -48,7 +48,7 @@ _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray
 
 
 def _are_small(values: Iterable[Any]) -> bool:
-    """Whether all of these are small arrays, numbers, or sequences of few of them."""
+    """Return whether all values are small arrays, numbers, or short sequences of them."""
     for value in values:
         kind = type(value)
         if kind is np.ndarray:
@@ -66,13 +66,13 @@ def _are_small(values: Iterable[Any]) -> bool:
 
 
 def _count(value: list[Any] | tuple[Any, ...]) -> int:
-    """Count the elements of the array that nested sequences of numbers make; arrays among them count as one."""
+    """Return the number of elements in nested sequences. An array among them counts as one."""
     first = value[0] if value else None
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
 
 def _has_own(values: Iterable[Any]) -> bool:
-    """Whether there is a weft array among these, or in sequences of them."""
+    """Return whether any value, or item of a nested sequence, is a weft array."""
     for value in values:
         kind = type(value)
         if kind is list or kind is tuple:
@@ -84,7 +84,7 @@ def _has_own(values: Iterable[Any]) -> bool:
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate how many elements a function of `MemoryEffect.CREATE` makes of numbers; infinity where that is not known."""
+    """Estimate the number of elements a creation function makes. Infinity if unknown."""
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
@@ -109,7 +109,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """The product of all lengths and integers."""
+    """Return the product of all lengths and integers among the arguments."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:
@@ -146,7 +146,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     def __new__(
         cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect | None = None
     ) -> ScriptFunction:
-        """Make the function of a script for NumPy's `wrapped` and weft's `own`."""
+        """Create the script's function from NumPy's `wrapped` and weft's `own`."""
         name = getattr(wrapped, "__name__", "function")
         kind = _KIND_OF.get(name, MemoryEffect.COMPUTE) if kind is None else kind
         made = super().__new__(cls, choose(wrapped, own, kind))
@@ -158,7 +158,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
         return made
 
     def __getattr__(self, name: str) -> Any:
-        """What NumPy's function has besides: a ufunc's methods and numbers, ``__signature__``."""
+        """Return an attribute of NumPy's function: a ufunc's methods and counts, or ``__signature__``."""
         if name == "__signature__":
             try:
                 found: Any = signature(self.wrapped)
@@ -194,7 +194,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls NumPy's `wrapped` where all is small, and weft's `own` elsewhere."""
+    """Return a function that calls NumPy's `wrapped` for small arguments, and weft's `own` otherwise."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
 
@@ -236,7 +236,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
 
 def quicken(compiling: bool = True) -> None:
-    """Let native code choose from here on, where it is in the disk cache or may be compiled."""
+    """Switch script functions to native code, if it is in the disk cache or may be compiled."""
     if _native:
         return
     native = import_module("weft.dsl.script.native_script")
@@ -251,7 +251,7 @@ def quicken(compiling: bool = True) -> None:
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """Let scripts call others in the place of weft's functions, which do the same."""
+    """Replace weft's functions in scripts by equivalent ones, according to a mapping."""
     for made in _made:
         made.own = new.get(made.own, made.own)
         _quicken(made)

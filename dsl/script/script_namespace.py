@@ -1,4 +1,4 @@
-"""NumPy's namespace for a script on weft: functions are `ScriptFunction`, random generators give weft arrays where they draw many.
+"""NumPy's namespace for a script on weft, with `ScriptFunction` objects and wrapped random generators.
 
 In: a module of NumPy's. Out: a module with the same names. Invariant: small arrays are NumPy's own.
 """
@@ -44,7 +44,7 @@ def script_module(name: str) -> types.ModuleType:
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """A name of a module of NumPy's as a script sees it."""
+    """Return a member of a NumPy module as a script sees it."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in PLAIN_NAMES or module == "numpy.typing":
@@ -65,7 +65,7 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
 
 
 class Indexed:
-    """`numpy.mgrid` and its like, whose large arrays become weft's."""
+    """`numpy.mgrid` and similar objects, whose large arrays become weft arrays."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
@@ -83,7 +83,7 @@ class Indexed:
 
 
 def _drawing(base: type, name: str) -> Any:
-    """A generator's method: what a script draws becomes a weft array where it is large; libraries get NumPy's arrays."""
+    """Return a generator's method that converts large draws to weft arrays in scripts, but not in libraries."""
     draw = getattr(base, name)
 
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -103,7 +103,7 @@ def _drawing(base: type, name: str) -> Any:
 
 
 def _make_generator(base: type, draws: str) -> type:
-    """Return a subclass of one of NumPy's generators, of which all of those are instances."""
+    """Return a subclass of a NumPy generator class for which all generators are instances."""
 
     class Meta(type(base)):  # type: ignore[misc]
         def __instancecheck__(cls, value: Any) -> bool:
@@ -124,11 +124,11 @@ _DISTRIBUTIONS = (
 
 @cache
 def _generators() -> dict[str, Any]:
-    """The names of `numpy.random` that make generators; made here because `numpy.random` takes long to load."""
+    """Return the generator classes and functions of `numpy.random` for scripts, created at first use."""
     generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
     def default_rng(seed: Any = None) -> Any:
-        """As `numpy.random.default_rng`."""
+        """Return a random generator, as `numpy.random.default_rng`."""
         made = np.random.default_rng(seed)
         return made if made is seed else generator(made.bit_generator)
 

@@ -1,1 +1,1 @@
-"""What computes libdevice's functions where there is no libdevice: functions in the kernel language."""
+"""Implementations of libdevice's functions in the kernel language, for devices without libdevice."""

@@ -1,4 +1,4 @@
-"""Bessel functions of whole order, in the kernel language.
+"""Bessel functions of integer order, in the kernel language.
 
 In and out: float64, the order int32. Invariant: the error of J0, J1, Y0 and Y1 is within 1e-15 of the amplitude, which is
 sqrt(2 / (pi*x)) and at most 1 for J, or the value itself where that is more: small against the waves, not against a value near
@@ -36,7 +36,7 @@ TWO_OVER_PI, ROOT_HALF = 0.6366197723675814, 0.7071067811865476
 
 
 def _sum(series: tuple[float, ...], u: Any) -> Any:
-    """A polynomial by Horner's rule, the highest power first."""
+    """Evaluate a polynomial by Horner's rule, highest power first."""
     total = 0.0
     for c in series:
         total = total * u + c
@@ -44,7 +44,7 @@ def _sum(series: tuple[float, ...], u: Any) -> Any:
 
 
 def _phase(x: Any, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
-    """sqrt(2 / (pi*x)) times the modulus functions P and Q, for x >= 8."""
+    """Return sqrt(2 / (pi*x)) times each of the modulus functions P and Q, for x >= 8."""
     w = 8 / x
     u = 2 * (w * w) - 1
     size = np.sqrt(TWO_OVER_PI / x)
@@ -52,13 +52,13 @@ def _phase(x: Any, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
 
 
 def _turned(x: Any) -> Any:
-    """Cosine and sine of x - pi/4."""
+    """Return the cosine and sine of x - pi/4."""
     s, c = np.sin(x), np.cos(x)
     return (c + s) * ROOT_HALF, (s - c) * ROOT_HALF
 
 
 def j0(x: Any) -> Any:
-    """The Bessel function of the first kind of order 0."""
+    """Compute the Bessel function of the first kind of order 0."""
     size = abs(x)
     if size < 4:
         square = size * size
@@ -75,7 +75,7 @@ def j0(x: Any) -> Any:
 
 
 def j1(x: Any) -> Any:
-    """The Bessel function of the first kind of order 1."""
+    """Compute the Bessel function of the first kind of order 1."""
     size = abs(x)
     if size < 4:
         result = size * _sum(J1_NEAR, size * size * 0.125 - 1)
@@ -93,7 +93,7 @@ def j1(x: Any) -> Any:
 
 
 def y0(x: Any) -> Any:
-    """The Bessel function of the second kind of order 0; NaN below 0, -inf at 0."""
+    """Compute the Bessel function of the second kind of order 0: NaN below 0, -inf at 0."""
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -112,7 +112,7 @@ def y0(x: Any) -> Any:
 
 
 def y1(x: Any) -> Any:
-    """The Bessel function of the second kind of order 1; NaN below 0, -inf at 0."""
+    """Compute the Bessel function of the second kind of order 1: NaN below 0, -inf at 0."""
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -131,7 +131,7 @@ def y1(x: Any) -> Any:
 
 
 def jn(n: Any, x: Any) -> Any:
-    """The Bessel function of the first kind of order n; NaN for n < 0.
+    """Compute the Bessel function of the first kind of order n: NaN for n < 0.
 
     Upwards by the recurrence while the order is below x; otherwise downwards from an order where the function is
     negligible, scaled so that it meets J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
@@ -156,7 +156,7 @@ def jn(n: Any, x: Any) -> Any:
 
 
 def yn(n: Any, x: Any) -> Any:
-    """The Bessel function of the second kind of order n; NaN for n < 0 and below 0, -inf at 0."""
+    """Compute the Bessel function of the second kind of order n: NaN for n < 0 or x < 0, -inf at 0."""
     first, second = y0(x), y1(x)
     if n < 0 or x < 0 or x != x:
         result = x * np.nan
@@ -170,7 +170,7 @@ def yn(n: Any, x: Any) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of an order and a float64 on float32: computed in float64, rounded once."""
+    """Return a float32 function of an order and a number, computed in float64 and rounded once."""
 
     def apply(n: Any, x: Any) -> Any:
         return np.float32(function(n, np.float64(x)))
@@ -179,7 +179,7 @@ def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_term(n: Any, x: Any) -> Any:
-    """(x/2)**n / n!, which is Jn(x) where x*x does not count."""
+    """Return (x/2)**n / n!, which equals Jn(x) if x*x is negligible."""
     result = np.float64(1.0)
     k = np.int32(1)
     while k <= n and result > 0:
@@ -189,7 +189,7 @@ def _first_term(n: Any, x: Any) -> Any:
 
 
 def _recurrence(n: Any, x: Any, first: Any, second: Any) -> Any:
-    """The function of order n from those of order 0 and 1; it stays infinite where it overflows."""
+    """Compute the function of order n by upward recurrence from orders 0 and 1. Overflow gives infinity."""
     before, now = first, second
     k = np.int32(1)
     while k < n and np.isfinite(now):
@@ -199,7 +199,7 @@ def _recurrence(n: Any, x: Any, first: Any, second: Any) -> Any:
 
 
 def _downwards(n: Any, x: Any, first: Any, second: Any) -> Any:
-    """Jn(x) for n >= x > 0, from J0(x) and J1(x)."""
+    """Compute Jn(x) for n >= x > 0 by downward recurrence, from J0(x) and J1(x)."""
     k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
     after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)
     while k > 0:

@@ -1,4 +1,4 @@
-"""The series that bessel.py sums: powers of a variable in [-1, 1], the highest first."""
+"""Coefficients of the series in bessel.py: powers of a variable in [-1, 1], highest first."""
 
 from __future__ import annotations
 

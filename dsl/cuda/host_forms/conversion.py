@@ -1,4 +1,4 @@
-"""Conversions between floats and integers, and the parts of a float, in the kernel language. Everything is exact.
+"""Conversions between floats and integers, and decomposition of floats, in the kernel language.
 
 In and out: the dtypes of libdevice, whose unsigned results are held in signed integers of the same bits. Invariant: an
 integer out of range saturates. NaN becomes 0 from float32 to 32 bits, otherwise the integer with only the top bit set, as the
@@ -20,7 +20,7 @@ UP_54 = 2.0**54
 
 
 def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
-    """A float as the integers between `least` and `greatest` (NumPy scalars), rounded and held in dtype `held`."""
+    """Return a function that rounds a float and saturates it to [`least`, `greatest`], in dtype `held`."""
     kind, low, high = type(least), float(least), float(greatest)
     not_a_number = held(at_nan)
 
@@ -39,7 +39,7 @@ def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: An
 
 
 def round_half_away(x: Any) -> Any:
-    """The nearest whole number, halves away from 0."""
+    """Round to the nearest integer, halves away from 0."""
     whole = np.trunc(x)
     if abs(x - whole) >= 0.5:
         whole += np.copysign(1.0, x)
@@ -47,7 +47,7 @@ def round_half_away(x: Any) -> Any:
 
 
 def view_as(kind: Any) -> Callable[..., Any]:
-    """The bits of a number seen in another dtype of its size."""
+    """Return a function that reinterprets a number's bits in another dtype of the same size."""
 
     def apply(x: Any) -> Any:
         return x.view(kind)
@@ -56,32 +56,32 @@ def view_as(kind: Any) -> Callable[..., Any]:
 
 
 def high_word(x: Any) -> Any:
-    """The upper 32 bits of a float64."""
+    """Return the upper 32 bits of a float64."""
     return np.int32(x.view(np.int64) >> 32)
 
 
 def low_word(x: Any) -> Any:
-    """The lower 32 bits of a float64."""
+    """Return the lower 32 bits of a float64."""
     return np.int32(x.view(np.int64))
 
 
 def from_words(high: Any, low: Any) -> Any:
-    """A float64 of the upper and the lower 32 bits."""
+    """Return the float64 with these upper and lower 32 bits."""
     return ((np.int64(high) << 32) | np.int64(np.uint32(low))).view(np.float64)
 
 
 def to_half(x: Any) -> Any:
-    """The bits of the nearest float16."""
+    """Return the bits of the nearest float16."""
     return np.float16(x).view(np.int16)
 
 
 def from_half(bits: Any) -> Any:
-    """The float16 with these bits."""
+    """Return the value of the float16 with these bits."""
     return np.float32(bits.view(np.float16))
 
 
 def unsigned_float(unsigned: Any, kind: Any) -> Callable[..., Any]:
-    """An unsigned integer, held in a signed one, as the nearest float."""
+    """Return a function that converts an unsigned integer, held in a signed one, to the nearest float."""
 
     def apply(x: Any) -> Any:
         return kind(unsigned(x))
@@ -90,7 +90,9 @@ def unsigned_float(unsigned: Any, kind: Any) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """An integer as a float, rounded as `choose` says: `parts` gives the nearest one and the rest."""
+    """Return a function that converts an integer to a float, rounded by `choose`. `parts` gives the value and its
+    error.
+    """
 
     def apply(x: Any) -> Any:
         r, e = parts(unsigned(x))
@@ -103,7 +105,7 @@ def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[...,
 
 
 def split_exponent(x: Any) -> Any:
-    """`frexp`: a fraction in [0.5, 1) and an exponent of 2; of 0, infinity and NaN the number itself and 0."""
+    """Compute `frexp`: a fraction in [0.5, 1) and an exponent of 2. Zero, infinity and NaN give themselves and 0."""
     fraction, exponent = x, np.int32(0)
     if x != 0 and np.isfinite(x):
         if abs(x) < FRACTION_START:
@@ -115,13 +117,13 @@ def split_exponent(x: Any) -> Any:
 
 
 def split_exponent_single(x: Any) -> Any:
-    """`frexp` of a float32."""
+    """Compute `frexp` of a float32."""
     fraction, exponent = split_exponent(np.float64(x))
     return np.float32(fraction), exponent
 
 
 def scale(x: Any, n: Any) -> Any:
-    """x * 2**n, rounded once: below the normal numbers the last step alone may round."""
+    """Compute x * 2**n, rounded once, subnormal results included."""
     k = np.int64(n)
     if k > 1023:
         x, k = x * HUGE, k - 1023
@@ -136,12 +138,12 @@ def scale(x: Any, n: Any) -> Any:
 
 
 def scale_single(x: Any, n: Any) -> Any:
-    """x * 2**n of a float32, rounded once."""
+    """Compute x * 2**n of a float32, rounded once."""
     return np.float32(scale(np.float64(x), n))
 
 
 def exponent_of(x: Any) -> Any:
-    """`ilogb`: the exponent of 2; the least int of 0 and NaN, the greatest of infinity."""
+    """Compute `ilogb`: the exponent of 2. Zero and NaN give the minimum int, infinity the maximum."""
     result = GREATEST_INT
     if x == 0 or x != x:
         result = LEAST_INT
@@ -152,7 +154,7 @@ def exponent_of(x: Any) -> Any:
 
 
 def float_exponent(x: Any) -> Any:
-    """`logb`: the exponent of 2 as a float; -inf of 0, inf of infinity."""
+    """Compute `logb`: the exponent of 2 as a float. Zero gives -inf, infinity gives inf."""
     result = abs(np.float64(x))
     if x == 0:
         result = np.float64(-np.inf)
@@ -163,7 +165,7 @@ def float_exponent(x: Any) -> Any:
 
 
 def split_whole(x: Any) -> Any:
-    """`modf`: what is behind the point and what is before it, both with the sign of x."""
+    """Compute `modf`: the fractional and the integral part, both with the sign of x."""
     whole = np.trunc(x)
     rest = x - whole
     if np.isinf(x):
@@ -172,7 +174,7 @@ def split_whole(x: Any) -> Any:
 
 
 def remainder_quotient(x: Any, y: Any) -> Any:
-    """`remquo`: x - n*y exactly, n the whole number nearest to x / y (ties to even), and the last 3 bits of n with its sign.
+    """Compute `remquo`: x - n*y exactly, n the integer nearest to x / y, and the last 3 bits of n with its sign.
 
     From the exact remainder by 8*y: then each bit of n takes one exact subtraction.
     """
@@ -200,19 +202,19 @@ def remainder_quotient(x: Any, y: Any) -> Any:
 
 
 def remainder_quotient_single(x: Any, y: Any) -> Any:
-    """`remquo` of float32."""
+    """Compute `remquo` of float32."""
     rest, quotient = remainder_quotient(np.float64(x), np.float64(y))
     return np.float32(rest), quotient
 
 
 def nearest_remainder(x: Any, y: Any) -> Any:
-    """`remainder`: x - n*y exactly, n the whole number nearest to x / y."""
+    """Compute `remainder`: x - n*y exactly, n the integer nearest to x / y."""
     rest, _ = remainder_quotient(np.float64(x), np.float64(y))
     return rest
 
 
 def positive_difference(x: Any, y: Any) -> Any:
-    """`fdim`: x - y where that is positive, else 0."""
+    """Compute `fdim`: x - y if it is positive, else 0."""
     result = x - y
     if x <= y:
         result = 0.0
@@ -220,5 +222,5 @@ def positive_difference(x: Any, y: Any) -> Any:
 
 
 def saturate(x: Any) -> Any:
-    """x kept between 0 and 1; 0 of NaN."""
+    """Clamp x to [0, 1]. NaN gives 0."""
     return np.fmin(np.fmax(x, 0.0), 1.0)

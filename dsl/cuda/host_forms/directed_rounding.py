@@ -25,21 +25,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: Any, e: Any) -> Any:
-    """The largest number not above r + e."""
+    """Return the largest float not above r + e."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: Any, e: Any) -> Any:
-    """The smallest number not below r + e."""
+    """Return the smallest float not below r + e."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: Any, e: Any) -> Any:
-    """The largest number in magnitude not beyond r + e."""
+    """Round r + e towards zero."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -49,14 +49,14 @@ def towards_zero(r: Any, e: Any) -> Any:
 
 
 def two_sum(x: Any, y: Any) -> Any:
-    """x + y rounded, and what the rounding lost, exactly."""
+    """Return x + y rounded, and its exact rounding error."""
     s = x + y
     part = s - x
     return s, (x - (s - part)) + (y - part)
 
 
 def add_error(x: Any, y: Any) -> Any:
-    """x + y."""
+    """Return x + y rounded to nearest, and a number with the sign of the error."""
     s, e = two_sum(x, y)
     if np.isinf(s):
         e = -s
@@ -66,7 +66,7 @@ def add_error(x: Any, y: Any) -> Any:
 
 
 def _scaled_error(x: Any, y: Any, z: Any, r: Any) -> Any:
-    """A number with the sign of x*y + z - r, where the terms neither overflow nor underflow."""
+    """Return a number with the sign of x*y + z - r, for terms that neither overflow nor underflow."""
     p = x * y
     low = fma(x, y, -p)
     close = fma(x, y, z)
@@ -80,7 +80,7 @@ def _scaled_error(x: Any, y: Any, z: Any, r: Any) -> Any:
 
 
 def fma_sign(x: Any, y: Any, z: Any, r: Any) -> Any:
-    """A number with the sign of x*y + z - r, where r is x*y + z rounded to nearest."""
+    """Return a number with the sign of x*y + z - r, where r is x*y + z rounded to nearest."""
     p = abs(x * y)
     q = abs(z)
     e = 0.0
@@ -108,19 +108,19 @@ def fma_sign(x: Any, y: Any, z: Any, r: Any) -> Any:
 
 
 def multiply_error(x: Any, y: Any) -> Any:
-    """x * y."""
+    """Return x * y rounded to nearest, and a number with the sign of the error."""
     p = x * y
     return p, fma_sign(x, y, 0.0, p)
 
 
 def fma_error(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z."""
+    """Return x * y + z rounded to nearest, and a number with the sign of the error."""
     r = fma(x, y, z)
     return r, fma_sign(x, y, z, r)
 
 
 def divide_error(x: Any, y: Any) -> Any:
-    """x / y."""
+    """Return x / y rounded to nearest, and a number with the sign of the error."""
     q = x / y
     e = 0.0
     if np.isfinite(x) and np.isfinite(y) and x != 0 and y != 0:
@@ -139,7 +139,7 @@ def divide_error(x: Any, y: Any) -> Any:
 
 
 def sqrt_error(x: Any) -> Any:
-    """The square root."""
+    """Return the square root rounded to nearest, and a number with the sign of the error."""
     r = np.sqrt(x)
     e = 0.0
     if x > 0 and x < np.inf:
@@ -154,36 +154,36 @@ def sqrt_error(x: Any) -> Any:
 
 
 def narrow_error(s: Any, low: Any) -> Any:
-    """The float64 sum s + low, where low is at most half a unit of s, as float32."""
+    """Round the float64 sum s + low to float32. Return it and the error. |low| is at most half a unit of s."""
     r = np.float32(s)
     return r, (s - np.float64(r)) + low
 
 
 def narrow_one(x: Any) -> Any:
-    """A float64 as float32."""
+    """Round a float64 to float32. Return it and the error."""
     return narrow_error(x, 0.0)
 
 
 def add_error_single(x: Any, y: Any) -> Any:
-    """x + y."""
+    """Return x + y of float32 rounded to nearest, and the error."""
     s, low = two_sum(np.float64(x), np.float64(y))
     return narrow_error(s, low)
 
 
 def multiply_error_single(x: Any, y: Any) -> Any:
-    """x * y."""
+    """Return x * y of float32 rounded to nearest, and the error."""
     return narrow_error(np.float64(x) * np.float64(y), 0.0)
 
 
 def fma_error_single(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z; the first number is near enough for a direction, not always the nearest one."""
+    """Return x * y + z of float32 and the error. The first may be off by one rounding."""
     p = np.float64(x) * np.float64(y)
     s, low = two_sum(p, np.float64(z))
     return narrow_error(s, low)
 
 
 def divide_error_single(x: Any, y: Any) -> Any:
-    """x / y."""
+    """Return x / y of float32 rounded to nearest, and a number with the sign of the error."""
     q = x / y
     e = np.float64(x) - np.float64(q) * np.float64(y)
     if y < 0:
@@ -192,7 +192,7 @@ def divide_error_single(x: Any, y: Any) -> Any:
 
 
 def sqrt_error_single(x: Any) -> Any:
-    """The square root."""
+    """Return the square root of a float32 rounded to nearest, and a number with the sign of the error."""
     r = np.sqrt(x)
     return r, np.float64(x) - np.float64(r) * np.float64(r)
 
@@ -201,18 +201,18 @@ def sqrt_error_single(x: Any) -> Any:
 
 
 def wide_integer(x: Any) -> Any:
-    """A 64-bit integer as a float64 sum: rounded to nearest, and the rest."""
+    """Convert a 64-bit integer to float64. Return the nearest value and the error."""
     return two_sum(np.float64(x >> 32) * 4294967296.0, np.float64(x & 0xFFFFFFFF))
 
 
 def wide_integer_single(x: Any) -> Any:
-    """A 64-bit integer as float32."""
+    """Convert a 64-bit integer to float32. Return the value and the error."""
     s, low = wide_integer(x)
     return narrow_error(s, low)
 
 
 def integer_single(x: Any) -> Any:
-    """A 32-bit integer as float32."""
+    """Convert a 32-bit integer to float32. Return the nearest value and the error."""
     return narrow_error(np.float64(x), 0.0)
 
 
@@ -220,7 +220,7 @@ def integer_single(x: Any) -> Any:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one operand, rounded as `choose` says."""
+    """Return a function of one operand, rounded by `choose`."""
 
     def apply(x: Any) -> Any:
         r, e = error(x)
@@ -230,7 +230,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of two operands, rounded as `choose` says."""
+    """Return a function of two operands, rounded by `choose`."""
 
     def apply(x: Any, y: Any) -> Any:
         r, e = error(x, y)
@@ -240,7 +240,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
 
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: Any) -> Callable[..., Any]:
-    """one / x, rounded as `choose` says."""
+    """Return the function one / x, rounded by `choose`."""
 
     def apply(x: Any) -> Any:
         r, e = divide(one, x)
@@ -250,7 +250,7 @@ def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: A
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """x + y, or with `sign` -1 x - y. A sum that is exactly 0 is -0 where it is rounded down and a term is negative."""
+    """Return the function x + y, or x - y with `sign` -1. A zero sum rounded down is -0 if a term is negative."""
     below = choose is down
 
     def apply(x: Any, y: Any) -> Any:
@@ -265,7 +265,7 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
 
 
 def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """x * y + z, with the sign of 0 as in `sum_of`."""
+    """Return the function x * y + z, with the sign of zero as in `sum_of`."""
     below = choose is down
 
     def apply(x: Any, y: Any, z: Any) -> Any:

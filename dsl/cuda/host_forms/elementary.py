@@ -1,4 +1,4 @@
-"""Powers, roots, lengths and circles, in the kernel language.
+"""Powers, roots, vector lengths and functions of pi*x, in the kernel language.
 
 In and out: float32 or float64. Invariant: what stands in a docstring as "units" bounds the error in units in the last
 place of the result, where the rows of the op table underneath keep within one.
@@ -18,7 +18,7 @@ WHOLE = 2.0**52
 
 
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A float64 function of one number on float32: computed in float64, rounded once."""
+    """Return a float32 version of a float64 function, computed in float64 and rounded once."""
 
     def apply(x: Any) -> Any:
         return np.float32(function(np.float64(x)))
@@ -27,7 +27,7 @@ def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pair_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A float64 function that gives two floats, on float32."""
+    """Return a float32 version of a float64 function with two results."""
 
     def apply(x: Any) -> Any:
         first, second = function(np.float64(x))
@@ -37,62 +37,62 @@ def pair_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def exp10(x: Any) -> Any:
-    """10**x, 2 units."""
+    """Compute 10**x, within 2 units."""
     return np.power(10.0, x)
 
 
 def integer_power(x: Any, n: Any) -> Any:
-    """x**n for a whole n, 2 units."""
+    """Compute x**n for an integer n, within 2 units."""
     return np.power(x, np.float64(n))
 
 
 def integer_power_single(x: Any, n: Any) -> Any:
-    """x**n of a float32."""
+    """Compute x**n of a float32."""
     return np.float32(np.power(np.float64(x), np.float64(n)))
 
 
 def reciprocal_sqrt(x: Any) -> Any:
-    """1 / sqrt(x), 2 units."""
+    """Compute 1 / sqrt(x), within 2 units."""
     return 1 / np.sqrt(x)
 
 
 def reciprocal_cbrt(x: Any) -> Any:
-    """1 / cbrt(x), 2 units."""
+    """Compute 1 / cbrt(x), within 2 units."""
     return 1 / np.cbrt(x)
 
 
 def reciprocal_hypot(x: Any, y: Any) -> Any:
-    """1 / hypot(x, y), 2 units."""
+    """Compute 1 / hypot(x, y), within 2 units."""
     return 1 / np.hypot(x, y)
 
 
 def length_3(x: Any, y: Any, z: Any) -> Any:
-    """sqrt(x*x + y*y + z*z) without overflow, 2 units."""
+    """Compute sqrt(x*x + y*y + z*z) without overflow, within 2 units."""
     return np.hypot(np.hypot(x, y), z)
 
 
 def length_4(x: Any, y: Any, z: Any, w: Any) -> Any:
-    """sqrt(x*x + y*y + z*z + w*w) without overflow, 3 units."""
+    """Compute sqrt(x*x + y*y + z*z + w*w) without overflow, within 3 units."""
     return np.hypot(np.hypot(x, y), np.hypot(z, w))
 
 
 def reciprocal_length_3(x: Any, y: Any, z: Any) -> Any:
-    """1 / sqrt(x*x + y*y + z*z), 3 units."""
+    """Compute 1 / sqrt(x*x + y*y + z*z), within 3 units."""
     return 1 / length_3(x, y, z)
 
 
 def reciprocal_length_4(x: Any, y: Any, z: Any, w: Any) -> Any:
-    """1 / sqrt(x*x + y*y + z*z + w*w), 4 units."""
+    """Compute 1 / sqrt(x*x + y*y + z*z + w*w), within 4 units."""
     return 1 / length_4(x, y, z, w)
 
 
 def sin_cos(x: Any) -> Any:
-    """Sine and cosine."""
+    """Compute the sine and cosine."""
     return np.sin(x), np.cos(x)
 
 
 def sin_cos_pi(x: Any) -> Any:
-    """sin(pi*x) and cos(pi*x), 2 units.
+    """Compute sin(pi*x) and cos(pi*x), within 2 units.
 
     x is reduced exactly to a quarter turn at most; its product with pi is taken in twice the precision.
     """
@@ -119,12 +119,12 @@ def sin_cos_pi(x: Any) -> Any:
 
 
 def sin_pi(x: Any) -> Any:
-    """sin(pi*x), 2 units."""
+    """Compute sin(pi*x), within 2 units."""
     s, _ = sin_cos_pi(x)
     return s
 
 
 def cos_pi(x: Any) -> Any:
-    """cos(pi*x), 2 units."""
+    """Compute cos(pi*x), within 2 units."""
     _, c = sin_cos_pi(x)
     return c

@@ -1,4 +1,4 @@
-"""The error function's inverses, its scaled form, and the normal distribution, in the kernel language.
+"""Inverse and scaled error functions and the normal distribution, in the kernel language.
 
 In and out: float64. Invariant: each stands on the rows `erf` and `erfc`, which keep within a unit in the last place.
 """
@@ -26,14 +26,14 @@ def _erfc(x: Any) -> Any:
 
 
 def _exp_of_square(x: Any, sign: int) -> Any:
-    """exp(sign * x*x), the square taken in twice the precision."""
+    """Compute exp(sign * x*x), with the square in twice the working precision."""
     square = x * x
     low = fma(x, x, -square)
     return np.exp(sign * square) * (1 + sign * low)
 
 
 def inverse_erf(y: Any) -> Any:
-    """The x with erf(x) = y, 4 units.
+    """Return the x with erf(x) = y, within 4 units.
 
     Two steps of Halley's method on erf from the first terms of its inverse series; beyond a half, on erfc of what is
     missing to 1, which is exact there.
@@ -58,7 +58,7 @@ def inverse_erf(y: Any) -> Any:
 
 
 def _inverse_tail(p: Any) -> Any:
-    """The x with erfc(x) = p, for 0 < p <= 1/2: Halley's method from the normal quantile of Hastings (1955)."""
+    """Return the x with erfc(x) = p, for 0 < p <= 1/2, by Halley's method from the estimate of Hastings (1955)."""
     t = np.sqrt(-2 * (np.log(p) - LOG_2))
     above = 2.515517 + t * (0.802853 + t * 0.010328)
     below = 1 + t * (1.432788 + t * (0.189269 + t * 0.001308))
@@ -75,7 +75,7 @@ def _inverse_tail(p: Any) -> Any:
 
 
 def inverse_erfc(p: Any) -> Any:
-    """The x with erfc(x) = p, 4 units."""
+    """Return the x with erfc(x) = p, within 4 units."""
     x = p * np.nan
     if p == 0:
         x = 1 / abs(p)
@@ -91,7 +91,9 @@ def inverse_erfc(p: Any) -> Any:
 
 
 def scaled_erfc(x: Any) -> Any:
-    """exp(x*x) * erfc(x), 5 units; from 10 on by the asymptotic series (Abramowitz and Stegun, 7.1.23)."""
+    """Compute exp(x*x) * erfc(x), within 5 units. From 10 on it uses Abramowitz and Stegun's asymptotic series
+    7.1.23.
+    """
     result = x
     if x < 10:
         result = _exp_of_square(x, 1) * _erfc(x)
@@ -107,7 +109,7 @@ def scaled_erfc(x: Any) -> Any:
 
 
 def normal_cdf(x: Any) -> Any:
-    """The standard normal distribution function, erfc(-x / sqrt(2)) / 2, 5 units.
+    """Compute the standard normal distribution function, erfc(-x / sqrt(2)) / 2, within 5 units.
 
     The error of the argument, which the tail magnifies by its square, is put back by the derivative.
     """
@@ -120,5 +122,5 @@ def normal_cdf(x: Any) -> Any:
 
 
 def inverse_normal_cdf(p: Any) -> Any:
-    """The x whose standard normal distribution function is p, 5 units."""
+    """Return the x whose standard normal distribution function is p, within 5 units."""
     return -ROOT_2 * inverse_erfc(2 * p)
