@@ -6,7 +6,7 @@ storage. Invariant: places are checked at once (`positions.py`), no other axis i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,11 @@ from weft.dsl.arrays.positions import positions_of
 from weft.dsl.functions.manipulation import ravel, reshape
 from weft.fusion import broadcast_shapes, gather
 
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, Output
 
-def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Array | np.ndarray, int]:
+
+def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output, int]:
     """Return the array, the indices and the axis, flattened if no axis is given. Raises NumPy's errors."""
     which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
     if axis is None:
@@ -34,7 +37,7 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Array |
     return arr, which, place
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Array:
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
     """Take elements at indices along an axis, which differ from row to row, as `numpy.take_along_axis`."""
     array, which, place = _checked(as_array(arr), indices, axis)
     others = ((*s[:place], 1, *s[place + 1 :]) for s in (array.shape, which.shape))

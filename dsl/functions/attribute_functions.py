@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,40 +13,44 @@ from weft.dsl.arrays.on_host import to_host
 from weft.dsl.functions import reductions, selecting
 from weft.dsl.functions.creation import asarray
 
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, Output
+    from weft.runtime import Device
 
-def shape(a: Any) -> tuple[int, ...]:
+
+def shape(a: ArrayLike) -> tuple[int, ...]:
     return asarray(a).shape
 
 
-def real(val: Any) -> Any:
+def real(val: ArrayLike) -> Any:
     return val.real if isinstance(val, (int, float, complex)) else asarray(val).real
 
 
-def imag(val: Any) -> Any:
+def imag(val: ArrayLike) -> Any:
     return val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag
 
 
-def ndim(a: Any) -> int:
+def ndim(a: ArrayLike) -> int:
     return asarray(a).ndim
 
 
-def size(a: Any, axis: Any = None) -> int:
+def size(a: ArrayLike, axis: Any = None) -> int:
     found = asarray(a)
     return prod(found.shape[k] for k in reductions.normalize_axes(axis, found.ndim))
 
 
-def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None) -> Array:
     return methods.astype(asarray(a) if isinstance(a, np.ndarray | np.generic) else a, dtype, copy=copy)
 
 
-def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
     if isinstance(a, Array) and isinstance(b, Array):  # (equal arrays may lie at one place as long as nobody writes)
         if a._storage is not b._storage:
             return False
     return np.shares_memory(to_host(a), to_host(b), max_work)
 
 
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
     source = src if isinstance(src, (bool, int, float, complex)) else asarray(src)
     if not np.can_cast(np.min_scalar_type(source) if source is src else source.dtype, dst.dtype, casting):  # type: ignore[arg-type, union-attr]
         raise TypeError(

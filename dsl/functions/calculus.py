@@ -6,7 +6,7 @@ bits are its own; what is rare is NumPy's, on the host.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,12 +26,15 @@ from weft.dsl.functions.sorting import on_host
 from weft.fusion import cast, constant
 from weft.runtime import device
 
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
+
 _INT64 = np.dtype(np.int64)
 # Terms of a polynomial that are recorded one by one.
 MOST_TERMS = 64
 
 
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:
     """Compute central differences, one-sided at the ends, as `numpy.gradient`."""
     values = as_array(f)
     axes = normalize_axes(axis, values.ndim)
@@ -58,7 +61,7 @@ def _slope(values: Array, axis: int, h: Any, edge_order: int) -> Any:
 
 
 @recalled
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Any:
     """Integrate along an axis by the trapezoidal rule, as `numpy.trapezoid`."""
     values: Any = as_array(y)
     place = normalize_axis(axis, values.ndim)
@@ -73,7 +76,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return sum_(step * (upper + lower) / 2.0, axis=place)
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Any:
     """Compute differences of consecutive elements of the flat array, as `numpy.ediff1d`."""
     if to_end is not None or to_begin is not None:
         return on_host(np.ediff1d, ary, to_end, to_begin)
@@ -82,7 +85,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 @recalled
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
     """Compute the cross product of vectors, as `numpy.cross`."""
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -107,14 +110,16 @@ def polyval(p: Any, x: Any) -> Any:
 
 
 @recalled
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> Any:
     """Return the angle of complex numbers, as `numpy.angle`."""
     values: Any = as_array(z)
     found = np.arctan2(*((values.imag, values.real) if values.dtype.kind == "c" else (0, values)))
     return found * (180 / np.pi) if deg else found
 
 
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def interp(
+    x: Any, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: float | None = None
+) -> Any:
     """Interpolate linearly between points at `x`, as `numpy.interp`."""
     here = isinstance(x, Array) and x.dtype.kind in "biuf" and (x.size > FEW or is_gpu(x.device))  # type: ignore[attr-defined]
     plain = period is None and all(v is None or type(v) in (int, float) for v in (left, right))
@@ -143,7 +148,13 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: Output | None = None,
+    include_initial: bool = False,
 ) -> Any:
     """Return the cumulative sum along an axis, optional for a vector, with a leading 0 if `include_initial`."""
     values = as_array(x)

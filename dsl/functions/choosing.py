@@ -5,7 +5,7 @@ In: arrays. Out: recorded arrays, which join the kernels around them. Invariant:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from weft.dsl.functions.manipulation import ravel
 from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import on_host
 from weft.fusion import cast
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, Output
 
 _WEAK = (int, float, complex)
 
@@ -39,7 +42,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return found
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Replace NaNs and infinities by numbers, as `numpy.nan_to_num`."""
     values = as_array(x)
     kind = values.dtype
@@ -58,7 +61,9 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 
 @recalled
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> Any:
     """Test whether elements are equal within a tolerance, as `numpy.isclose`."""
     x, y = as_array(a), as_array(b)
     if y.dtype.kind in "biu":
@@ -68,7 +73,9 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     return found | ((x != x) & (y != y)) if equal_nan else found
 
 
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> bool:
     """Test whether all elements are equal within a tolerance, as `numpy.allclose`."""
     return bool(isclose(a, b, rtol, atol, equal_nan).all())
 
@@ -85,13 +92,13 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     return bool(same.all())
 
 
-def extract(condition: Any, arr: Any) -> Any:
+def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
     """Return the elements where a condition holds, as `numpy.extract`."""
     test = ravel(as_array(condition))
     return ravel(as_array(arr))[_positions(test)]  # type: ignore[index]
 
 
-def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
     """Return the slices along an axis where a condition holds, as `numpy.compress`."""
     test = condition if isinstance(condition, Array) else np.asarray(condition)
     array = as_array(a)
@@ -108,24 +115,24 @@ def _positions(test: Any) -> Any:
     return nonzero(test)[0]
 
 
-def flatnonzero(a: Any) -> Any:
+def flatnonzero(a: ArrayLike) -> Any:
     """Return the indices of nonzero elements in the flat array, as `numpy.flatnonzero`."""
     return nonzero(ravel(as_array(a)))[0]
 
 
-def argwhere(a: Any) -> Any:
+def argwhere(a: ArrayLike) -> Any:
     """Return the indices of nonzero elements, one row each, as `numpy.argwhere`."""
     array = as_array(a)
     return stack(nonzero(array), axis=1) if array.ndim else on_host(np.argwhere, a)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
     """Append values to an array, as `numpy.append`."""
     parts = [as_array(arr), as_array(values)]
     return concatenate([ravel(p) for p in parts]) if axis is None else concatenate(parts, axis=axis)
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     """Return an array without some slices along an axis, as `numpy.delete`."""
     array = as_array(arr)
     if axis is None:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,16 +31,27 @@ from weft.fusion import empty as empty_expr
 from weft.runtime import IMMEDIATE, get_device, setting
 from weft.runtime import device as on_device
 
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, ShapeLike
+    from weft.dsl.arrays.array import Array
+    from weft.runtime import Device
+
 _HERE = nullcontext()
 
 
-def place(device: Any) -> AbstractContextManager[Any]:
+def place(device: Device | str) -> AbstractContextManager[Any]:
     """Return a context in which the current device is that of a function's argument `device` (None: unchanged)."""
     return _HERE if device is None else on_device(device)
 
 
 def asarray(
-    a: Any, dtype: Any = None, order: Any = None, *, copy: bool | None = None, device: Any = None, like: Any = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Device | str | None = None,
+    like: object = None,
 ) -> Array:
     """Convert the input to an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype`
     differs.
@@ -96,14 +107,14 @@ def _has_array(values: Any) -> bool:
 
 def array(
     object: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     copy: bool | None = True,
-    order: Any = None,
+    order: str | None = None,
     subok: bool = False,
     ndmin: int = 0,
     ndmax: int = 0,
-    like: Any = None,
+    like: object = None,
 ) -> Array:
     """Create an array from `object`, as `numpy.array`."""
     given = from_protocol(object)
@@ -118,7 +129,7 @@ def array(
     return result
 
 
-def to_device(values: Array, device: Any) -> Array:
+def to_device(values: Array, device: Device | str) -> Array:
     """Return the array on another device, or itself if it is there."""
     target = get_device(device)
     if target is values.device:
@@ -134,7 +145,13 @@ def to_device(values: Array, device: Any) -> Array:
 
 
 def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None
+    shape: ShapeLike,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    device: Any = None,
+    like: object = None,
 ) -> Array:
     """Return an array filled with one value."""
     begin()
@@ -177,17 +194,38 @@ def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Ar
         return record_array(constant(value, kind, lengths))
 
 
-def zeros(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
+def zeros(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    *,
+    device: Device | str | None = None,
+    like: object = None,
+) -> Array:
     """Return an array of zeros, by default float64."""
     return _constant(0, shape, dtype, order, device)
 
 
-def ones(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
+def ones(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    *,
+    device: Device | str | None = None,
+    like: object = None,
+) -> Array:
     """Return an array of ones, by default float64."""
     return _constant(1, shape, dtype, order, device)
 
 
-def empty(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None, like: Any = None) -> Array:
+def empty(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    *,
+    device: Any = None,
+    like: object = None,
+) -> Array:
     """Return an uninitialised array."""
     check_order(order)
     if setting("verify"):  # (what nobody writes would differ between a plan and the same program interpreted)
@@ -219,7 +257,13 @@ def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tu
 
 
 def zeros_like(
-    a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    subok: bool = True,
+    shape: ShapeLike | None = None,
+    *,
+    device: Device | str | None = None,
 ) -> Array:
     """Return zeros with the shape, dtype and device of another array."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
@@ -227,7 +271,13 @@ def zeros_like(
 
 
 def ones_like(
-    a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    subok: bool = True,
+    shape: ShapeLike | None = None,
+    *,
+    device: Device | str | None = None,
 ) -> Array:
     """Return ones with the shape, dtype and device of another array."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
@@ -235,7 +285,13 @@ def ones_like(
 
 
 def empty_like(
-    a: Any, dtype: Any = None, order: Any = None, subok: bool = True, shape: Any = None, *, device: Any = None
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    subok: bool = True,
+    shape: ShapeLike | None = None,
+    *,
+    device: Device | str | None = None,
 ) -> Array:
     """Return an uninitialised array with the shape, dtype and device of another."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
@@ -243,14 +299,14 @@ def empty_like(
 
 
 def full_like(
-    a: Any,
-    fill_value: Any,
-    dtype: Any = None,
-    order: Any = None,
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     *,
-    device: Any = None,
+    device: Device | str | None = None,
 ) -> Array:
     """Return an array filled with one value, with the shape, dtype and device of another."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
@@ -258,7 +314,13 @@ def full_like(
 
 
 def arange(
-    start: Any = 0, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None
+    start: Any = 0,
+    stop: Any = None,
+    step: Any = None,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    like: object = None,
 ) -> Array:
     """Return evenly spaced numbers in a half-open interval, as `numpy.arange`."""
     if stop is None:
@@ -287,12 +349,12 @@ def arange(
 
 
 def linspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
     device: Any = None,
@@ -309,11 +371,11 @@ def eye(
     N: int,  # (NumPy's names: they are keywords)
     M: int | None = None,
     k: int = 0,
-    dtype: Any = float,
-    order: Any = "C",
+    dtype: DTypeLike = float,
+    order: str = "C",
     *,
     device: Any = None,
-    like: Any = None,
+    like: object = None,
 ) -> Array:
     """Return a matrix with ones on a diagonal and zeros elsewhere."""
     check_order(order)
@@ -330,7 +392,7 @@ def eye(
         return in_order(record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype))), order)
 
 
-def identity(n: int, dtype: Any = None, *, like: Any = None) -> Array:
+def identity(n: int, dtype: DTypeLike | None = None, *, like: object = None) -> Array:
     """Return the identity matrix."""
     return eye(n, dtype=float if dtype is None else dtype)
 
@@ -352,28 +414,28 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
 
 
 @recalled
-def tril(m: Any, k: int = 0) -> Array:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """Return the lower triangle of a matrix, with zeros above it."""
     return _triangle(m, k, True)
 
 
 @recalled
-def triu(m: Any, k: int = 0) -> Array:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """Return the upper triangle of a matrix, with zeros below it."""
     return _triangle(m, k, False)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, like: Any = None) -> Array:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
     """Return a matrix with ones at and below a diagonal."""
     return tril(ones((N, N if M is None else M), dtype), k)
 
 
-def copy(a: Any, order: Any = "K", subok: bool = False) -> Array:
+def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
     """Return a copy of an array."""
     return array(a, order=order, copy=True)
 
 
-def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
+def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None, *, like: object = None) -> Array:
     """Return an array in C order, with at least one axis."""
     result = asarray(a, dtype)
     if not result.flags["C_CONTIGUOUS"]:
@@ -381,7 +443,7 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
     return result if result.ndim else result.reshape((1,))
 
 
-def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Array:
+def asfortranarray(a: ArrayLike, dtype: DTypeLike | None = None, *, like: object = None) -> Array:
     """Return an array in Fortran order, with at least one axis."""
     result = asarray(a, dtype, "F")
     return result if result.ndim else result.reshape((1,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.dsl.arrays.array import Array, record
 from weft.dsl.arrays.array import start as begin
@@ -12,8 +12,13 @@ from weft.dsl.functions.joining import stack
 from weft.dsl.functions.manipulation import broadcast_arrays
 from weft.fusion import current_epoch, iota, reshape
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    from weft.dsl.arrays.annotations import DTypeLike
+
+
+def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = False) -> Any:
     """Return arrays of the indices along each axis, as `numpy.indices`."""
     shape = as_shape(dimensions)
     begin()
@@ -28,7 +33,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     return stack([record(iota(shape, axis, as_dtype(dtype))) for axis in range(len(shape))])
 
 
-def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **options: Any) -> Any:
+def fromfunction(function: Any, shape: Sequence[int], *, dtype: DTypeLike = float, **options: Any) -> Any:
     """Create an array by calling a function on its indices, as `numpy.fromfunction`."""
     grid = indices(shape, dtype=dtype)
     return function(*(grid[k] for k in range(len(as_shape(shape)))), **options)

@@ -7,7 +7,7 @@ on an edge; sums of weights follow one tree (`places.py`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from weft.fusion import (
     view,
 )
 from weft.runtime import Device, device
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike
 
 # Values in the host's memory up to which NumPy counts them before a kernel is found.
 FEW = 1 << 13
@@ -113,7 +116,9 @@ def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device
     return found if weights is None else cast(found, kind)
 
 
-def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+def histogram(
+    a: Any, bins: ArrayLike | str = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> Any:
     """Count the values between edges, and return counts and edges, as `numpy.histogram`."""
     bins, range = _known(bins), _known(range)
     several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
@@ -233,7 +238,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         return record(cast(rank(cast(marks, kind), cast(expr_of(v), kind), side, index), _INT64))
 
 
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
     """Return the bin index of each value, as `numpy.digitize`."""
     if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):
         return _on_host("digitize", x, bins, right=right)

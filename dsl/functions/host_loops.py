@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import weft.codegen as codegen  # (what it names loads when it is used)
 import weft.runtime as runtime
 from weft.fusion import Expr, Location, opaque
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike
 
 # Bytes of a row from which on they are sorted by digits: 1,000,000 in 1.1 ms instead of 26.
 COUNTED = 256
@@ -100,7 +103,7 @@ def _blocks(values: np.ndarray, axis: int, each: int = 4) -> list[slice]:
 __all__ = ["reduce_on_host", "sort_on_host"]
 
 
-def host_sort(values: Any, axis: int, descending: bool) -> Any:
+def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
     """Sort by NumPy's stable sort."""
     if not descending:
         return np.sort(values, axis, "stable")

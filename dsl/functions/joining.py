@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from weft.dsl.functions.manipulation import (
     reshape,
 )
 from weft.dsl.immediate.host_values import values_of
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
 
 # Arrays that are joined by one plan.
 MANY = 64
@@ -120,7 +123,14 @@ def _listed(arrays: Any) -> Any:
 
 
 @recalled
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+def stack(
+    arrays: Sequence[ArrayLike],
+    axis: int = 0,
+    out: Output | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+) -> Array:
     """Join arrays of one shape along a new axis."""
     found = [asarray(a) for a in _listed(arrays)]
     if not found:
@@ -135,31 +145,31 @@ set_stack(stack)
 
 
 @recalled
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
     """Join arrays row by row."""
     return concatenate([atleast_2d(a) for a in _listed(tup)], 0, dtype=dtype, casting=casting)
 
 
 @recalled
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
     """Join arrays column by column."""
     found = [atleast_1d(a) for a in _listed(tup)]
     return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @recalled
-def dstack(tup: Any) -> Array:
+def dstack(tup: Sequence[ArrayLike]) -> Array:
     """Join arrays along the third axis."""
     return concatenate([atleast_3d(a) for a in _listed(tup)], 2)
 
 
 @recalled
-def column_stack(tup: Any) -> Array:
+def column_stack(tup: Sequence[ArrayLike]) -> Array:
     """Join vectors and matrices as columns."""
     return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, _listed(tup))], 1)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:
     """Split an array into views of nearly equal length."""
     array, sections = asarray(ary), settled(indices_or_sections)
     place = normalize_axis(axis, array.ndim)
@@ -176,7 +186,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
     return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:
     """Split an array into views of equal length."""
     array, sections = asarray(ary), settled(indices_or_sections)
     if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
@@ -184,14 +194,14 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     return array_split(array, sections, axis)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
     """Split an array into views of its columns."""
     if not asarray(ary).ndim:
         raise ValueError("hsplit only works on arrays of 1 or more dimensions")
     return split(ary, indices_or_sections, 0 if asarray(ary).ndim == 1 else 1)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
     """Split an array into views of its rows."""
     if asarray(ary).ndim < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
@@ -199,7 +209,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
 
 
 @recalled
-def roll(a: Any, shift: Any, axis: Any = None) -> Array:
+def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
     """Shift elements cyclically along axes."""
     array = asarray(a)
     if axis is None:

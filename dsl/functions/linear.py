@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import combinations
 from string import ascii_letters
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swap
 from weft.dsl.functions.products import is_fused, multiply_into
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
 
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, Output
+
 
 def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
     """Return the product of operands that broadcast, summed over axes; 16-bit floats are summed in float32 and
@@ -40,7 +43,7 @@ def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype,
 
 
 @recalled
-def matmul(a: Any, b: Any, /, out: Any = None, **options: Any) -> Any:
+def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: Any) -> Any:
     """Return the matrix product, broadcast over leading axes. Raises ValueError if the shapes do not match."""
     location = start()
     if options.keys() - {"dtype", "casting", "order", "subok"}:  # axes, keepdims, signature, or a misspelt name
@@ -103,7 +106,7 @@ def _show(shape: tuple[int, ...]) -> str:
 
 
 @recalled
-def vdot(a: Any, b: Any) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike) -> Any:
     """Return the dot product of the flattened arrays, the first conjugated."""
     x, y = reshape(a, (-1,)), reshape(b, (-1,))
     return dot(x.conj() if x.dtype.kind == "c" else x, y)
@@ -119,7 +122,7 @@ def inner(a: Any, b: Any) -> Any:
 
 
 @recalled
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
     """Return the outer product of two vectors."""
     x, y = reshape(a, (-1, 1)), reshape(b, (1, -1))
     product = x * y
@@ -171,7 +174,7 @@ def _einsum_call(subscripts: str) -> Any:
 
 
 @recalled
-def einsum(subscripts: Any, *operands: Any, out: Any = None, **options: Any) -> Any:
+def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options: Any) -> Any:
     """Return the sum of products given by subscripts, as `numpy.einsum`."""
     location = start()
     if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
@@ -338,7 +341,7 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
 
 
 @recalled
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Any:
     """Return the Kronecker product."""
     x, y = asarray(a), asarray(b)
     ndim = max(x.ndim, y.ndim)

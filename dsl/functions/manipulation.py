@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,19 @@ from weft.dsl.functions.creation import asarray
 from weft.fusion import broadcast_shapes, contiguous_strides
 from weft.fusion import reshape as reshape_expr
 
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
 
-def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Array:
+
+def reshape(
+    a: ArrayLike,
+    /,
+    shape: ShapeLike | None = None,
+    order: str = "C",
+    *,
+    newshape: ShapeLike | None = None,
+    copy: bool | None = None,
+) -> Array:
     """Reshape an array in C order: a view if the strides allow it, otherwise a copy."""
     order = check_order(order)
     if order == "K":
@@ -91,7 +102,7 @@ def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | No
     return tuple(result)
 
 
-def transpose(a: Any, axes: Any = None) -> Array:
+def transpose(a: ArrayLike, axes: ShapeLike | None = None) -> Array:
     """Permute the axes, by default reverse them; a view."""
     array = asarray(a)
     shape, strides, offset = layout(array)
@@ -107,7 +118,7 @@ def transpose(a: Any, axes: Any = None) -> Array:
 permute_dims = transpose
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Exchange two axes; a view."""
     array = asarray(a)
     order = list(range(array.ndim))
@@ -116,7 +127,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
     return transpose(array, order)
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Array:
+def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
     """Move axes to other positions; a view."""
     array = asarray(a)
     origin, goal = normalize_axes(source, array.ndim), normalize_axes(destination, array.ndim)
@@ -128,7 +139,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
     return transpose(array, order)
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """Move an axis back to before another; a view."""
     array = asarray(a)
     place = normalize_axis(axis, array.ndim)
@@ -138,7 +149,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
     return moveaxis(array, place, to - 1 if place < to else to)
 
 
-def squeeze(a: Any, axis: Any = None) -> Array:
+def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
     """Remove axes of length 1; a view."""
     array = asarray(a)
     shape, strides, offset = layout(array)
@@ -149,7 +160,7 @@ def squeeze(a: Any, axis: Any = None) -> Array:
     return window(array, tuple(shape[k] for k in kept), tuple(strides[k] for k in kept), offset)
 
 
-def expand_dims(a: Any, axis: Any) -> Array:
+def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
     """Insert axes of length 1; a view."""
     array = asarray(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -160,7 +171,7 @@ def expand_dims(a: Any, axis: Any) -> Array:
     return window(array, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), offset)
 
 
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Array:
+def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Array:
     """Broadcast an array to a shape, as a read-only view."""
     wanted = as_shape(shape)
     own, strides, offset = layout(asarray(array))
@@ -206,7 +217,7 @@ def atleast_3d(*arrays: Any) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def ravel(a: Any, order: str = "C") -> Array:
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     """Flatten an array: a view if it is contiguous. Order "A" is "F" for arrays in Fortran order; "K" puts axes
     with smaller strides last.
     """
@@ -221,24 +232,24 @@ def ravel(a: Any, order: str = "C") -> Array:
     return reshape(array, (array.size,), copy=not lies_in_order(array))
 
 
-def flip(m: Any, axis: Any = None) -> Array:
+def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
     """Reverse the elements along axes; a view."""
     array = asarray(m)
     turned = normalize_axes(axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]
 
 
-def fliplr(m: Any) -> Array:
+def fliplr(m: ArrayLike) -> Array:
     """Reverse the columns."""
     return flip(m, 1)
 
 
-def flipud(m: Any) -> Array:
+def flipud(m: ArrayLike) -> Array:
     """Reverse the rows."""
     return flip(m, 0)
 
 
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
+def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
     """Rotate by quarter turns in the plane of two axes."""
     array = asarray(m)
     k %= 4
@@ -255,7 +266,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
 
 
 @recalled
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Array:
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     """Repeat each element a number of times."""
     array = asarray(a)
     if axis is None or not array.ndim:
@@ -287,7 +298,7 @@ def tile(A: Any, reps: Any) -> Array:
     return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)), copy=True)
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Return a diagonal of two axes as the last axis; a view."""
     offset = operator.index(offset)
     array = moveaxis(asarray(a), (axis1, axis2), (-2, -1))
@@ -300,7 +311,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
 
 
 def sliding_window_view(
-    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+    x: ArrayLike, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
     """Return every window over some axes as new last axes; a read-only view."""
     array = asarray(x)
@@ -325,6 +336,13 @@ def sliding_window_view(
     return window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
 
 
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: Output | None = None,
+) -> Any:
     """Return the sum of a diagonal."""
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)

@@ -7,7 +7,7 @@ gives NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from weft.dsl.functions.reductions import cumprod, cumsum, mean, std, var
 from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import on_host
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
 
 _ANY = np._NoValue  # type: ignore[attr-defined]
 
@@ -104,13 +107,13 @@ nanvar = _spread("nanvar", var, lambda variance: variance, "Variance of the numb
 nanstd = _spread("nanstd", std, np.sqrt, "Standard deviation of the numbers")
 
 
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
     """Return the cumulative sum along an axis with NaNs as 0, as `numpy.nancumsum`."""
     values = as_array(a)
     return cumsum(_numbers(values)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)
 
 
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
     """Return the cumulative product along an axis with NaNs as 1, as `numpy.nancumprod`."""
     values = as_array(a)
     if values.dtype.kind in "fc":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from weft.dsl.functions.manipulation import diagonal, expand_dims
 from weft.dsl.functions.selecting import where
 from weft.fusion import broadcast_to as broadcast_expr
 from weft.fusion import constant
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike
 
 
 def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
@@ -63,7 +66,7 @@ def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
 
 
 @recalled
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Array:
+def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any) -> Array:
     """Pad an array; modes as in `numpy.pad`."""
     given, array = array, asarray(array)
     widths = _pad_widths(pad_width, array.ndim)
@@ -102,7 +105,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
 
 
 @recalled
-def diag(v: Any, k: int = 0) -> Array:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """Return a diagonal of a matrix as a view, or a matrix with a given diagonal."""
     array, k = asarray(v), operator.index(k)
     if array.ndim == 2:

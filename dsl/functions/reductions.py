@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from weft.dsl.arrays.recalled import recalled
 from weft.dsl.functions.host_loops import reduce_on_host
 from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
 from weft.runtime import warn_user
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
 
 _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
@@ -48,13 +51,13 @@ def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any
 
 def reduce(
     op: str,
-    values: Any,
+    values: ArrayLike,
     axis: Any = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = True,
+    keepdims: bool = False,
+    initial: complex | None = None,
+    where: ArrayLike = True,
 ) -> Any:
     """Reduce `values` with op `op` over `axis`."""
     axis, keep = settled(axis), keepdims is not _NO_VALUE and bool(keepdims)
@@ -125,7 +128,9 @@ def _masked(op: str, node: Expr, where: Any) -> Expr:
 _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logical_xor"})
 
 
-def accumulate(op: str, values: Any, axis: int | None = 0, dtype: Any = None, out: Any = None) -> Any:
+def accumulate(
+    op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Any = None
+) -> Any:
     """Accumulate along an axis."""
     axis = settled(axis)
     location = start()
@@ -193,7 +198,7 @@ all = _truth("logical_and", "all")
 any = _truth("logical_or", "any")
 
 
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: ShapeLike | None = None, *, keepdims: bool = False) -> Any:
     """Count the nonzero elements."""
     start()
     node = expr_of(as_array(a))
@@ -204,7 +209,13 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 @recalled
 def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: Output | None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
 ) -> Any:
     """Return the arithmetic mean, of integers in float64, of 16-bit floats accumulated in float32."""
     start()
@@ -242,14 +253,14 @@ def _as_count(count: Any, kind: np.dtype) -> Expr:
 
 @recalled
 def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: Output | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
     *,
-    where: Any = True,
+    where: ArrayLike = True,
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
@@ -297,14 +308,14 @@ def var(
 
 @recalled
 def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: Output | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
     *,
-    where: Any = True,
+    where: ArrayLike = True,
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
@@ -365,18 +376,18 @@ argmax = _position("argmax")
 argmin = _position("argmin")
 
 
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
     """Return the cumulative sum along an axis, by default of the flattened array."""
     return accumulate("add", a, axis, dtype, out)
 
 
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
     """Return the cumulative product along an axis, by default of the flattened array."""
     return accumulate("multiply", a, axis, dtype, out)
 
 
 @recalled
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, keepdims: bool = False) -> Any:
     """Return the maximum minus the minimum."""
     values = as_array(a)
     return _deliver(
@@ -410,20 +421,37 @@ nanprod = _nan_fold("multiply", 1.0)
 
 
 def nanmax(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    out: Output | None = None,
+    keepdims: bool = False,
+    initial: complex | None = None,
+    where: ArrayLike = True,
 ) -> Any:
     """Return the maximum without NaNs."""
     return reduce("fmax", a, axis, None, out, keepdims, initial, where)
 
 
 def nanmin(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    out: Output | None = None,
+    keepdims: bool = False,
+    initial: complex | None = None,
+    where: ArrayLike = True,
 ) -> Any:
     """Return the minimum without NaNs."""
     return reduce("fmin", a, axis, None, out, keepdims, initial, where)
 
 
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+def average(
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Any:
     """Return the weighted mean."""
     if weights is None and not returned:
         return mean(a, axis, keepdims=keepdims)

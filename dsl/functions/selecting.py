@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,12 @@ from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.manipulation import ravel
 
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, Output
+
 
 @recalled
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Any:
     """Return `x` where the condition holds and `y` elsewhere; with only a condition, the indices where it holds."""
     if x is None and y is None:
         return nonzero(condition)
@@ -58,7 +61,14 @@ def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, An
 
 @recalled
 def clip(
-    a: Any, a_min: Any = ..., a_max: Any = ..., out: Any = None, *, min: Any = ..., max: Any = ..., **options: Any
+    a: ArrayLike,
+    a_min: Any = ...,
+    a_max: Any = ...,
+    out: Output | None = None,
+    *,
+    min: Any = ...,
+    max: Any = ...,
+    **options: Any,
 ) -> Any:
     """Limit elements to an interval."""
     low, high = _bounds_of_clip(a_min, a_max, min, max)
@@ -82,7 +92,9 @@ def clip(
     return result if out is None else deliver("clip", as_operand(result)[0], out)
 
 
-def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+def take(
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Output | None = None, mode: str = "raise"
+) -> Any:
     """Take elements at indices along an axis."""
     array = as_array(a)
     if axis is None or not array.ndim:

@@ -6,7 +6,7 @@ left to NumPy; of values that are equal the first one stands for all.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from weft.dsl.functions.reductions import cumsum
 from weft.dsl.functions.sorting import is_sorted_here, lexsort, on_host, order_along
 from weft.fusion import gather, scatter
 from weft.runtime import device
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike
 
 _FLAT = ((0, (), 0),)
 # Columns up to which rows are put in order by one after the other.
@@ -119,22 +122,22 @@ def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
     return reshape(record(node), shape)
 
 
-def unique_all(x: Any) -> Any:
+def unique_all(x: ArrayLike) -> Any:
     """Return the unique values, their first indices, the inverse indices and the counts, as `numpy.unique_all`."""
     return _like(np.unique_all, unique(x, True, True, True, equal_nan=False))
 
 
-def unique_counts(x: Any) -> Any:
+def unique_counts(x: ArrayLike) -> Any:
     """Return the unique values and their counts, as `numpy.unique_counts`."""
     return _like(np.unique_counts, unique(x, return_counts=True, equal_nan=False))
 
 
-def unique_inverse(x: Any) -> Any:
+def unique_inverse(x: ArrayLike) -> Any:
     """Return the unique values and the inverse indices, as `numpy.unique_inverse`."""
     return _like(np.unique_inverse, unique(x, return_inverse=True, equal_nan=False))
 
 
-def unique_values(x: Any) -> Any:
+def unique_values(x: ArrayLike) -> Any:
     """Return the unique values, as `numpy.unique_values`."""
     return unique(x, equal_nan=False)
 
@@ -155,7 +158,12 @@ def _are_ours(*arrays: Any) -> bool:
 
 
 def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+    element: Any,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
 ) -> Any:
     """Test whether each element is in another array, as `numpy.isin`, by binary search."""
     if not is_sorted_here(element, None, "biuf") or kind not in (None, "sort"):
@@ -176,14 +184,14 @@ def isin(
         return nearest != values if invert else nearest == values
 
 
-def union1d(ar1: Any, ar2: Any) -> Any:
+def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Any:
     """Return the sorted values of either array, as `numpy.union1d`."""
     if not _are_ours(ar1, ar2):
         return on_host(np.union1d, ar1, ar2)
     return unique(concatenate([ravel(ar1), ravel(ar2)]))
 
 
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+def intersect1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """Return the sorted values common to both arrays, as `numpy.intersect1d`."""
     if return_indices or not _are_ours(ar1, ar2):
         return on_host(np.intersect1d, ar1, ar2, assume_unique, return_indices)
@@ -192,7 +200,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
         return both[:-1][both[1:] == both[:-1]]
 
 
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+def setxor1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False) -> Any:
     """Return the sorted values of exactly one of two arrays, as `numpy.setxor1d`."""
     if not _are_ours(ar1, ar2):
         return on_host(np.setxor1d, ar1, ar2, assume_unique)
@@ -208,7 +216,7 @@ def _of_both(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
     return order_along(concatenate(parts), 0, False, False)
 
 
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
     """Return the values of one array that are not in another, as `numpy.setdiff1d`."""
     if not _are_ours(ar1):
         return on_host(np.setdiff1d, ar1, ar2, assume_unique)

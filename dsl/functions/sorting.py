@@ -8,7 +8,7 @@ that the machine has.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from weft.dsl.functions.manipulation import moveaxis, ravel
 from weft.fusion import Expr, Location, cast, contiguous_strides, gather, map_, opaque
 from weft.runtime import device
 
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, Function, ShapeLike
+
 # Elements along an axis up to which kernels count.
 MOST = 2**31 - 1
 _INT64 = np.dtype(np.int64)
@@ -30,7 +33,7 @@ _FLAT = ((0, (), 0),)
 _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
-def is_sorted_here(a: Any, axis: Any, kinds: str = "biufc") -> bool:
+def is_sorted_here(a: ArrayLike, axis: Any, kinds: str = "biufc") -> bool:
     """Return whether these values are on a GPU whose kernels sort them along an axis (None: flattened)."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
@@ -39,7 +42,7 @@ def is_sorted_here(a: Any, axis: Any, kinds: str = "biufc") -> bool:
     return a.ndim > 0 and a.shape[normalize_axis(axis, a.ndim)] <= MOST
 
 
-def on_host(function: Any, *arguments: Any, **options: Any) -> Any:
+def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
     """Return NumPy's function, applied on the host."""
     return call_numpy(function, arguments, options)
 
@@ -118,7 +121,13 @@ def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stab
 
 
 def sort(
-    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False
+    a: ArrayLike,
+    axis: int = -1,
+    kind: str | None = None,
+    order: str | None = None,
+    *,
+    stable: Any = None,
+    descending: bool = False,
 ) -> Any:
     """Sort along an axis, as `numpy.sort`; with `descending` as in the array API standard.
 
@@ -128,7 +137,13 @@ def sort(
 
 
 def argsort(
-    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False
+    a: ArrayLike,
+    axis: int = -1,
+    kind: str | None = None,
+    order: str | None = None,
+    *,
+    stable: Any = None,
+    descending: bool = False,
 ) -> Any:
     """Return the indices that sort along an axis, as `numpy.argsort`; with `descending` as in the array API standard.
 
@@ -151,7 +166,7 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
         return moveaxis(record(_lexical(nodes, False, location)), -1, which)
 
 
-def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
+def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
     """Partition elements around those at `kth`, as `numpy.partition`; a GPU sorts them."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.partition, a, kth, axis, kind, order)
@@ -159,7 +174,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order
     return order_along(a, axis, False, False)
 
 
-def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
     """Return indices that partition elements around those at `kth`, as `numpy.argpartition`; a GPU sorts them."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition, a, kth, axis, kind, order)
@@ -184,7 +199,9 @@ def sort_in_place(self: Array, axis: Any = -1, kind: Any = None, order: Any = No
     write(self, as_operand(sort(self, axis, kind, order, **options))[0])
 
 
-def partition_in_place(self: Array, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
+def partition_in_place(
+    self: Array, kth: ShapeLike, axis: Any = -1, kind: Any = "introselect", order: Any = None
+) -> None:
     """Partition along an axis in place, as `numpy.ndarray.partition`."""
     normalize_axis(axis, self.ndim)
     write(self, as_operand(partition(self, kth, axis, kind, order))[0])

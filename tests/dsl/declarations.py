@@ -21,10 +21,13 @@ No module of the running program: `weft.dsl.script.numpy_face` has the functions
 parameters (``python -m tests.dsl.declarations`` writes it).
 """
 
+from collections.abc import Sequence
 from typing import Any, overload
 
+from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
+from weft.runtime import Device
 
 class _Elementwise(UFunc):
     def __call__(self, *operands: Any, **options: Any) -> Array: ...
@@ -41,9 +44,9 @@ OPEN = frozenset(
 OVERLOADS = {
     "where": """\
 @overload
-def where(condition: Any, /) -> tuple[Array, ...]: ...
+def where(condition: ArrayLike, /) -> tuple[Array, ...]: ...
 @overload
-def where(condition: Any, x: Any, y: Any, /) -> Array: ...
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
 """
 }
 
