@@ -1,4 +1,4 @@
-"""The public interface of fusion: expressions, recording and evaluation."""
+"""Public interface of fusion: expressions, recording and evaluation."""
 
 from __future__ import annotations
 

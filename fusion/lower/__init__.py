@@ -1,1 +1,1 @@
-"""Lowering: from groups to kernels in kernel IR, and these to functions that a device can launch."""
+"""Lowering of groups to kernel IR, and loading of the kernels on a device."""

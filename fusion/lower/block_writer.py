@@ -1,4 +1,4 @@
-"""Sweeps as logical kernel IR for the blocks of a GPU: all steps of a part, a row of each in every turn.
+"""GPU kernels of temporal blocking: in each iteration, a block computes one row of every time step.
 
 In: a `Sweep` with a tile (`sweep_blocks.py`). Out: its kernel, in which the points of the tile are loops in any order inside a loop over
 turns. Invariant: a turn reads of the rings only what earlier turns wrote; all stores stand behind all loads; what lies
@@ -21,7 +21,7 @@ from weft.fusion.plan.sweep_blocks import near, plane_sizes, ring_places, ring_r
 
 
 class BlockWriter(SweepWriter):
-    """Writes the kernel of a sweep for a GPU."""
+    """Writer of the kernel of a sweep for a GPU."""
 
     def __init__(self, sweep: Sweep, parametric: bool) -> None:
         super().__init__(sweep, parametric)
@@ -40,7 +40,7 @@ class BlockWriter(SweepWriter):
         self.nest.position = {axis: 1 + axis for axis in range(self.sweep.axes)}
 
     def write(self) -> Lowered:
-        """The kernel."""
+        """Return the kernel."""
         b, sweep = self.builder, self.sweep
         with b.loop(self.integer(prod(sweep.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
@@ -63,7 +63,7 @@ class BlockWriter(SweepWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Rings of a dtype are one array."""
+        """Allocate the ring buffers: one array per dtype."""
         places, sizes = ring_places(self.sweep)
         arrays = {
             dtype: self.builder.emit("local", (), (Pointer(dtype, "local"),), count=count)[0]
@@ -78,7 +78,7 @@ class BlockWriter(SweepWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Loops over the tile's points, in which values are taken from outside and steps are done."""
+        """Emit the loops over the tile's points, which load outside values and compute the steps."""
         self._open_axis(0, taken, numbers)
 
     def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
@@ -109,7 +109,7 @@ class BlockWriter(SweepWriter):
         self.leave_loops(1)
 
     def _coordinate(self, axis: int, lag: int) -> Value:
-        """Where the tile's point is along an axis, for what is so many turns behind."""
+        """Return the tile point's coordinate along an axis, for a value `lag` iterations behind."""
         b, rows = self.builder, self.sweep.rows
         if axis < rows:
             return self._once(("row", lag), 2, lambda: b.op("add", self.first_row, self._shifted(self.turn, -lag)))
@@ -124,19 +124,19 @@ class BlockWriter(SweepWriter):
         return self.builder.op("add", value, self.builder.constant(by)) if by else value
 
     def _once(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
-        """A value that is the same for all steps; made inside so many loops."""
+        """Return a value shared by all steps, computed once inside `depth` loops."""
         if key not in self.steady:
             with self.builder.at(depth):
                 self.steady[key] = make()
         return self.steady[key]
 
     def _stand(self, indices: list[Value]) -> None:
-        """Let loops over the axes have these indices, and forget what followed from others."""
+        """Set the loop indices, and forget values that depend on the previous ones."""
         self.leave_loops(1)
         self.indices[1:] = indices
 
     def _clamped(self, place: Value, axis: int, length: Value) -> Value:
-        """The place, or the nearest one of so many from 0 on."""
+        """Return `place` clamped to ``[0, length - 1]``."""
         b = self.builder
         with b.at(2 + axis):
             last = b.op("subtract", length, b.constant(1))
@@ -145,7 +145,7 @@ class BlockWriter(SweepWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _do_step(self, number: int) -> None:
-        """One step: its values at the point, and what is copied where it has none."""
+        """Emit one step: its values at the point, and the copies outside its box."""
         b, step = self.builder, self.sweep.steps[number]
         places = self._stand_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
@@ -168,12 +168,12 @@ class BlockWriter(SweepWriter):
                 self.kept.append((here, pointer, index, value))
 
     def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
-        """Where a statement's value is written for whom else needs it."""
+        """Return the pointer and index at which a statement stores a value needed outside the kernel."""
         node = statement.task.node
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
     def _stand_in_box(self, number: int) -> list[Value]:
-        """Stand at the nearest point of a step's box; where the point itself is."""
+        """Set the indices to the step's point nearest to the thread's point. Return the thread's point."""
         b, step = self.builder, self.sweep.steps[number]
         self.number = number
         places = [self._coordinate(axis, step.lag) for axis in range(self.sweep.axes)]
@@ -186,7 +186,7 @@ class BlockWriter(SweepWriter):
         return places
 
     def _write_over(self, number: int) -> None:
-        """A step that writes over what it updates: nothing is read outside its box, where others may be writing."""
+        """Emit an in-place step. It reads nothing outside its box, where other threads may write."""
         b, sweep = self.builder, self.sweep
         places = self._stand_in_box(number)
         (statement,) = sweep.steps[number].statements
@@ -202,7 +202,9 @@ class BlockWriter(SweepWriter):
         self.values, self.branching, self.writing_over = outside, None, False
 
     def _inside(self, step: Step, places: list[Value], *, all_sides: bool = False) -> Value | None:
-        """Whether the point, of those in the array, is in the step's box; None where all are. With `all_sides`, of any points."""
+        """Return whether the point is in the step's box, or None if all points are. `all_sides` tests points
+        outside the array too.
+        """
         b, found = self.builder, None
         for axis, place in enumerate(places):
             origin, extent, last = step.origin[axis], step.extents[axis], step.last[axis]
@@ -217,7 +219,7 @@ class BlockWriter(SweepWriter):
         return found
 
     def _is_own(self, step: Step, places: list[Value]) -> Value:
-        """Whether it is the part's own point of what the step makes, and nobody else's."""
+        """Return whether the point belongs to this block's own part of the step's result."""
         b, final = self.builder, self.sweep.steps[-1]
         found: Value | None = None
         for axis, place in enumerate(places):
@@ -235,7 +237,7 @@ class BlockWriter(SweepWriter):
         return found
 
     def _beside(self, statement: Statement, inside: Value, value: Value) -> Value:
-        """The step's value inside its box, and what was there before outside."""
+        """Select the step's value inside its box, and the previous version's value outside."""
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._apart(previous, statement.start)
@@ -251,7 +253,7 @@ class BlockWriter(SweepWriter):
         return taken.results[0]
 
     def flush_stores(self) -> None:
-        """Write rings, and what others need."""
+        """Emit the stores to rings and to memory read outside the kernel."""
         for array, index, value in self.ring_stores:
             self.builder.store(array, index, value)
         for here, pointer, index, value in self.kept:
@@ -275,7 +277,7 @@ class BlockWriter(SweepWriter):
         return self._numbered(("load", source, index), 1 + self.sweep.axes, lambda: self.builder.load(source, index))
 
     def _distance(self, node: Expr, form: Affine) -> Place | None:
-        """How far from the step's points it reads a value along all its axes; None where it reads otherwise."""
+        """Return the offset from the step's points at which it reads a value along all axes, or None."""
         step, strides, walked = self.sweep.steps[self.number], contiguous_strides(node.shape), dict(form[1])
         if self.sweep.owner.get(node, node) not in self.rings or len(walked) != sum(
             walked.get(a) == s for a, s in enumerate(strides)
@@ -286,7 +288,7 @@ class BlockWriter(SweepWriter):
         return self._apart(node, unflatten(form[0], node.shape))
 
     def _apart(self, node: Expr, first: Place) -> Place | None:
-        """How far from the step's points it reads a value, of which the first one reads this element; None if that is far."""
+        """Return the offset of a read whose first element is `first`, or None if it is too far."""
         here = self.sweep.steps[self.number].origin
         if node in self.sweep.homes:
             home, start = self.sweep.homes[node]
@@ -295,19 +297,19 @@ class BlockWriter(SweepWriter):
         return near(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: Place) -> tuple[Value, Value]:
-        """Where a ring has what is so far from the point."""
+        """Return the ring and index that hold a value at this offset from the point."""
         behind = turn_of(self.sweep, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.sweep.rows :], self.pitches, strict=True))
         owner = self.sweep.owner.get(node, node)
         return self.rings[owner][0], self._place_in_ring(owner, behind, beside)
 
     def _note_ring(self, node: Expr, value: Value) -> None:
-        """Note what this turn leaves in a ring."""
+        """Queue the store of this iteration's value in its ring."""
         if node in self.rings:
             self.ring_stores.append((self.rings[node][0], self._place_in_ring(node, 0, 0), value))
 
     def _place_in_ring(self, node: Expr, behind: int, beside: int) -> Value:
-        """Where a ring has what was put into it so many turns ago, so far beside the point."""
+        """Return the ring index of the value stored `behind` iterations ago, `beside` elements from the point."""
         b, (rows, *_) = self.builder, self.sweep.rings[node]
         total: Value | None = None
         if self.sweep.rows and rows > 1:
@@ -325,7 +327,7 @@ class BlockWriter(SweepWriter):
         return self._once(("place", total, by), 1 + self.sweep.axes, lambda: self._shifted(found, by))
 
     def _slot(self, rows: int, behind: int) -> Value:
-        """Where the row of a ring begins that is so many turns old."""
+        """Return the start of the ring's row written `behind` iterations ago."""
         b = self.builder
         turn = self._shifted(self.turn, (rows - behind) % rows)
         if rows & (rows - 1) == 0:
@@ -337,5 +339,5 @@ class BlockWriter(SweepWriter):
 
 
 def _everywhere(node: Expr) -> Affine:
-    """The flat index of the point whose coordinates are the loops' indices."""
+    """Return the flat index of the point whose coordinates are the loop indices."""
     return flatten(tuple(variable(axis) for axis in range(len(node.shape))), node.shape)

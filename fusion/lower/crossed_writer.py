@@ -1,4 +1,4 @@
-"""Crossed folds as logical kernel IR: one kernel that goes down the rows, and what folds the parts that it leaves.
+"""Kernels of row-and-column reductions: one that iterates over the rows, and those that combine its partial results.
 
 In: a `Crossed` group. Out: its kernels. Invariant: a row is folded as by itself; a column has its elements in the order of
 the rows, from the beginning of its band. What columns have so far lies in scratch memory, a row of it for each band; a few
@@ -27,7 +27,7 @@ TOGETHER = ((4, 4, 20), (2, 8, 40))
 
 
 def lower_crossed(group: Crossed, base: int, parametric: bool) -> list[Lowered]:
-    """The kernels of a crossed group, whose scratch buffers have numbers from `base` on."""
+    """Return the kernels of a row-and-column reduction. Scratch buffers are numbered from `base`."""
     batch = tuple(loop.extent for loop in group.batch)
     count = sum(accumulators(p.task.node.op) for p in _folds(group.columns))
     across = _split(group.down, group.band, (*batch, group.along.extent), base)
@@ -46,12 +46,12 @@ def _folds(group: Group) -> list[Placed]:
 
 
 def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
-    """How a loop is cut: into one part where `length` is 0."""
+    """Return how a loop is split into blocks of `length`, or not at all if `length` is 0."""
     return Split(-(-loop.extent // length) if length else 1, length or loop.extent, loop.extent, 1, kept, base)
 
 
 def _finish(group: Crossed, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
-    """The kernel that folds what the parts have of each row, or of each column, and does what follows."""
+    """Return the kernel that combines the partial results of each row or column and runs the later stages."""
     behind = Group(group.number, part.loops, private=group.private, over=group.over)
     for p in part.placed:
         if p.task.kind == "reduce" or p.stage > 1:
@@ -67,14 +67,14 @@ def _finish(group: Crossed, part: Group, kept: Loop, split: Split, parametric: b
 
 
 class FinishWriter(SplitWriter):
-    """Writes what folds the partial results; of a chunk there are `apart`, of every so-manieth row each."""
+    """Writer of the kernel that combines partial results. Each block has `apart` interleaved partial results."""
 
     apart = 1
 
     def partial_folds(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """What `folds` have of a chunk, from scratch buffer `at` on."""
+        """Return the accumulators of `folds` for one block, from scratch buffer `at` on."""
         if self.apart == 1:
             return super().partial_folds(folds, split, at, like, where)
         b = self.builder
@@ -98,12 +98,12 @@ class FinishWriter(SplitWriter):
         return found
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
-        """The parameter that points to the partials of accumulator `k`."""
+        """Return the parameter that points to the partial results of accumulator `k`."""
         return super().scratch(replace(split, chunks=split.chunks * self.apart), k, dtype, writable=writable)
 
 
 class CrossedWriter(SplitWriter):
-    """Writes the kernel that goes over the elements."""
+    """Writer of the kernel that reduces rows and columns."""
 
     def __init__(self, group: Crossed, along: Split, across: Split, parametric: bool) -> None:
         cuts = [Loop(split.chunks, "parallel") for split in (across, along) if split.chunks != 1]
@@ -122,12 +122,12 @@ class CrossedWriter(SplitWriter):
         self.together = next(few, 1) if group.apart == 1 else 1
 
     def write(self) -> Lowered:
-        """The kernel."""
+        """Return the kernel."""
         self._parallel(0, self._part)
         return self.finish()
 
     def _part(self) -> None:
-        """A band of rows or all of them; of each a chunk or all of it."""
+        """Emit the work of one thread or block: its rows, and its columns of each row."""
         b = self.builder
         first, end = self._range(self.across, 0, self.crossed.apart)
         self.columns = self._range(self.along, self.cut - 1)
@@ -142,7 +142,7 @@ class CrossedWriter(SplitWriter):
         self._down(first, end, 1)
 
     def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
-        """Where the open part begins and ends, along the loop that is cut: one of those that have a band together."""
+        """Return the first and end index of the current block along a split loop."""
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
         if split.chunks == 1:
@@ -158,7 +158,7 @@ class CrossedWriter(SplitWriter):
         return first, b.op("minimum", b.op("add", start, size), extent)
 
     def _place(self, split: Split, cut: int, last: Value | None = None) -> Value:
-        """Where the open part's partial results begin: by part, then by the loops that are kept, in the last one at `last`."""
+        """Return the offset of the current block's partial results, by block and then by the kept loops."""
         b = self.builder
         indices = [*self.indices[self.cut : self.row], last]
         total = self.indices[cut] if split.chunks != 1 else None
@@ -172,7 +172,7 @@ class CrossedWriter(SplitWriter):
     # -- columns ------------------------------------------------------------------------------------
 
     def _begin_columns(self) -> None:
-        """Nothing folded yet."""
+        """Initialize the column accumulators."""
         b = self.builder
         initial = [v for p in self.by_columns for v in self.initial(p)]
         with b.loop(self.columns[1], "reduce", start=self.columns[0]) as loop:
@@ -188,7 +188,7 @@ class CrossedWriter(SplitWriter):
     # -- rows ---------------------------------------------------------------------------------------
 
     def _down(self, first: Value, end: Value, together: int) -> None:
-        """The rows from `first` to `end`, so many at a time."""
+        """Emit the loop over the rows from `first` to `end`, several per iteration."""
         b = self.builder
         names = tuple(name for p in self.by_rows for name in self.fold_names(p))
         with b.loop(end, "serial", start=first, step=together * self.crossed.apart) as rows:
@@ -208,12 +208,12 @@ class CrossedWriter(SplitWriter):
         self.leave_loops(self.row)
 
     def _enter(self, row: Value) -> None:
-        """Switch to another of the rows of this iteration."""
+        """Switch to another row of the current iteration."""
         self.leave_loops(self.row)
         self.indices[self.row] = row
 
     def _elements_of(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """An element of each of the rows: what these carry on, and what the column has now."""
+        """Reduce one element of each row into the row and column accumulators. Return the row accumulators."""
         b = self.builder
         where = b.op("add", self.so_far, self.indices[-1])
         like = [v for p in self.by_columns for v in self.initial(p)]
@@ -237,7 +237,7 @@ class CrossedWriter(SplitWriter):
         return following
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
-        """What was folded along a row or a chunk of it."""
+        """Store or use the result of a row reduction, or of a block of it."""
         if self.along.chunks != 1:
             where = self._place(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):
@@ -256,7 +256,7 @@ class CrossedWriter(SplitWriter):
         self.flush_stores()
 
     def traffic(self) -> tuple[int, int]:
-        """It reads what the group reads, and writes the partial results, and what is finished with each element or row."""
+        """Return the bytes read and written, partial results and elementwise results included."""
         read, scratch = super().traffic()
         whole = self.along.chunks == 1
         done = [p for p in self.group.placed if p.stage == 1 and p.task.kind == "map"]

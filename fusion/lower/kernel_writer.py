@@ -1,4 +1,4 @@
-"""Kernels: a group's tasks as logical kernel IR.
+"""Kernel IR of a group's tasks, at the logical level.
 
 In: a `Group` and its `Nest`. Out: a `Lowered` kernel, with what to bind to its parameters. Invariant: the kernel
 depends on shapes and strides only through 0, 1 and which loops could be merged; all other numbers are parameters.
@@ -44,7 +44,7 @@ Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar",
 
 @dataclass(slots=True)
 class Lowered:
-    """A kernel and how it is launched."""
+    """A kernel with its launch parameters."""
 
     kernel: Kernel
     bindings: list[Binding]
@@ -56,21 +56,23 @@ class Lowered:
     digest: str = ""  # key of the kernel's code, computed on demand
 
     def bound(self) -> list[tuple[Parameter, Binding]]:
-        """Each parameter with what it is bound to."""
+        """Return each parameter with its binding."""
         return list(zip(self.kernel.parameters, self.bindings, strict=True))
 
     def sizes(self) -> dict[str, int]:
-        """The values of the parameters that are extents and strides."""
+        """Return the values of the parameters that are extents and strides."""
         return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """The attribute of a reduce loop whose results lie side by side: they take lanes, and each is folded in order."""
+    """Return the attribute of a reduction loop whose results are contiguous: vector lanes hold results, each
+    reduced in order.
+    """
     return {"across": True} if holds else {}
 
 
 class KernelWriter:
-    """Writes one kernel of a group."""
+    """Writer of one kernel of a group."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         self.parametric = parametric
@@ -104,7 +106,7 @@ class KernelWriter:
     # -- parameters -----------------------------------------------------------------------
 
     def pointer(self, node: Expr, start: int, *, writable: bool = False) -> Value:
-        """The parameter that points to element `start` of a stored value."""
+        """Return the parameter that points to element `start` of a materialized value."""
         key = (node, start, writable)
         found = self.pointers.get(key)
         if found is None:
@@ -116,7 +118,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Where a stored value is read: a pointer and an index, which is known at a depth."""
+        """Return the pointer, index and loop depth for a read of a materialized value."""
         if node not in self.by_value:
             # what the kernel itself has written comes back through the pointer that it was written through
             return self.pointer(node, form[0], writable=node in self.made), index, depth
@@ -131,7 +133,7 @@ class KernelWriter:
         return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
-        """An index parameter, one for each `key`."""
+        """Return the index parameter for `key`, created at first use."""
         found = self.strides.get(key)
         if found is None:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
@@ -139,12 +141,12 @@ class KernelWriter:
         return found
 
     def leave_loops(self, depth: int) -> None:
-        """Forget what was computed inside the loops from `depth` on, which are closed."""
+        """Forget values computed inside the loops from `depth` on."""
         self.values = {key: found for key, found in self.values.items() if found[1] <= depth}
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """The index value of an affine form (without its constant) and its depth."""
+        """Return the index value of an affine form, without its constant, and its loop depth."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -165,7 +167,7 @@ class KernelWriter:
         return self.values[number]
 
     def _stride(self, step: int, key: object, loop: int) -> Value:
-        """A stride: of loops that may run in vectors as a constant where whole vectors hold several elements."""
+        """Return a stride, as a constant if the loop may be vectorized."""
         innermost = loop in (len(self.nest.outer) - 1, len(self.nest.outer) + len(self.nest.inner) - 1)
         if self.for_cpu and innermost and -1 <= step <= MOST_STEP:
             with self.builder.at(loop + 1):  # (passes know constants of the same region)
@@ -175,7 +177,7 @@ class KernelWriter:
     # -- bodies ---------------------------------------------------------------------------
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Write a task's body; the value and depth of each instruction."""
+        """Emit a task's body. Return the value and loop depth of each instruction."""
         return self._write(placed.task.body, [], placed)
 
     def _write(
@@ -204,7 +206,7 @@ class KernelWriter:
         return made
 
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
-        """One of two branches. What they compute stays inside: it may not be read where the other one is taken."""
+        """Emit a branch. Values computed inside are invalid outside."""
         holds, depth = made[choice.operands[0]]
         depth = max(depth, len(self.nest.outer))  # nothing may stand beside a parallel loop
         for i in all_instructions([choice]):
@@ -315,7 +317,7 @@ class KernelWriter:
     # -- folds ----------------------------------------------------------------------------
 
     def initial(self, placed: Placed) -> list[Value]:
-        """Start of a fold's accumulators."""
+        """Return the initial accumulators of a reduction."""
         node = placed.task.node
         if node.op in ("argmin", "argmax"):
             kind = self._body_dtype(placed)
@@ -333,7 +335,7 @@ class KernelWriter:
         return placed.task.node.operands[0].dtype
 
     def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The next accumulators of a fold, with this point's value."""
+        """Return the accumulators of a reduction updated with this point's value."""
         made = self.body(placed)
         value = made[placed.task.result][0]
         node = placed.task.node
@@ -345,18 +347,18 @@ class KernelWriter:
         return tuple((fold_later if self._is_ascending(placed) else fold)(self.builder, node.op, carried, new))
 
     def _is_ascending(self, placed: Placed) -> bool:
-        """Whether an accumulator of positions takes elements in C order."""
+        """Return whether an argmin or argmax visits elements in C order."""
         if not self.for_cpu:
             return False
         steps = [step for _, step in self.nest.rewrite(fold_position(self.group, placed))[1]]
         return all(one > other for one, other in itertools.pairwise(steps))
 
     def finished(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
-        """A fold's result from its accumulators."""
+        """Return a reduction's result from its accumulators."""
         return self.builder.cast(carried[-1], placed.task.node.dtype)
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Note a store; all stores of a loop body come after all its loads."""
+        """Queue a store. All stores of a loop body follow all its loads."""
         if placed.task.node in self.group.private:
             return
         form = placed.flat(placed.task.target)
@@ -365,13 +367,13 @@ class KernelWriter:
         self.stores.append((placed, pointer, index, self.builder.cast(value, placed.task.node.dtype)))
 
     def flush_stores(self) -> None:
-        """Write the noted stores."""
+        """Emit the queued stores."""
         for _, pointer, index, value in self.stores:
             self.builder.store(pointer, index, value)
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """A task's value at the point of the open loops, and its body's values."""
+        """Emit a task's value at the current point. Return it with the body's values."""
         made = self.body(placed)
         value, depth = made[placed.task.result]
         with self.builder.at(depth):
@@ -380,7 +382,7 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """A task that is computed and stored at one point of the open loops."""
+        """Emit and store a task at one point of the open loops."""
         value, made = self.compute(placed)
         if placed.task.kind == "scatter":
             self._scatter(placed, made, value)
@@ -415,7 +417,7 @@ class KernelWriter:
         return self.builder.loop(extent, loop.role)
 
     def build(self, folds: list[Placed]) -> None:
-        """The whole group in one kernel."""
+        """Emit the whole group as one kernel."""
         self._parallel(0, lambda: self._at_point(folds))
 
     def _parallel(self, number: int, rest: Any) -> None:
@@ -438,11 +440,11 @@ class KernelWriter:
             self.flush_stores()
 
     def stage(self, number: int) -> list[Placed]:
-        """The tasks of a stage."""
+        """Return the tasks of a stage."""
         return [p for p in self.group.placed if p.stage == number]
 
     def _fold_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
-        """The inner loops: folds carry accumulators, scans a running value, others just run."""
+        """Emit the inner loops, with accumulators for reductions and running values for scans."""
         scans = [p for p in inner if p.task.kind == "scan"]
         carriers = folds or scans
         initial = [v for p in carriers for v in self.initial(p)]
@@ -459,14 +461,14 @@ class KernelWriter:
             self.store_later(p, value)
 
     def accumulators(self, placed: Placed) -> list[np.dtype]:
-        """Dtypes of a fold's accumulators."""
+        """Return the dtypes of a reduction's accumulators."""
         node = placed.task.node
         if node.op in ("argmin", "argmax"):
             return [self._body_dtype(placed), np.dtype(np.int64)]
         return [accumulator_dtype(node)]
 
     def fold_names(self, placed: Placed) -> tuple[str, ...]:
-        """The rows that a fold's accumulators are folded with."""
+        """Return the ops that combine a reduction's accumulators."""
         return (placed.task.node.op,)
 
     def _inner_loop(
@@ -477,7 +479,7 @@ class KernelWriter:
         carried: list[Value],
         bounds: tuple[Value, Value] | None,
     ) -> tuple[Value, ...]:
-        """Loop `number` of the nest and those inside it; returns the accumulators after it."""
+        """Emit loop `number` of the nest and the loops inside it. Return the final accumulators."""
         if number == len(self.nest.outer) + len(self.nest.inner):
             return self._innermost(carriers, inner, tuple(carried))
         loop = self.nest.inner[number - len(self.nest.outer)]
@@ -493,7 +495,7 @@ class KernelWriter:
         return opened.results
 
     def ways(self, folds: list[Placed]) -> dict[str, Any]:
-        """Whether the results of a CPU's loop that folds take its lanes: as each fold has it by itself."""
+        """Return the loop attribute for a reduction on a CPU: whether its results occupy the vector lanes."""
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in folds if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -515,10 +517,10 @@ class KernelWriter:
         return tuple(following)
 
     def traffic(self) -> tuple[int, int]:
-        """Bytes that the kernel reads and writes."""
+        """Return the bytes that the kernel reads and writes."""
         return traffic(self.group)
 
     def finish(self) -> Lowered:
-        """The kernel as it is launched."""
+        """Return the finished kernel with its launch parameters."""
         read, written = self.traffic()
         return Lowered(self.builder.finish(), self.bindings, self.parallel, self.work, self.partials, read, written)

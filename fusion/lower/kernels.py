@@ -1,4 +1,4 @@
-"""From groups to functions that a device can launch, each compiled once.
+"""Compilation of groups to functions that a device can launch.
 
 In: a device and a group. Out: its kernels, lowered, with what `Device.load` returned for their code.
 """
@@ -41,7 +41,7 @@ LONG_ROW = 1 << 10
 
 
 def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any, Lowered]]:
-    """The functions of `group` and how they are launched.
+    """Return the loaded functions of `group` with their launch parameters.
 
     Constants, and sizes where that makes a GPU's schedule faster, are compiled in at first, which the optimiser makes
     use of; where the same kernel comes back with others, they become parameters, so that a changing number compiles
@@ -80,13 +80,13 @@ def _digest(device: Device, lowered: Lowered) -> str:
 
 
 def _skeleton(kernel: Kernel) -> str:
-    """What kernels share that differ in numbers and sizes, and in the schedules that those ask for."""
+    """Return the part of a kernel's text that does not depend on numbers, sizes and schedules."""
     parameters = [replace(parameter, align=1) for parameter in kernel.parameters]
     return print_kernel(replace(kernel, attributes={}, parameters=parameters))
 
 
 def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
-    """The group's kernels for a target, for these numbers and sizes or for any of their class.
+    """Return the group's kernels for a target. `special` kernels are for these numbers and sizes only.
 
     Those that go through more memory than the target's caches hold are marked. What a GPU does in one launch is one.
     """
@@ -112,12 +112,12 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
 
 def _in_long_rows(group: Group) -> bool:
-    """Whether it writes memory in rows so long that it pays to do so past the caches."""
+    """Return whether a group writes rows long enough for non-temporal stores."""
     return not isinstance(group, Sweep) or group.width[-1] >= LONG_ROW
 
 
 def _set_alignment(lowered: Lowered, machine: Machine) -> None:
-    """Say how pointers are aligned."""
+    """Set the alignment of pointer parameters."""
     for parameter, (kind, _, offset) in lowered.bound():
         if isinstance(parameter.value.type, Pointer) and kind in ("buffer", "partial"):
             parameter.align = (
@@ -126,7 +126,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel) -> None:
-    """Say no more than dtypes ask for of pointers that nothing is read through in vectors, so that kernels are alike."""
+    """Reduce the alignment of pointers without vector accesses to the element size, so that more kernels are equal."""
     for parameter in kernel.parameters:
         if isinstance(parameter.value.type, Pointer) and parameter.value.name not in kernel.attributes.get(
             "vectors", ()
@@ -135,7 +135,7 @@ def _forget_alignment(kernel: Kernel) -> None:
 
 
 def _share_rows(lowered: Lowered) -> None:
-    """Running folds of long rows: blocks share a row, and a board on which they note what they found."""
+    """Let several blocks share a long scanned row, using look-back descriptors."""
     shared = share_rows(lowered.kernel, lowered.sizes())
     if shared is not None:
         lowered.kernel = shared.kernel
@@ -144,7 +144,7 @@ def _share_rows(lowered: Lowered) -> None:
 
 
 def _joined(first: Lowered, second: Lowered) -> Lowered:
-    """Folds of chunks, and the fold of those, as one kernel."""
+    """Merge the kernel of partial reductions and the kernel that combines them."""
     written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
     same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
     own = [binding for p, binding in second.bound() if p.value.name not in same]

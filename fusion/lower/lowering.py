@@ -1,4 +1,4 @@
-"""Lowering: a group to logical kernels in kernel IR, with what to bind to their parameters.
+"""Lowering of a group to logical kernels with bindings for their parameters.
 
 In: a `Group`. Out: one `Lowered` kernel, or two where a long reduction with few results is split
 (partial folds in chunks of a fixed length, then a fold of the partials in order: the same tree for a
@@ -43,8 +43,9 @@ def lower_group(
     parametric: bool = False,
     machine: Machine | None = None,
 ) -> list[Lowered]:
-    """The kernels of `group`. With `parametric`, the program's constants are parameters too, so that
-    one kernel serves all their values. Without a machine nothing is written that only one kind of machine profits from."""
+    """Return the kernels of `group`. With `parametric`, the program's constants become parameters, so that one
+    kernel serves all values. Without a machine, no machine-specific code is emitted.
+    """
     if isinstance(group, Sweep) and group.tile:
         return [BlockWriter(group, parametric).write()]
     if isinstance(group, Sweep):
@@ -70,7 +71,7 @@ def lower_group(
 
 
 def scatters_in_any_order(placed: Placed) -> bool:
-    """Whether it writes what no order shows in: one value a place, or integers that atomics fold."""
+    """Return whether a scatter's result does not depend on the order of its writes."""
     node = placed.task.node
     if placed.task.kind != "scatter":
         return False
@@ -78,18 +79,18 @@ def scatters_in_any_order(placed: Placed) -> bool:
 
 
 def shares_rows(group: Group, nest: Nest) -> bool:
-    """Whether it is running folds along rows so long that chunks of them are worth a thread each."""
+    """Return whether a group is a scan along rows long enough for several threads to share one."""
     return _runs(group, nest) and nest.inner[0].extent > 2 * SCAN_CHUNK
 
 
 def _runs(group: Group, nest: Nest) -> bool:
-    """Whether it is running folds, and nothing before or behind them, not one behind the other either."""
+    """Return whether a group consists of independent scans, without later stages."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
     return scans and len(nest.inner) == 1 and not _is_chained(group)
 
 
 def _is_chained(group: Group) -> bool:
-    """Whether a running fold takes in what another gives: of a chunk alone nobody knows that."""
+    """Return whether a scan reads another scan's result, which is unknown within one block."""
     behind: set[Expr] = set()
     for p in group.placed:
         later = any(node in behind for node, _ in p.task.reads())
@@ -101,7 +102,7 @@ def _is_chained(group: Group) -> bool:
 
 
 def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Into chunks of how many turns running folds are cut, for threads to share; 0 where they are not.
+    """Return the block length into which scans are split for several threads, or 0.
 
     A GPU's threads have columns side by side, and bands of them: twice the square root of the column's length is about what
     one thread goes through, along its band and over the bands before it.
@@ -119,7 +120,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def _cut(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
-    """The outermost inner loop in chunks, and the nest with these outside."""
+    """Split the outermost inner loop into blocks. Return the split and the nest with the blocks outermost."""
     extent = nest.inner[0].extent
     rows = tuple(loop.extent for loop in nest.outer)
     inside = prod(loop.extent for loop in nest.inner[1:])

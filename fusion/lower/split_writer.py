@@ -1,4 +1,4 @@
-"""Split reductions and running folds: what is long as two kernels over chunks of a fixed length.
+"""Kernels of split reductions and scans: partial results per block, then their combination in order.
 
 In: a group whose tasks fold, its nest, and how the outermost inner loop is cut. Out: a kernel that folds the chunks into scratch
 memory; then one that folds those in order, or, for running folds, one that runs along each chunk from what those before it
@@ -25,7 +25,7 @@ from weft.fusion.plan.task import Centred
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a reduction is cut: `chunks` chunks of `length` of the outermost reduce loop's `extent`."""
+    """The split of a reduction loop of `extent` into `chunks` blocks of `length`."""
 
     chunks: int
     length: int
@@ -36,14 +36,14 @@ class Split:
 
 
 class SplitWriter(KernelWriter):
-    """Writes one of the two kernels."""
+    """Writer of one of the two kernels."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         super().__init__(group, nest, name, parametric)
         self.centres: dict[Expr, Value] = {}  # sums -> what they are measured from in the open chunk
 
     def build_partials(self, folds: list[Placed], split: Split) -> None:
-        """Each chunk of the outermost reduce loop folded by itself into scratch memory."""
+        """Reduce each block of the outermost reduction loop to scratch memory."""
         self._count_work(split)
         before, inner = self.stage(0), self.stage(1)
 
@@ -70,7 +70,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _take_results(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
-        """Let what was folded be known at the point, without its being stored."""
+        """Register reduction results as values at the point, without storing them."""
         position = 0
         for p in folds:
             width = len(self.accumulators(p))
@@ -79,18 +79,18 @@ class SplitWriter(KernelWriter):
             position += width
 
     def _elements(self, bounds: tuple[Value, Value], inside: int) -> Value:
-        """How many elements a part of a row has between its bounds."""
+        """Return the number of elements between the bounds of a block."""
         count = self.builder.op("subtract", bounds[1], bounds[0])
         return count if inside == 1 else self.builder.op("multiply", count, self.integer(inside, "inside"))
 
     # -- sums that are measured from a centre of the open chunk ---------------------------------
 
     def _part_centre(self, placed: Placed, found: Value, count: Value) -> Value:
-        """What a sum over part of a row is measured from, by what the fold that finds its centre has of that part."""
+        """Return the shift of a block's sum: the block's own maximum or mean."""
         return found if _centred(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Write a task's body; what is measured from a centre, from that of the open chunk."""
+        """Emit a task's body. Shifted moments use the current block's shift."""
         if placed.task.node not in self.centres:
             return super().body(placed)
         centre = self.centres[placed.task.node], len(self.nest.outer)
@@ -100,22 +100,22 @@ class SplitWriter(KernelWriter):
         return self._write(placed.task.body[len(made) :], made, placed)
 
     def accumulators(self, placed: Placed) -> list[np.dtype]:
-        """Dtypes of a fold's accumulators."""
+        """Return the dtypes of a reduction's accumulators."""
         own = super().accumulators(placed)
         return own * len(_centred(placed).terms) if placed.stage == 3 else own
 
     def fold_names(self, placed: Placed) -> tuple[str, ...]:
-        """The rows that a fold's accumulators are folded with."""
+        """Return the ops that combine a reduction's accumulators."""
         own = super().fold_names(placed)
         return own * len(_centred(placed).terms) if placed.stage == 3 else own
 
     def initial(self, placed: Placed) -> list[Value]:
-        """Start of a fold's accumulators."""
+        """Return the initial accumulators of a reduction."""
         own = super().initial(placed)
         return own * len(_centred(placed).terms) if placed.stage == 3 else own
 
     def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The next accumulators of a fold, with this point's value."""
+        """Return the accumulators of a reduction updated with this point's value."""
         if placed.stage != 3:
             return super().folded(placed, carried)
         made = self.body(placed)
@@ -123,11 +123,11 @@ class SplitWriter(KernelWriter):
         return tuple(self.builder.op("add", total, term) for total, term in zip(carried, terms, strict=True))
 
     def _count_work(self, split: Split) -> None:
-        """The elements of all chunks together: the nest has the whole of the loop that is cut in each."""
+        """Set the number of elements of all blocks together."""
         self.work = prod(split.rows) * split.extent * split.inside
 
     def _bounds(self, split: Split) -> tuple[Value, Value]:
-        """Where the open chunk begins and ends."""
+        """Return the first and end index of the current block."""
         with self.builder.at(1):
             size = self.integer(split.length, "length")
             start = self.builder.op("multiply", self.indices[0], size)
@@ -140,7 +140,7 @@ class SplitWriter(KernelWriter):
             self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
 
     def build_totals(self, scans: list[Placed], split: Split) -> None:
-        """What running folds have at the end of each chunk, from its beginning."""
+        """Scan each block from its start and store its total."""
         self._count_work(split)
         needed: set[Expr] = set()
         stack = list(scans)
@@ -170,8 +170,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_shared(self, scans: list[Placed], split: Split) -> None:
-        """Running folds along each chunk, from what the chunks before it have in all: on a GPU by one thread too, since
-        others of its team would have nothing to do along the chunk."""
+        """Scan each block, starting from the total of the previous blocks. On a GPU one thread scans a block."""
         self._count_work(split)
 
         def at_point() -> None:
@@ -197,7 +196,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_finish(self, folds: list[Placed], split: Split) -> None:
-        """The partial folds folded in order, and what follows at each row."""
+        """Combine the partial results in order, and emit the later stages of each row."""
 
         def at_point() -> None:
             for placed in self.stage(0):
@@ -216,8 +215,9 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _fold_partials(self, folds: list[Placed], split: Split, at: int, first: list[Placed] | None = None) -> None:
-        """What `folds` have of all chunks, whose partials begin with number `at`. Those that are measured from one of `first`
-        are shifted to the common centre."""
+        """Combine the accumulators of all blocks, from scratch buffer `at` on. Moments shifted by one of `first`
+        are moved to the common shift.
+        """
         depth = len(self.nest.outer)
         initial = [v for p in folds for v in self.initial(p)]
         names = tuple(name for p in folds for name in self.fold_names(p))
@@ -240,15 +240,15 @@ class SplitWriter(KernelWriter):
     def partial_folds(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """What `folds` have of a chunk, from scratch buffer `at` on."""
+        """Return the accumulators of `folds` for one block, from scratch buffer `at` on."""
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
-        """What an accumulator has of a chunk."""
+        """Return an accumulator of one block."""
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_centre(self, placed: Placed) -> Value:
-        """What a sum is measured from in the end."""
+        """Return the final shift of a sum of shifted moments."""
         found, _ = self.results[_centred(placed).centre.node]
         divisor = _centred(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -262,7 +262,7 @@ class SplitWriter(KernelWriter):
         split: Split,
         where: Value,
     ) -> list[Value]:
-        """Sums over the open chunk, each measured from its centre there, as if they were measured from the common ones."""
+        """Move a block's sums from its own shift to the common shift."""
         b = self.builder
         length, extent = self.integer(split.length, "length"), self.integer(split.extent, "extent")
         start = b.op("multiply", self.indices[-1], length)
@@ -279,7 +279,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, folds: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """What the sums of all chunks say of the sum; in the place of its last accumulator."""
+        """Replace the last accumulator of each sum by the corrected sum over all blocks."""
         found: list[Value] = []
         for p in folds:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]
@@ -290,7 +290,7 @@ class SplitWriter(KernelWriter):
         return tuple(found)
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
-        """Where the open chunk and row have their partial: chunk first, then the rows in loop order."""
+        """Return the scratch index of the current block and row: block first, then rows in loop order."""
         total: Value | None = None
         for k, loop in enumerate(order):
             if total is not None:
@@ -302,7 +302,7 @@ class SplitWriter(KernelWriter):
         return total
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
-        """The parameter that points to the partials of accumulator `k`."""
+        """Return the parameter that points to the partial results of accumulator `k`."""
         found = self.pointers.get(("partial", split.base + k))
         if found is None:
             found = self.pointers["partial", split.base + k] = self.builder.pointer(
@@ -313,8 +313,7 @@ class SplitWriter(KernelWriter):
         return found
 
     def traffic(self) -> tuple[int, int]:
-        """The first kernel reads what the group reads and writes the partials, which the second one folds; along chunks it
-        reads everything again."""
+        """Return the bytes read and written. Split scans read their input twice."""
         read, written = super().traffic()
         scratch = sum(nbytes for _, nbytes in self.partials)
         match self.builder.kernel.name:

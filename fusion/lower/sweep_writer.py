@@ -1,4 +1,4 @@
-"""Sweeps as logical kernel IR: all steps of a part of the work in one loop down the rows.
+"""CPU kernels of temporal blocking: all time steps of a block in one loop over the rows.
 
 In: a `Sweep`. Out: its kernel. Invariant: what a step reads of another one is in that one's ring, at the place that the
 coordinates say; a step stores behind all its loads; every value needed outside the kernel is written wherever it is computed.
@@ -21,7 +21,7 @@ LINE = 64  # bytes that rings are aligned to
 
 
 class SweepWriter(KernelWriter):
-    """Writes the kernel of a sweep."""
+    """Writer of the kernel of a sweep."""
 
     def __init__(self, sweep: Sweep, parametric: bool) -> None:
         super().__init__(sweep, Nest([Loop(prod(sweep.counts), "parallel")], [], {}), "steps", parametric)
@@ -37,12 +37,12 @@ class SweepWriter(KernelWriter):
         self._place_axes()
 
     def _place_axes(self) -> None:
-        """Say which loop goes along which axis: the parts are the outermost, then come rows and steps."""
+        """Assign loops to axes: blocks outermost, then rows and steps."""
         before = 1 + self.sweep.rows + (self.again is not None)
         self.nest.position = {axis: before + axis for axis in range(self.sweep.axes)}
 
     def write(self) -> Lowered:
-        """The kernel."""
+        """Return the kernel."""
         self._make_rings()
         with self.builder.loop(self.integer(prod(self.sweep.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
@@ -59,7 +59,7 @@ class SweepWriter(KernelWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Memory for each ring; those of the same step of a loop over steps are one behind the other."""
+        """Allocate the ring buffers. Rings of the same step of a rolled loop are contiguous."""
         sweep, rolled = self.sweep, self.sweep.rolled
         arrays: dict[object, dict[Expr, int]] = {}  # what shares an array, and the places of its rings
         for node in sweep.rings:
@@ -80,11 +80,11 @@ class SweepWriter(KernelWriter):
     # -- places -------------------------------------------------------------------------------
 
     def _size(self, axis: int, value: int) -> Value:
-        """A length or place along an axis."""
+        """Return a length or position along an axis."""
         return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
 
     def _find_part(self, part: Value) -> None:
-        """Where a part of the work begins and ends."""
+        """Compute the bounds of the current block."""
         b, sweep = self.builder, self.sweep
         bounds = []
         for axis in reversed(range(sweep.axes)):
@@ -99,18 +99,18 @@ class SweepWriter(KernelWriter):
         self.starts, self.stops = (list(found) for found in zip(*reversed(bounds), strict=True))
 
     def _depth(self) -> int:
-        """How many loops are open around the axes of a step."""
+        """Return the number of loops outside the axes of a step."""
         return self.nest.position[0]
 
     def _stepped(self, number: int, value: int, slope: int) -> Value:
-        """What differs by `slope` from turn to turn of a loop over steps."""
+        """Return a value that changes by `slope` per iteration of the loop over steps."""
         b = self.builder
         if self.again is None or not slope:
             return b.constant(value)
         return b.op("add", b.constant(value), b.op("multiply", self.again, b.constant(slope)))
 
     def _from(self, number: int, axis: int) -> Value:
-        """Where a step begins along an axis."""
+        """Return the start of a step along an axis."""
         b, rolled = self.builder, self.sweep.rolled
 
         def make() -> Value:
@@ -120,7 +120,7 @@ class SweepWriter(KernelWriter):
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
     def _to(self, number: int, axis: int) -> Value:
-        """Where a step ends along an axis."""
+        """Return the end of a step along an axis."""
         b, step, rolled = self.builder, self.sweep.steps[number], self.sweep.rolled
 
         def make() -> Value:
@@ -135,7 +135,7 @@ class SweepWriter(KernelWriter):
         return self._numbered(("to", number, axis, self.again), self._depth(), make)[0]
 
     def _turns(self) -> tuple[Value, Value]:
-        """The first and the last turn of the loop down the rows."""
+        """Return the first and the last iteration of the loop over the rows."""
         b = self.builder
         found: list[tuple[Value, Value]] = []
         self.nest.position[0] -= 1  # (here no loop down the rows is open)
@@ -156,7 +156,7 @@ class SweepWriter(KernelWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _steps(self) -> None:
-        """All steps, one after the other, those that are alike in a loop."""
+        """Emit all steps in order. Repeated steps become a loop."""
         rolled = self.sweep.rolled
         numbers = range(len(self.sweep.steps))
         if rolled is None:
@@ -182,7 +182,7 @@ class SweepWriter(KernelWriter):
             self._step(number)
 
     def _step(self, number: int) -> None:
-        """One step: all its points, or where the work goes down the rows, one row."""
+        """Emit one step: all its points, or one row if the kernel iterates over rows."""
         b, step, rolled = self.builder, self.sweep.steps[number], self.sweep.rolled
         self.number = number
         low, high = self._from(number, 0), self._to(number, 0)
@@ -193,7 +193,9 @@ class SweepWriter(KernelWriter):
         self._axis(step, 0, low, high, None)
 
     def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
-        """A step along an axis from `low` to `high`; `inside`: whether it is in its box along the axes before (None: it is)."""
+        """Emit a step along an axis from `low` to `high`. `inside` is whether outer axes are in its box (None:
+        yes).
+        """
         b = self.builder
         depth, last = len(self.indices), axis == self.sweep.axes - 1
         copies = any(s.previous is not None and s.task.node not in self.sweep.owner for s in step.statements)
@@ -228,7 +230,7 @@ class SweepWriter(KernelWriter):
             self._run(step, behind, high if inside is None else b.op("where", inside, high, behind), copying=True)
 
     def _run(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
-        """The innermost loop: what the step computes, or what stays as it was."""
+        """Emit the innermost loop, which computes the step's values or copies the previous ones."""
         depth = len(self.indices)
         with self.builder.loop(high, "reduce", start=low) as loop:
             self.indices.append(loop.index)
@@ -246,7 +248,7 @@ class SweepWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Note the stores of a value: into its ring, and into the memory that others read."""
+        """Queue the stores of a value: to its ring, and to memory read outside the kernel."""
         self._note_stores(placed, value, placed.flat(placed.task.target))
 
     def _note_stores(self, placed: Placed, value: Value, form: Affine) -> None:
@@ -267,7 +269,7 @@ class SweepWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _place(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Where a ring has the element whose flat index is `first` at the first point of the step's box."""
+        """Return the ring index of flat element `first`, read at the first point of the step's box."""
         b, sweep, position = self.builder, self.sweep, self.nest.position
         home, start = sweep.homes[node]
         owner = sweep.owner.get(node, node)
@@ -314,7 +316,7 @@ class SweepWriter(KernelWriter):
 
 
 def _here(statement: Statement) -> Affine:
-    """The flat index of the point that the loops are at, inside the statement's box and beside it."""
+    """Return the flat index of the current point, inside or outside the statement's box."""
     shape = statement.task.node.shape
     places = [combine(s, ((variable(axis), 1),)) for axis, s in enumerate(statement.start)]
     return flatten(tuple(places), shape)

@@ -1,1 +1,1 @@
-"""Planning: from a graph to groups of tasks, what is stored, and the steps of a plan, in memory and on disk."""
+"""Planning: from a graph to groups of tasks, materialized values, and the steps of a plan."""

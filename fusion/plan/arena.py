@@ -1,4 +1,4 @@
-"""The memory of a plan: all of it is there before the first kernel runs, what lives only inside is one arena.
+"""Memory of a plan: allocated before the first kernel, with temporaries in one arena.
 
 In: the steps of a plan as they were written, each value's memory asked for where it is first needed. Out: the same steps
 with memory first. Invariant: no step behind the first kernel allocates, so that a plan which finds no memory has changed
@@ -16,7 +16,7 @@ ALIGNMENT = 256
 
 @dataclass(slots=True)
 class Take:
-    """Where an update gets its memory: its previous version's, or memory of its own with a copy of it.
+    """An update's memory: its previous version's, or new memory with a copy of it.
 
     ``take`` and ``take-if-unshared`` hand the memory on, the second with a copy where another reader needs the previous
     version; ``fill`` copies into memory that was asked for, all but the range of bytes `except_for`.
@@ -31,21 +31,21 @@ class Take:
 
 @dataclass(slots=True)
 class Carve:
-    """Parts of what lies at a place as buffers of their own: where each goes, its first byte, its length."""
+    """Sub-buffers of one buffer, each with its slot, offset and length."""
 
     whole: int
     parts: list[tuple[int, int, int]]
 
 
 class Gaps:
-    """Offsets in a growing range of bytes, given and taken back."""
+    """A free list of offsets in a growing byte range."""
 
     def __init__(self) -> None:
         self._free: list[tuple[int, int]] = []  # offset and size, by offset, never next to each other
         self.top = 0
 
     def give(self, nbytes: int) -> int:
-        """The offset of the first gap that is large enough."""
+        """Return the offset of the first gap that is large enough."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         for k, (offset, length) in enumerate(self._free):
             if length >= size:
@@ -72,7 +72,7 @@ class Gaps:
 
 
 def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int]) -> tuple[list[Any], int]:
-    """The steps with memory first, and the length of the table that they work on.
+    """Return the steps with allocations first, and the number of slots they use.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """The steps with what has these sizes in the arena, and those that make it."""
+    """Move values of these sizes into the arena. Return the steps, and those that allocate it."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
@@ -128,7 +128,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Offsets in the arena by owner, and under -1 its bytes."""
+    """Return the arena offset of each owner, and the arena's size under -1."""
     pending = dict.fromkeys(size, 0)  # places that have the memory and were not given up yet
     for place in owner:
         if place in pending:
@@ -147,14 +147,14 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 
 
 def _places_of(step: Any) -> list[int]:
-    """The places that a call or a copy needs buffers of."""
+    """Return the slots that a call or a copy uses."""
     if isinstance(step, Take):
         return [step.place, step.source]
     return [step.out, *(place for place, _, _ in step.operands)]
 
 
 def _memory_first(steps: list[Any], slots: int) -> list[Any]:
-    """Requests for memory, and updates that may take over memory from before, in front of everything else."""
+    """Move allocations, and updates that may reuse earlier memory, before all other steps."""
 
     def rank(step: Any) -> int:
         if isinstance(step, Take):

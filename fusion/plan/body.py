@@ -1,4 +1,4 @@
-"""Bodies: the straight-line code that computes a value at one point of its task's loops.
+"""Task bodies: straight-line code that computes a value at one point of the loops.
 
 In: an expression and coordinates, one affine form a dimension. Out: instructions. A coordinate may hold what the code
 itself computes: the key ``-1 - k`` in a form stands for the value of instruction k, loops have keys from 0 on. So
@@ -35,7 +35,7 @@ _BOOL = np.dtype(bool)
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of a task or group: how far it runs, and its role."""
+    """A loop of a task or group: its extent and role."""
 
     extent: int
     role: Role
@@ -62,14 +62,14 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What is done on one side of a choice; its instructions are numbered on from the choice itself."""
+    """The instructions of one side of a choice, numbered on from the choice."""
 
     instructions: tuple[Instruction, ...]
     result: int
 
 
 def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
-    """Every instruction, those of branches too."""
+    """Yield every instruction, including those of branches."""
     stack = [iter(body)]
     while stack:
         instruction = next(stack[-1], None)
@@ -82,8 +82,9 @@ def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where the part of an update lies, per dimension of the base: first and last index, and which axis of the part runs
-    along it by which step (1 or -1); axis -1: none."""
+    """The box that an update writes, per dimension of the base: first and last index, and the axis of the value
+    that runs along it with its step (1 or -1). Axis -1 means none.
+    """
 
     first: tuple[int, ...]
     last: tuple[int, ...]
@@ -92,7 +93,7 @@ class Window:
 
 
 def window_of(update: Expr) -> Window | None:
-    """The window of an update that replaces a box; None for any other part."""
+    """Return the window of an update that replaces a box, or None for other updates."""
     shape, strides, offset = update.attrs
     decoded = decode_view(update.shape, shape, strides, offset)
     if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
@@ -109,7 +110,7 @@ def window_of(update: Expr) -> Window | None:
 
 
 class BodyBuilder:
-    """Builds one task's body.
+    """Builder of one task's body.
 
     Attributes
     ----------
@@ -132,7 +133,9 @@ class BodyBuilder:
         self.quotients: list[tuple[Affine, int]] = []
 
     def value(self, node: Expr, coordinates: Coordinates) -> int:
-        """Number of the instruction that computes `node` at `coordinates`. Iterative: graphs are deep."""
+        """Return the number of the instruction that computes `node` at `coordinates`. Iterative, since graphs are
+        deep.
+        """
         stack: list[tuple[Expr, Coordinates]] = [(node, coordinates)]
         while stack:
             current, at = stack[-1]
@@ -148,7 +151,7 @@ class BodyBuilder:
         return self.known[node, coordinates]
 
     def read(self, node: Expr, form: Affine) -> int:
-        """Element `form` of a stored value."""
+        """Emit a read of element `form` of a materialized value."""
         loops = tuple((key, c) for key, c in form[1] if key >= 0)
         computed = [(-1 - key, c) for key, c in form[1] if key < 0]
         if not computed:
@@ -157,12 +160,12 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Conditions for ``start <= form < stop``, where `form` runs over ``range(extent)``."""
+        """Return conditions for ``start <= form < stop``, where `form` lies in ``range(extent)``."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """`value` where all conditions hold, `otherwise` elsewhere; both of the root's dtype."""
+        """Emit `value` if all conditions hold, else `otherwise`. Both have the root's dtype."""
         kinds = (_BOOL, self.root.dtype, self.root.dtype)
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
@@ -231,7 +234,7 @@ class BodyBuilder:
         return number
 
     def _fold(self, node: Expr, operands: tuple[int, ...]) -> int:
-        """A reduction written out, in the order in which a loop folds."""
+        """Emit an unrolled reduction, in the order of a reduction loop."""
         kind = accumulator_dtype(node)
         total = self._emit(Instruction("constant", constant(identity_of(node.op, kind), kind)))
         for number in operands:
@@ -258,7 +261,7 @@ class BodyBuilder:
         return self.unflatten(self._walk(node, at), base) if decoded is None else through_view(decoded, at)
 
     def _position(self, node: Expr, at: Coordinates) -> Affine:
-        """The flat index in a gather's base."""
+        """Return the flat index in a gather's base."""
         base = node.operands[0].shape
         (terms,) = node.attrs
         if len(terms) == len(base):
@@ -285,7 +288,7 @@ class BodyBuilder:
         return tuple(places)
 
     def unflatten(self, flat: Affine, shape: tuple[int, ...]) -> Coordinates:
-        """Coordinates of the element at a flat index that is in range."""
+        """Return the coordinates of the element at a valid flat index."""
         result: list[Affine] = []
         before: Affine = ZERO
         for n, step in zip(shape, contiguous_strides(shape), strict=True):
@@ -300,7 +303,7 @@ class BodyBuilder:
     # -- index arithmetic ----------------------------------------------------------------------------
 
     def bounds(self, form: Affine) -> tuple[int, int] | None:
-        """The least and the greatest value of a form, None where nothing is known."""
+        """Return the minimum and maximum of a form, or None if unknown."""
         low = high = 0
         for key, c in form[1]:
             found = (0, self.extents[key] - 1) if key >= 0 else self.ranges.get(-1 - key)
@@ -312,7 +315,7 @@ class BodyBuilder:
         return form[0] + max(low, least), form[0] + min(high, most)
 
     def divide(self, form: Affine, divisor: int) -> Affine:
-        """``form // divisor``, whose multiples of the divisor come out at once."""
+        """Return ``form // divisor``, with multiples of the divisor divided exactly."""
         if divisor == 1:
             return form
         whole, start = divmod(form[0], divisor)
@@ -346,7 +349,7 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Closer bounds of a form in which a quotient goes with what it was divided from."""
+        """Return tighter bounds of a form that contains both a quotient and its dividend."""
         needed: dict[int, tuple[Affine, int]] = {}
         keys = [key for key, _ in form[1]]
         while keys:
@@ -367,7 +370,7 @@ class BodyBuilder:
         return np.dtype(np.int32 if small else np.int64)
 
     def number(self, form: Affine) -> int:
-        """The instruction that computes a form."""
+        """Emit the value of a form."""
         kind = self._dtype(self.bounds(form))
         loops = form[0], tuple((key, c) for key, c in form[1] if key >= 0)
         parts = []
@@ -401,7 +404,7 @@ class BodyBuilder:
     # -- parts put together -----------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Which of an update's operands is read where, or the conditions under which it is the part that it writes."""
+        """Return the operand of an update that is read, or the conditions under which its window is read."""
         window = window_of(node)
         assert window is not None
         conditions = []
@@ -419,7 +422,7 @@ class BodyBuilder:
 
     @staticmethod
     def _inside(node: Expr, window: Window, at: Coordinates) -> Coordinates:
-        """Coordinates in the part that an update writes."""
+        """Return the coordinates in the value that an update writes."""
         result = [ZERO] * len(node.attrs[0])
         for form, first, last, axis, step in zip(at, window.first, window.last, window.axis, window.step, strict=True):
             if axis >= 0:
@@ -450,7 +453,7 @@ class BodyBuilder:
         return holds
 
     def _branch(self, node: Expr, at: Coordinates, conditions: list[tuple[str, Affine, int]]) -> Branch:
-        """What computes a value where conditions hold."""
+        """Return the code that computes a value under these conditions."""
         side = BodyBuilder(self.stored, self.root, (), self.spread)
         side.extents = self.extents
         side.body, side.known = list(self.body), dict(self.known)
@@ -467,17 +470,17 @@ class BodyBuilder:
 
 
 def _opposite(op: str, form: Affine, bound: int) -> tuple[str, Affine, int]:
-    """The condition that holds where another does not."""
+    """Return the negation of a condition."""
     return ("less_equal", form, bound - 1) if op == "greater_equal" else ("greater_equal", form, bound + 1)
 
 
 def accumulator_dtype(node: Expr) -> np.dtype:
-    """The dtype a fold runs in: its result's, but float32 for sums of 16-bit floats."""
+    """Return the dtype of a reduction's accumulator: its result's, but float32 for sums of 16-bit floats."""
     return widened(node.dtype)
 
 
 def _folded_places(node: Expr, at: Coordinates) -> list[Coordinates]:
-    """Coordinates of the elements that are folded into the one at `at`, in C order."""
+    """Return the coordinates of the elements reduced into the one at `at`, in C order."""
     axes, keepdims = node.attrs
     shape = node.operands[0].shape
     kept = iter(at)

@@ -1,4 +1,4 @@
-"""Folds around a centre: sums of squared distances from the mean, of exponentials of distances from the largest.
+"""Shifted moments: sums of squared deviations from the mean, or of exponentials of differences from the maximum.
 
 In: the task of a sum, and the tasks that it may read. Out: which fold of the same elements finds its centre, if one does.
 Invariant: such a sum may be folded part by part around the centre of each part, and the parts shifted to the common
@@ -23,7 +23,7 @@ EXPONENTIALS = ("exp", "exp2")
 
 
 def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> Centred | None:
-    """What the sum `task` is centred on; `find` gives the task of a value that it reads."""
+    """Return how the sum `task` is shifted, or None. `find` returns the task of a value it reads."""
     if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
         return None
     result = task.body[task.result]
@@ -45,7 +45,7 @@ def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> Centred | None
 
 
 def _distances(task: Task) -> list[int]:
-    """The differences that are squared, or raised by, before they are summed up; all in one dtype."""
+    """Return the differences that are squared or exponentiated before the sum, all in one dtype."""
     body, result = task.body, task.body[task.result]
     if result.kind != "map" or result.node.op not in ("square", "multiply", *EXPONENTIALS):
         return []
@@ -57,7 +57,7 @@ def _distances(task: Task) -> list[int]:
 
 
 def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | None]) -> tuple[Task, Expr | None] | None:
-    """The fold that finds the centre, instruction `at`, and what a sum is divided by for it."""
+    """Return the reduction that computes the shift in instruction `at`, and the divisor of a mean."""
     if function != "square":
         centre = _fold_read(task, at, find)
         return (centre, None) if centre is not None and centre.node.op == "maximum" else None
@@ -82,14 +82,16 @@ def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | No
 
 
 def _fold_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """The fold whose result for the same point is read by an instruction."""
+    """Return the reduction whose result an instruction reads at the same point, or None."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Whether the fold `centre` goes over what the instructions `values` of `task` compute, in the same loops and dtype."""
+    """Return whether the reduction `centre` covers the values of instructions `values`, in the same loops and
+    dtype.
+    """
     if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
         return False
     numbers = _Numbers()
@@ -102,7 +104,7 @@ def _same_values(task: Task, values: list[int], centre: Task) -> bool:
 
 
 class _Numbers:
-    """Numbers of what instructions compute: equal where they compute the same."""
+    """Value numbering of instructions: equal computations get equal numbers."""
 
     def __init__(self) -> None:
         self.table: dict[object, int] = {}
@@ -111,11 +113,11 @@ class _Numbers:
         return self.table.setdefault(key, len(self.table))
 
     def cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
-        """The number of a value in another dtype."""
+        """Return the number of a value cast to another dtype."""
         return number if kind == wanted else self._of(("cast", kind, wanted, number))
 
     def number(self, body: Iterable[Instruction]) -> list[int]:
-        """The number of each instruction."""
+        """Return the number of each instruction."""
         made: list[int] = []
         dtypes: list[np.dtype] = []
         for i in body:
@@ -141,7 +143,7 @@ class _Numbers:
 
 
 def with_own_centre(task: Task) -> tuple[Task, Task]:
-    """The task of the centre once more, as a value of its own, and the sum that is measured from that one.
+    """Return a copy of the task that computes the shift, and the sum shifted by that copy.
 
     For a centre that is known already, or is found by another kernel.
     """
@@ -157,7 +159,7 @@ def with_own_centre(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, centred: Centred, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """The sums over `count` elements that are measured from `own`, as they are measured from `common`.
+    """Return sums over `count` elements, moved from the shift `own` to the shift `common`.
 
     Where all elements are -inf, their distances from the largest are NaN: these count as nothing beside elements that are not.
     """
@@ -178,7 +180,7 @@ def shift_sums(
 
 
 def total_of_squares(b: KernelBuilder, sums: Sequence[Value], count: Value) -> Value:
-    """The sum of squared distances from the mean, by sums of squares and of distances from what the mean was rounded to."""
+    """Return the sum of squared deviations from the mean, corrected for the rounding of the mean."""
     squares, distances = sums
     rest = b.op("multiply", b.op("divide", distances, count), distances)
     better = b.op("maximum", b.op("subtract", squares, rest), b.constant(0, squares.type))

@@ -1,4 +1,4 @@
-"""Crossed folds: a fold along rows and a fold across the same rows, as one kernel that reads them once.
+"""Row-and-column reductions: two reductions of the same elements in one kernel that reads them once.
 
 In: a schedule. Out: the same with such pairs of kernels joined. Invariant: both fold in the order in which they fold by
 themselves. So one of them has to be folded in parts anyway, whose parts, bands of rows or chunks of columns, are what
@@ -38,7 +38,7 @@ GPU_COLUMN = 32
 
 @dataclass(slots=True)
 class Crossed(Group):
-    """Two groups of folds over the same elements.
+    """Two groups of reductions over the same elements.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Crossed(Group):
 
 
 def cross(one: Group, other: Group, machine: Machine) -> Crossed | None:
-    """Both groups as one kernel, or None where they do not cross, or it does not pay."""
+    """Merge two groups into one kernel, or return None if they do not match or it does not pay."""
     loops = _same_loops(one, other)
     if loops is None:
         return None
@@ -91,7 +91,7 @@ def cross(one: Group, other: Group, machine: Machine) -> Crossed | None:
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """The second group's loops by name of the first one's, by what both read, or the one reads of the other, at every point."""
+    """Map the second group's loops to the first one's by their common reads, or return None."""
     if len(one.loops) != len(other.loops):
         return None
     for node, theirs in _forms(other):
@@ -107,7 +107,7 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 
 
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
-    """What a group reads, or makes, at each point of its rows."""
+    """Yield what a group reads, or computes, at each point of its rows."""
     for p in group.placed:
         if p.stage == 1:
             yield from ((node, p.flat(index)) for node, index in p.task.reads() if index is not None)
@@ -116,7 +116,7 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
 
 
 def _hands_on(first: Group, second: Group) -> bool:
-    """Whether what the second group reads of the first one is made at the very point of the rows."""
+    """Return whether the second group reads the first one's values only at the point that computes them."""
     for p in second.placed:
         for node, index in p.task.reads():
             home = first.made.get(node)
@@ -150,7 +150,7 @@ def _crossed(rows: Group, columns: Group, order: list[Group], machine: Machine) 
 
 
 def _walks_in_order(group: Crossed, batch: int, position: dict[int, int]) -> bool:
-    """Whether all that is read at each point lies side by side along the rows: so each fold goes its way by itself too."""
+    """Return whether the group's accesses are contiguous along the rows rather than down the columns."""
     beside = below = 0
     for node, form in _forms(group, made=True):
         steps: dict[int, int] = {}
@@ -166,7 +166,7 @@ def _walks_in_order(group: Crossed, batch: int, position: dict[int, int]) -> boo
 
 
 def _nests(found: Crossed) -> list[Nest] | None:
-    """The loops of either part by itself; None where one of them does not fold one loop its own way."""
+    """Return the nest of each part, or None if one does not reduce a single loop in its own direction."""
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
         return None
@@ -175,7 +175,9 @@ def _nests(found: Crossed) -> list[Nest] | None:
 
 
 def _cut(found: Crossed, machine: Machine) -> bool:
-    """Find out into which parts it is cut, as each of its folds is by itself; whether that is a kernel worth having."""
+    """Choose the blocks of rows and columns, as each reduction alone has them. Return False if the kernel does not
+    pay.
+    """
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)
@@ -195,8 +197,9 @@ def _cut(found: Crossed, machine: Machine) -> bool:
 
 
 def _cut_for_gpu(found: Crossed, machine: Machine) -> bool:
-    """The same for a GPU, where a warp or a block has a row, and what its columns have in registers: every so-manieth row of
-    a band, as a thread that goes down columns alone."""
+    """Choose the blocks on a GPU: a warp or block per row, column accumulators in registers, interleaved rows per
+    thread.
+    """
     nests = _nests(found)
     if nests is None or found.batch:
         return False
@@ -220,7 +223,7 @@ def _cut_for_gpu(found: Crossed, machine: Machine) -> bool:
 
 
 def _itemsizes(group: Group) -> list[int]:
-    """Bytes of what each fold of a group carries."""
+    """Return the bytes of each accumulator of a group."""
     sizes = []
     for p in group.placed:
         if p.task.kind == "reduce":
@@ -230,7 +233,7 @@ def _itemsizes(group: Group) -> list[int]:
 
 
 def is_plain(group: Group) -> bool:
-    """Whether a group folds rows that it goes over once, by straight code."""
+    """Return whether a group reduces rows in one pass of straight-line code."""
     if type(group) is not Group or group.opaque is not None:
         return False
     if not any(p.task.kind == "reduce" for p in group.placed) or group.instructions > MOST_INSTRUCTIONS:
@@ -256,7 +259,7 @@ def _is_straight(instruction: Instruction) -> bool:
 
 
 def join_crossed(schedule: Schedule, machine: Machine) -> Schedule:
-    """The schedule with pairs of kernels joined."""
+    """Return the schedule with matching pairs of kernels merged."""
     if sum(is_plain(group) for group in schedule.groups) < 2:
         return schedule
     groups: list[Group | None] = list(schedule.groups)
@@ -293,7 +296,7 @@ def join_crossed(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 def _shares(one: Group, other: Group, machine: Machine) -> bool:
-    """Whether there is enough that both read, or the one makes and the other reads."""
+    """Return whether two groups share enough reads, or values computed by one and read by the other."""
     if len(one.buffers() | other.buffers()) > MAX_BUFFERS or one.instructions + other.instructions > MOST_INSTRUCTIONS:
         return False
     sizes = bytes_read(one)
@@ -302,7 +305,7 @@ def _shares(one: Group, other: Group, machine: Machine) -> bool:
 
 
 def _common_place(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:
-    """Where of two places in the order one kernel for both may stand."""
+    """Return the launch position at which a merged kernel of both groups may run, or None."""
     first, second = groups[before], groups[place]
     assert first is not None
     assert second is not None
@@ -313,7 +316,7 @@ def _common_place(groups: list[Group | None], masks: list[int], before: int, pla
 
 
 def _settle(group: Crossed, groups: list[Group], outputs: set[Expr]) -> None:
-    """Say what nobody else needs, and let both parts know what the whole does."""
+    """Compute the private values of the merged kernel, and copy its state to both parts."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}

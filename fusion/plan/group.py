@@ -19,7 +19,7 @@ from weft.fusion.plan.task import Task
 
 @dataclass(slots=True)
 class Placed:
-    """A task in a group: `loops` maps its loops to the group's."""
+    """A task in a group. `loops` maps its loops to the group's."""
 
     task: Task
     loops: dict[int, int]
@@ -27,17 +27,17 @@ class Placed:
 
     @property
     def inner(self) -> bool:
-        """Whether it is computed inside the loops over the row."""
+        """Whether the task is computed inside the loops over the row."""
         return bool(self.stage & 1)
 
     def flat(self, form: Affine) -> Affine:
-        """A form of the task in the group's loops."""
+        """Rewrite a form of the task in the group's loops."""
         return rename(form, self.loops)
 
 
 @dataclass(slots=True)
 class Group:
-    """Tasks that one kernel runs: parallel loops first in `loops`, then the others."""
+    """Tasks that one kernel runs. In `loops`, parallel loops come first."""
 
     number: int
     loops: list[Loop] = field(default_factory=list)
@@ -58,23 +58,23 @@ class Group:
         return sum(loop.role == "parallel" for loop in self.loops)
 
     def place(self, placed: Placed) -> None:
-        """Take a task in."""
+        """Add a task to the group."""
         self.placed.append(placed)
         self.made[placed.task.node] = placed
         self.read.update(node for node, _ in placed.task.reads())
         self.instructions += placed.task.size()
 
     def buffers(self) -> set[Expr]:
-        """Stored values that it reads or writes in memory."""
+        """Return the materialized values that the group reads or writes in memory."""
         return (self.read | self.made.keys()) - self.private
 
     def passes(self) -> int:
-        """How often the kernel goes over a row."""
+        """Return the number of passes over a row."""
         return max((p.stage + 1) // 2 for p in self.placed)
 
 
 def start_group(group: Group, task: Task) -> None:
-    """Make `task` the first of `group`: parallel loops first."""
+    """Add `task` as the first of `group`, with its parallel loops first."""
     order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
     group.loops = [task.loops[k] for k in order]
     loops = {own: position for position, own in enumerate(order)}
@@ -83,23 +83,23 @@ def start_group(group: Group, task: Task) -> None:
 
 
 def needed_values(task: Task) -> list[Expr]:
-    """The stored values that have to be there before the task runs."""
+    """Return the materialized values that must exist before the task runs."""
     reads = [node for node, _ in task.reads()]
     return reads if task.previous is None else [*reads, task.previous]
 
 
 def row_size(group: Group) -> int:
-    """Elements of a row."""
+    """Return the number of elements of a row."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 
 def runs_along_shared_rows(group: Group) -> bool:
-    """Whether it is running folds along rows so long that blocks of a GPU share them."""
+    """Return whether a group scans rows so long that GPU blocks share them."""
     return row_size(group) > SHARED_ROW and any(p.task.kind == "scan" for p in group.placed)
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Bytes for each element of a row of what is read and written: side by side along the row, and otherwise."""
+    """Return the bytes read and written per element of a row: those contiguous along the row, and the rest."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

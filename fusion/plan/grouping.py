@@ -1,4 +1,4 @@
-"""Grouping: which tasks share a kernel.
+"""Grouping: the choice of the tasks that share a kernel.
 
 In: tasks in an order in which each may run. Out: groups in the order of their launches. Invariant:
 inside a group a value that another task of the group stored is read only at the point of the
@@ -29,7 +29,7 @@ LOOK_BACK = 24  # groups that a task is tried with, newest first
 
 
 class Grouping:
-    """Places tasks one after another."""
+    """The state of grouping, which places one task after another."""
 
     def __init__(self, in_place: Collection[Expr], machine: Machine) -> None:
         self.machine = machine
@@ -40,12 +40,12 @@ class Grouping:
         self.followers: list[set[int]] = []  # group -> groups that have to come after it, not only by way of others
 
     def add_opaque(self, node: Expr) -> None:
-        """A host call: a step of its own."""
+        """Add a host call as a step of its own."""
         group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Place `task`, which also has to come after the groups `waits_for` (readers of what it overwrites)."""
+        """Place `task` after the groups in `waits_for`, which read what it overwrites."""
         reads = needed_values(task)
         needs = waits_for | {self.home[node] for node in reads if node in self.home}
         reason = "nothing before it shares its loops"
@@ -72,7 +72,7 @@ class Grouping:
         self._order(new, needs)
 
     def _around_centre(self, task: Task, reason: str) -> Group | None:
-        """A group of a sum, which is folded part by part, and its centre, folded once more; None where that does not go."""
+        """Return a group of a shifted sum and a copy of the reduction that computes its shift, or None."""
         group = Group(len(self.groups), reason=reason)
         centre, own = with_own_centre(task)
         start_group(group, centre)
@@ -98,7 +98,7 @@ class Grouping:
         self._order(group, needs)
 
     def _order(self, group: Group, needs: set[int]) -> None:
-        """Put `group`, and with it all that follow, behind the groups `needs`."""
+        """Order `group`, and all groups that follow it, after the groups `needs`."""
         added = 0
         for number in needs - {group.number}:
             added |= self.groups[number].before | 1 << number
@@ -113,7 +113,7 @@ class Grouping:
     # -- whether a task fits a group --------------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """The task placed in `group`, or why not."""
+        """Return the task placed in `group`, or None and the reason."""
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
             return None, "it needs the finished result of a library call"
@@ -151,7 +151,7 @@ class Grouping:
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
     ) -> list[Placed]:
-        """Ways to identify the task's loops with the group's; the task's new loops get new numbers."""
+        """Return the ways to map the task's loops to the group's. New loops get new numbers."""
         folding = task.kind in ("reduce", "scan")
         group_folds = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
@@ -180,7 +180,7 @@ class Grouping:
         return found
 
     def _settle(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Find the stage of the task at this place; why there is none, empty if there is."""
+        """Set the task's stage in the group. Return the reason if there is none, else an empty string."""
         ready = placed.stage
         reads = placed.task.reads()
         if measured_in_parts(placed.task, self.machine):
@@ -216,7 +216,9 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """What one task overwrites, another of the kernel may read only where it is overwritten."""
+        """Return why in-place writes forbid the placement: others in the kernel may read only the element being
+        overwritten.
+        """
         everyone = [*group.placed, placed]
         extents = [loop.extent for loop in group.loops]
         made = {**group.made, placed.task.node: placed}
@@ -244,7 +246,7 @@ class Grouping:
         return ""
 
     def _beside(self, earlier: Placed, later: Placed, group: Group) -> bool:
-        """Whether two updates of the same memory, one after the other, write to different places of it."""
+        """Return whether two successive updates of the same memory write disjoint elements."""
         if earlier.task.kind != "update" or not {earlier.task.node, later.task.node} <= self.in_place:
             return False
         extents = [loop.extent for loop in group.loops]
@@ -252,12 +254,14 @@ class Grouping:
 
 
 def measured_in_parts(task: Task, machine: Machine) -> bool:
-    """Whether it is a sum around a centre that is folded part by part: it shares a kernel with what finds the centre."""
+    """Return whether a task is a shifted sum computed by blocks, which shares a kernel with the reduction of its
+    shift.
+    """
     return task.centred is not None and order_alone(task, machine).chunk > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Whether a running fold needs what another one of the group finds, along rows so long that blocks or threads share them."""
+    """Return whether a scan needs another scan of the group, along rows so long that blocks share them."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -270,7 +274,7 @@ def follows_scan(task: Task, group: Group) -> bool:
 
 
 def walks_along(placed: Placed, group: Group) -> bool:
-    """Whether the task reads or writes something as the group does: in the same steps, so that it is in the cache."""
+    """Return whether the task shares a memory access with the group, so that it hits the cache."""
 
     def walks(p: Placed) -> set[tuple[Expr, object]]:
         found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}
@@ -282,7 +286,7 @@ def walks_along(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Why a task may not stand with those of the group: it would change the order in which one of them, or it, sums up.
+    """Return why a task would change the summation order of the group or its own, or an empty string.
 
     The order depends on the loops of the kernel, and on whether these are cut. Who asks for a sum gets the same bits, whatever
     else is computed, and in whatever tier.
@@ -312,7 +316,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def commit_loops(group: Group, placed: Placed) -> None:
-    """Give the group the roles that a joining reduction brings."""
+    """Set the roles of the group's loops that a new reduction determines."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
@@ -329,7 +333,7 @@ def commit_loops(group: Group, placed: Placed) -> None:
 
 
 def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> bool:
-    """Whether all that is read of a value was computed by the same point of the parallel loops."""
+    """Return whether all elements read of a value were computed at the same point of the parallel loops."""
     if home.task.kind != "map":
         return False
     outer = {k for k, loop in enumerate(group.loops) if loop.role == "parallel"}
@@ -355,7 +359,9 @@ def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> boo
 
 
 def _hints(task: Task, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Loops that have to be the same because the task reads what the group stores: own -> theirs."""
+    """Return loops that must be equal because the task reads what the group stores, as a map from own to group
+    loops.
+    """
     hints: dict[int, int] = {}
     for node, index in produced:
         home = stored[node]
@@ -376,7 +382,9 @@ def _identify(
     hints: dict[int, int],
     loops: dict[int, int],
 ) -> bool:
-    """Pair `own` with `theirs` one to one by hint, else in order, extents equal; into `loops`."""
+    """Pair `own` loops with `theirs` of equal extent, by hint or else in order, into `loops`. Return whether all
+    match.
+    """
     if len(own) != len(theirs):
         return False
     free = [k for k in theirs if k not in loops.values()]

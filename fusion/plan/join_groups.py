@@ -1,4 +1,4 @@
-"""What a machine does with a schedule's groups once they are there: joins those that it runs better together."""
+"""Merging of a schedule's groups for a machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from weft.fusion.plan.time_steps import join_time_steps
 
 
 def join_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
-    """The schedule as it runs on a machine. Where kernels are not `special`, a GPU leaves alone what is one for few sizes only: threads
-    keep the columns of crossed folds in registers, which are counted when a kernel is compiled."""
+    """Return the schedule with groups merged for a machine. On a GPU, row-and-column reductions are merged only in
+    `special` kernels, because their register use depends on the sizes.
+    """
     schedule = join_time_steps(schedule, machine)
     return join_crossed(schedule, machine) if special or not machine.is_gpu else schedule

@@ -1,4 +1,4 @@
-"""Graphs to plan: live versions, in which every value that is in memory already is a leaf.
+"""Live graphs: the versions to plan, with every value already in memory as a leaf.
 
 In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `LiveGraph` of the same versions. Invariant: no
 pass that follows operands reaches what a result was computed from. Only the search for a sum's centre needs to know what a
@@ -15,7 +15,7 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True)
 class LiveGraph:
-    """Versions to plan.
+    """The versions to plan.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class LiveGraph:
 
 
 def fold_of(node: Expr) -> Expr | None:
-    """Return the reduction that `node` is, or that it divides by a constant."""
+    """Return `node` if it is a reduction, or the reduction that it divides by a constant, else None."""
     if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
         while node.kind == "view":
@@ -49,7 +49,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """What the results hold that are reductions, or quotients of some, of values that are computed or read again."""
+    """Map results that are reductions, or quotients of reductions, to equal expressions of the new graph."""
     again: dict[Expr, Expr] = {}  # a reduction, or what follows from one -> the same, computed from the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:
@@ -65,7 +65,7 @@ def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Ex
 
 
 def _with_operands(node: Expr, made: Mapping[Expr, Expr]) -> Expr:
-    """The same operation on other operands: `made` of its own."""
+    """Return the operation with its operands replaced according to `made`."""
     operands = tuple([made[child] for child in node.operands])
     if operands == node.operands:
         return node

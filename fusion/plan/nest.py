@@ -1,4 +1,4 @@
-"""Nests: the loops of a kernel, ordered and merged.
+"""Loop nests of kernels: ordering and merging of loops.
 
 In: a `Group`. Out: a `Nest`, which says where each loop of the group went. Invariant: the innermost loop is the one
 that walks memory in the smallest steps; two loops are merged only where every index treats them as one.
@@ -18,19 +18,19 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """Loops of a kernel after ordering and merging, and the group's forms rewritten to them."""
+    """The loops of a kernel after ordering and merging, and the map of the group's loops to them."""
 
     outer: list[Loop]
     inner: list[Loop]
     position: dict[int, int]  # group loop -> position in outer + inner; merged away: missing
 
     def rewrite(self, form: Affine) -> Affine:
-        """A form of the group in the kernel's loops."""
+        """Rewrite a form of the group in the kernel's loops."""
         return form[0], tuple(sorted((self.position[k], c) for k, c in form[1] if k in self.position))
 
 
 def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
-    """Every flat index of the group in its own loops, with the bytes of an element and how much it counts (writes twice)."""
+    """Return every flat index of the group in its loops, with element size and weight (writes count twice)."""
     forms: list[tuple[Affine, int, int]] = []
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -45,7 +45,7 @@ def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
 
 
 def fold_position(group: Group, placed: Placed) -> Affine:
-    """The C-order index of a reduced element among those that are folded with it."""
+    """Return the C-order index of an element among those reduced together."""
     terms = []
     step = 1
     own = placed.task.loops
@@ -61,8 +61,7 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Order the loops so that the innermost walks memory in the smallest steps, and merge those that
-    every index treats as one."""
+    """Order the loops by their memory strides, smallest innermost, and merge loops that every index treats as one."""
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]
     inner = [k for k in keys if group.loops[k].role != "parallel"]
@@ -71,7 +70,7 @@ def make_nest(group: Group) -> Nest:
 
 
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
-    """Loops of each class, those of one inside those of the class before, ordered and merged; and where each loop went."""
+    """Order and merge the loops of each class, outer classes first. Return them, and each loop's new position."""
     forms = all_forms(group)
     coefficients = [dict(terms) for (_, terms), _, _ in forms]
     position: dict[int, int] = {}
@@ -95,7 +94,7 @@ def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list
 
 
 def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int, int]]) -> list[int]:
-    """Loops of one class in the order of a kernel, outermost first; `forms` are those of `all_forms`."""
+    """Return the loops of one class in kernel order, outermost first. `forms` come from `all_forms`."""
     ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
     if ordered and any(group.loops[k].role != "parallel" for k in members):
         return members
@@ -108,7 +107,7 @@ def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int,
 
 
 def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
-    """What the group reads or writes, where, and the bytes of an element: each element once, however many tasks read it."""
+    """Return the distinct accesses of the group: value, index and element size."""
     found: set[tuple[object, Affine, int]] = set()
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -127,8 +126,7 @@ MOST_STEP = 4
 
 
 def folds_across(group: Group, nest: Nest) -> bool:
-    """Whether on a CPU the points of a group take the lanes, not what is folded at each: more of what the innermost loop reads
-    walks through memory in small steps from point to point than along that loop."""
+    """Return whether, on a CPU, vector lanes should hold points of a group rather than elements of one reduction."""
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
 
@@ -140,12 +138,12 @@ def folds_across(group: Group, nest: Nest) -> bool:
 
 
 def _worth(step: int) -> int:
-    """Of reading in lanes: whole vectors, vectors of which a part is taken, or one element after the other."""
+    """Return the score of a stride for vector loads: whole vectors, partial vectors, or single elements."""
     return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
 
 
 def goes_across(group: Group, nest: Nest) -> bool:
-    """Whether most of what the group reads at each of its points lies side by side along its points, not along what it folds."""
+    """Return whether most reads of the group are contiguous along its points rather than along the reduction."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

@@ -1,4 +1,4 @@
-"""Lone operations that NumPy's own loop does best, over blocks on all threads.
+"""Single operations that NumPy's own loops compute fastest, run by blocks on all threads.
 
 In: a group of one task. Out: the row of `TABLE` that computes it, with the values that the row's function takes; or None, where a
 kernel is faster or the operation does not stand alone. Invariant: the bits are those of the kernel, so that a value does not
@@ -31,14 +31,14 @@ Arrays = Sequence[np.ndarray]
 
 
 class NumpyLoop(NamedTuple):
-    """A row: which operands NumPy's function takes of a node (None: it is not for this node), and the call itself."""
+    """An entry: the operands that NumPy's function takes of a node (None: not applicable), and the call."""
 
     operands: Callable[[Expr], tuple[Expr, ...] | None]
     run: Callable[[Expr, np.ndarray, Arrays, int], None]  # of the node, its memory, the operands and how many threads
 
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
-    """The row for a group, and what its function takes."""
+    """Return the entry for a group and its operands, or None."""
     from weft.fusion.plan.group import Group  # (running a plan from disk needs the table only)
 
     if type(group) is not Group or group.opaque is not None or len(group.placed) != 1 or group.over:
@@ -57,7 +57,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
 
 
 def _in_memory(node: Expr) -> bool:
-    """Whether a value may be an operand: whole memory, or a view of some."""
+    """Return whether a value can be an operand: memory or a view of memory."""
     return is_window(node) or node.kind not in ("view", "map", "constant", "scalar", "iota")
 
 
@@ -65,7 +65,7 @@ def _in_memory(node: Expr) -> bool:
 
 
 def _boxes(node: Expr) -> list[Expr] | None:
-    """Updates that put boxes together in new memory, the first one first."""
+    """Return the updates that assemble boxes in new memory, first one first, or None."""
     found = []
     while node.kind == "update":
         if not _in_memory(node.operands[1]):
@@ -89,7 +89,7 @@ ROW = 512
 
 
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
-    """Whether NumPy's copies are faster than a kernel that chooses a box for each element: complex numbers, bytes, short rows."""
+    """Return whether NumPy's copies are faster than a kernel that selects a box per element."""
     runs = 0  # pieces of memory that are written without a gap
     for box in boxes:
         shape, strides, _ = box.attrs
@@ -105,7 +105,7 @@ def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
 
 
 def _border(box: Expr) -> tuple[tuple[int, int], ...] | None:
-    """Where a box begins and ends along each axis of what it is written into; None if it has gaps or other axes."""
+    """Return the bounds of a box along each axis of its target, or None if it has gaps or permuted axes."""
     shape, strides, offset = box.attrs
     if len(shape) != len(box.shape):
         return None
@@ -129,7 +129,7 @@ def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> No
 
 
 def _value_of(node: Expr) -> Any:
-    """The number that a constant is everywhere."""
+    """Return the value of a constant."""
     return np.frombuffer(node.attrs[0], node.dtype)[0]
 
 
@@ -143,7 +143,7 @@ def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, va
 
 
 def _window(whole: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
-    """A view of memory in C order, by strides in elements."""
+    """Return a view of C-ordered memory with strides in elements."""
     size = whole.itemsize
     return np.ndarray(shape, whole.dtype, whole, offset * size, tuple(s * size for s in strides))
 
@@ -165,7 +165,7 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Flags, of which NumPy looks at the first ones only, and bytes. Flags themselves, not the numbers that kernels make of them."""
+    """Return the bools or bytes of an extremum or an any/all, or None. NumPy stops at the first decisive bool."""
     (value,) = node.operands
     if value.kind == "map" and value.op == "cast" and value.operands[0].dtype.kind == "b":
         (value,) = value.operands
@@ -178,13 +178,13 @@ def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
 
 
 def _in_order(value: Expr) -> bool:
-    """Whether C order goes through memory without steps backward between rows."""
+    """Return whether the strides of a view decrease from the first axis to the last."""
     strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
     return all(one >= other for one, other in itertools.pairwise(strides))
 
 
 def _goes_along(value: Expr, axis: int) -> bool:
-    """Whether an axis, a long one, has the elements that lie nearest to one another."""
+    """Return whether an axis is long and has the smallest stride."""
     if value.shape[axis] < ROW:
         return False
     strides = value.attrs[0] if value.kind == "view" else contiguous_strides(value.shape)
@@ -223,7 +223,7 @@ def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> 
 
 
 def _count_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Flags that are counted, or numbers of which those are that are not 0."""
+    """Return the bools to count, or the numbers whose nonzero elements are counted, or None."""
     (value,) = node.operands
     if node.dtype != np.int64 or value.kind != "map" or value.op != "cast" or value.size < LEAST:
         return None
@@ -245,7 +245,7 @@ def _count(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
 
 
 def _take_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """A base and indices along one of its axes; the others are taken whole."""
+    """Return the base and indices of a gather along one axis, or None."""
     base, index = node.operands if len(node.operands) == 2 else (node, node)
     axis = (
         _take_axis(node) if base is not node and node.size >= LEAST and _in_memory(base) and _in_memory(index) else None
@@ -295,7 +295,7 @@ def _take(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
 
 
 def _fill_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Bytes, which the C library sets without reading the memory first."""
+    """Return no operands for a large fill of one-byte elements, else None."""
     return () if node.dtype.itemsize == 1 and node.size >= LEAST else None
 
 

@@ -1,4 +1,4 @@
-"""Parts: which folds are cut into chunks of a fixed length, how long these are, and which rows a kernel may go over again.
+"""Splitting of reductions into blocks of fixed length, and limits on repeated passes over rows.
 
 In: a group and its nest. Out: the length of a chunk. Invariant: it follows from the shape, so that the tree of a fold does.
 Columns are cut into bands of rows: a machine that goes down a few rows at a time reads side by side what lies side by side.
@@ -25,7 +25,7 @@ FEW_ELEMENTS = 1 << 17
 
 
 def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Into chunks of how many turns the outermost reduce loop is cut; 0 where it is not.
+    """Return the block length into which the outermost reduction loop is split, or 0 if it is not.
 
     Never where the kernel goes over its rows again, but for what can be measured from the centre of a chunk.
     """
@@ -45,7 +45,7 @@ def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> FoldOrder:
-    """How a task folds by itself, and so in any company."""
+    """Return the reduction order of a task, which is the same in every group."""
     if task.order is None:
         alone = Group(0)
         start_group(alone, task)
@@ -57,14 +57,16 @@ def order_alone(task: Task, machine: Machine) -> FoldOrder:
 
 
 def fold_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """The loops of a nest along which a task folds, and which of its own each of them is."""
+    """Return the extents of a nest's reduction loops, and the position of each of the task's own loops among them."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
 def _band_length(extent: int, columns: int, machine: Machine) -> int:
-    """Return the number of rows that each CPU thread, or each block, processes in a reduction of columns; 0 where they are not cut."""
+    """Return the number of rows that each CPU thread, or each block, processes in a column reduction, or 0 if it is
+    not split.
+    """
     if not machine.is_gpu:
         length = max(BAND, CHUNK // columns)
         return length if extent > max(SHORT_COLUMN, 2 * length) else 0
@@ -75,7 +77,7 @@ def _band_length(extent: int, columns: int, machine: Machine) -> int:
 
 
 def too_long(group: Group, task: Task, machine: Machine) -> str:
-    """Why the group should not go over its rows again for a task; empty if it may. Folds share no row by themselves.
+    """Return why the group must not read its rows again for a task, or an empty string.
 
     To a GPU's blocks a row that is not cut is short, also where it is not in the cache any more: another kernel would read it
     from memory as well, and be one more to compile.

@@ -1,4 +1,4 @@
-"""Plans as data: without their numbers, their expressions and their memory.
+"""Plans as data, independent of their numbers, expressions and memory.
 
 In: a plan, and the nodes of the form that it was made for. Out: a `PlanRecord`, which gives the plan for other numbers and nodes of
 that form, in this process or, read from text, in another one. Invariant: a record names kernels by the digests that their code is
@@ -45,7 +45,7 @@ class PlanRecord:
         self._kernels = kernels
 
     def find(self, sizes: Sequence[int], nodes: list[Expr]) -> Plan | None:
-        """Return the plan for these sizes and nodes of the form; None where it is another plan."""
+        """Return the plan for these sizes and nodes of the form, or None if it does not apply."""
         if self.exact is not None and self.exact != sizes:
             return None
         numbers = self.computation(sizes)
@@ -91,7 +91,7 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the record as text; `nodes` are those of a form that it is for."""
+        """Return the record as text. `nodes` are the nodes of a matching form."""
         numbers = _number_locations(nodes)
         kernels = []
         for _, name, digest, exact, facts, _ in self._kernels:
@@ -103,7 +103,7 @@ class PlanRecord:
 
     @classmethod
     def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
-        """Return the record that `as_text` gave, where `find` has a function for the digest of each of its kernels.
+        """Parse a record from `as_text`. Return None if `find` lacks the function of a kernel's digest.
 
         Raises ValueError, TypeError or KeyError for another text.
         """
@@ -147,7 +147,7 @@ def _facts(members: Sequence[Any], instructions: int, place: int, nodes: Sequenc
 
 
 def _identity(location: Location | None) -> tuple[int, int] | None:
-    """A location by the identity of its code, whose hash takes long."""
+    """Return a hashable identity of a location that is fast to hash."""
     return None if location is None else (id(location[0]), location[1])
 
 
@@ -156,7 +156,7 @@ def _number_locations(nodes: Sequence[Expr]) -> dict[tuple[int, int] | None, int
 
 
 def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanRecord | None:
-    """Return the record of a plan made for `nodes`, with sizes of a trace or for their sizes alone.
+    """Return the record of a plan made for `nodes`, for sizes of a trace or for these sizes only.
 
     None where the plan has a step of another expression.
     """
@@ -164,7 +164,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Where the computation returns this number."""
+        """Return the position at which the computation returns this number."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:
@@ -214,7 +214,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
 
 
 def _known_facts(facts: Callable[[], KernelFacts], nodes: Sequence[Expr]) -> KernelFacts:
-    """What was found out when the plan was made, whatever nodes the record is used for."""
+    """Return the facts collected when the plan was made, independent of `nodes`."""
     return facts()
 
 

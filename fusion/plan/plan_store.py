@@ -1,4 +1,4 @@
-"""Plans on disk: what one process has planned, another one finds.
+"""Plans on disk, shared between processes.
 
 In: the key of a form, and a device. Out: the records of plans for some of the form's sizes. One cache entry a form: a line that
 lists its records, then their texts. Invariant: the key of an entry has everything that plans depend on (the form, the target, the
@@ -31,7 +31,7 @@ MOST_BYTES = 4 << 20
 
 
 def is_open(device: Device) -> bool:
-    """Whether plans are read and written: not while plans or compilations are to be shown."""
+    """Return whether plans are read from and written to disk."""
     return (
         setting("plans")
         and disk_cache() is not None
@@ -42,7 +42,7 @@ def is_open(device: Device) -> bool:
 
 @lru_cache(maxsize=1)
 def planner_version() -> str:
-    """A digest of the source text of the planner and of the code generator."""
+    """Return a digest of the source text of the planner and the code generator."""
     digest = hashlib.sha256(codegen.code_version().encode())
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes())
@@ -50,7 +50,7 @@ def planner_version() -> str:
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:
-    """Return the records of a form, newest first; those whose kernels are no longer on disk are left out."""
+    """Return the records of a form, newest first, without those whose kernels are no longer on disk."""
     # (a machine whose CPU is not described on disk has no plans there, and to ask LLVM takes longer than most first runs)
     if not is_open(device) or not (device.streaming or codegen.is_host_described()):
         return []
@@ -67,7 +67,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 
 def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
-    """Write a record of a form beside those that are there; `nodes` are those of the form that it was made for."""
+    """Add a record of a form to its entry. `nodes` are the nodes of the form that it was made for."""
     cache = disk_cache() if is_open(device) else None
     key = _key(form, device) if cache is not None else None
     if cache is None or key is None:
@@ -92,14 +92,14 @@ def read_lost(form: Any, device: Device) -> float:
 
 
 def note_lost(form: Any, device: Device, seconds: float) -> None:
-    """Write down how many seconds have been lost by interpreting a form."""
+    """Store the seconds lost by interpreting a form."""
     cache, key = _lost(form, device)
     if cache is not None:
         cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
 
 
 def _lost(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """The cache, if plans are kept there, and what the seconds lost by interpreting a form are found by."""
+    """Return the cache, if plans are stored there, and the key of the seconds lost by interpreting a form."""
     key = _key(form, device) if is_open(device) and codegen.is_host_described() else None
     return (None, b"") if key is None else (disk_cache(), key + b" lost")
 
@@ -110,7 +110,7 @@ def _entry(form: Any, device: Device) -> ObjectCode | None:
 
 
 def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
-    """The sizes that each record is for, if it is for some alone, and its text."""
+    """Return each record's sizes, if it is for these alone, and its text."""
     if entry is None or entry.kind != "plan":
         return []
     head, _, rest = entry.code.decode("ascii").partition("\n")
@@ -122,7 +122,7 @@ def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
 
 
 def _key(form: Any, device: Device) -> bytes | None:
-    """What the entry of a form is found by; None where a part of the form has no name."""
+    """Return the key of a form's entry, or None if a part of the form has no name."""
     try:
         text = _spell(form)
     except _NamelessError:
@@ -132,13 +132,13 @@ def _key(form: Any, device: Device) -> bytes | None:
 
 @lru_cache(maxsize=16)
 def _place(device: str, target: codegen.Target) -> bytes:
-    """What the keys of a device begin with."""
+    """Return the common key prefix of a device."""
     caches = [codegen.exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (no part of the target)
     return key_material(target, f"plans {planner_version()} {device} {caches} ")
 
 
 class _NamelessError(Exception):
-    """A part of a form has no name that another process knows."""
+    """Raised for a part of a form without a name that another process knows."""
 
 
 # Kinds of expressions whose attributes are numbers, strings and bytes.
@@ -148,7 +148,7 @@ _PLAIN = frozenset(
 
 
 def _spell(form: Any) -> str:
-    """A form's key as text, equal for equal forms in every process. Raises _NamelessError where a part has no name."""
+    """Return a form's key as text, equal in every process. Raises _NamelessError if a part has no name."""
     device, parts, *rest = form
     lines = [device, repr(rest)]
     for kind, op, operands, attrs, shape, dtype in parts:
@@ -170,7 +170,7 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 def _spell_function(function: Any) -> str:
-    """A function of this package by its name. Raises _NamelessError for others."""
+    """Return the name of a function of this package. Raises _NamelessError for others."""
     if type(function) is not FunctionType:
         raise _NamelessError
     module, name = function.__module__, function.__name__

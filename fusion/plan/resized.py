@@ -1,4 +1,4 @@
-"""Plans reused at other lengths and positions: `x[:k] @ y[:k]` is planned for few k, `path[k] = x` for one.
+"""Reuse of plans at other lengths and positions.
 
 In: versions that no plan was made for. Out: their form, which says all about them but the sizes, strides and offsets that
 occur; and, where versions of the same form were planned with sizes that remember how they were used (`sizes.py`), a plan of
@@ -36,8 +36,9 @@ NODES = 4096
 
 @dataclass(slots=True)
 class Form:
-    """Versions but for their sizes: `key` is equal for versions of one form, `nodes` are everything that the versions need,
-    operands first, and `spelling` has the sizes."""
+    """A graph without its sizes: `key` is equal for graphs of one form, `nodes` lists it operands first, `spelling`
+    holds the sizes.
+    """
 
     key: Any
     nodes: list[Expr]
@@ -46,8 +47,7 @@ class Form:
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a form: plans for some of its sizes, whether planning could be followed, and how many kernels were compiled
-    for it."""
+    """The plans of a form, whether its planning can be traced, and the number of kernels compiled for it."""
 
     templates: list[PlanRecord] = field(default_factory=list)
     traceable: bool = True
@@ -61,7 +61,7 @@ _lock = threading.RLock()  # (a finaliser may come between, and evaluate)
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
-    """The form of a graph on a device."""
+    """Return the form of a graph on a device."""
     nodes = topological([*graph.versions, *graph.origins.values()])
     spell = Spelling()
     numbers: dict[Expr, int] = {}
@@ -81,8 +81,9 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
 
 
 class Spelling:
-    """How a key spells sizes: 0, 1 and -1, which are special to planning, as they are, others by a number each, as
-    constants. Offsets are spelled apart: an iteration of a loop in which one happens to equal a length has the form of the others.
+    """Encoding of sizes in a key. 0, 1 and -1 stay as they are, since planning treats them specially. Other sizes
+    become numbers. Offsets are numbered apart, so that an offset that happens to equal a length does not change the
+    form.
     """
 
     def __init__(self) -> None:
@@ -93,14 +94,14 @@ class Spelling:
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
-        """The code of a size: of those that are negative a negative one."""
+        """Return the code of a size, negative for a negative size."""
         found = self.codes.get(value)
         if found is None:
             found = self.codes[value] = self._new(value)
         return found
 
     def offset(self, value: int, strides: Any) -> int:
-        """The code of where a view with these strides begins: 0 as it is."""
+        """Return the code of the offset of a view with these strides. 0 stays 0."""
         if not value:
             return 0
         found = self.offsets.get((strides, value))
@@ -113,7 +114,7 @@ class Spelling:
         return len(self.values) + 1 if value > 0 else -len(self.values) - 1
 
     def constant(self, bits: bytes) -> int:
-        """The code of a constant's bits."""
+        """Return the code of a constant's bits."""
         found = self.constants.get(bits)
         if found is None:
             self.values.append(from_bytes(bits))
@@ -144,7 +145,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class Remembering:
-    """Sizes of a trace in place of numbers, spelled like them."""
+    """Traced sizes in place of numbers, encoded like them."""
 
     def __init__(self, spelling: Spelling, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in spelling.codes.items())
@@ -153,11 +154,11 @@ class Remembering:
         self.constants = {bits: trace.sizes[k] for bits, k in spelling.constants.items()}
 
     def number(self, value: int) -> Any:
-        """The size that stands for a number."""
+        """Return the traced size of a number."""
         return self.sizes.get(value, value)
 
     def offset(self, value: int, strides: Any) -> Any:
-        """The size that stands for where a view begins."""
+        """Return the traced size of a view's offset."""
         return self.offsets.get((strides, value), value)
 
     def __call__(self, numbers: tuple[int, ...]) -> tuple[Any, ...]:
@@ -165,7 +166,7 @@ class Remembering:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """A plan for versions of this form, from memory; for the first ones of a form, or from disk."""
+    """Return a plan for a form, from memory or, for a form new to this process, from disk. None if there is none."""
     known = _known.get(form.key)
     if known is None:
         stored = plan_store.read(form.key, device) if form.key not in _absent else None
@@ -185,7 +186,7 @@ def find(form: Form, device: Device) -> Plan | None:
 
 
 def is_first(form: Form) -> bool:
-    """Whether nothing of this form has been planned in this process, or read."""
+    """Return whether this process has neither planned nor read this form."""
     return form.key not in _known
 
 
@@ -198,21 +199,22 @@ def _note_form(form: Form, known: Known) -> Known:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> Special:
-    """Whether kernels for versions of this form may be for their sizes alone, which have come `back`."""
+    """Return whether kernels of this form may be specialised to its sizes. `back`: these sizes have recurred."""
     known = _known.get(form.key)
     return Special(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
 
 def note_kernels(form: Form, count: int) -> None:
-    """So many kernels were compiled for versions of this form."""
+    """Add to the number of kernels compiled for a form."""
     known = _known.get(form.key)
     if known is not None:
         known.kernels += count
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Whether a plan for these versions should be made with sizes that remember: the first one of a form, if `at_once` and it is
-    short, the next ones else."""
+    """Return whether to plan this form with traced sizes: a known form with room for more plans, or a short new one
+    if `at_once`.
+    """
     known = _known.get(form.key)
     if known is not None:
         return known.traceable and sum(template.exact is None for template in known.templates) < VARIANTS
@@ -223,7 +225,7 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
 
 
 def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """The plan that ``make(graph)`` gives, made with sizes that remember and kept for others of the form.
+    """Return the plan of ``make(graph)``, made with traced sizes and stored for other graphs of the form.
 
     None where planning does something with a size that cannot be followed.
     """
@@ -258,7 +260,7 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
 
 
 def keep_exact(form: Form, device: Device, plan: Plan) -> None:
-    """Keep a plan for the sizes of this form."""
+    """Store a plan for exactly the sizes of this form."""
     record = record_plan(plan, form.nodes, None)
     if record is not None:
         record.exact = form.spelling.values
@@ -266,7 +268,7 @@ def keep_exact(form: Form, device: Device, plan: Plan) -> None:
 
 
 def _keep(form: Form, device: Device, record: PlanRecord) -> None:
-    """Keep a plan in memory and on disk."""
+    """Store a plan in memory and on disk."""
     with _lock:
         known = _known.get(form.key)
         if known is not None:  # (of the longest ones nothing is)
@@ -276,6 +278,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """Plan what has this form without following its sizes from now on."""
+    """Stop tracing sizes for this form."""
     with _lock:
         _known.setdefault(form.key, Known()).traceable = False

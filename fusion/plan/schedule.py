@@ -1,4 +1,4 @@
-"""Schedules: from wanted expressions to groups in launch order, with memory decided.
+"""Schedules: from requested expressions to groups in launch order, with in-place updates decided.
 
 In: the versions to evaluate and what else is live. Out: a `Schedule`: groups, and for each stored
 value whether it overwrites its previous version or copies it first. Invariant: nothing that is
@@ -26,7 +26,7 @@ from weft.fusion.plan.task import Task, make_task
 
 @dataclass(slots=True)
 class Schedule:
-    """What to run.
+    """The groups to run, in order.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Schedule:
 def make_schedule(
     outputs: Sequence[Expr], kept: Collection[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Plan the evaluation of `outputs` by a machine.
+    """Plan the evaluation of `outputs` on a machine.
 
     `kept` are other live expressions that will be evaluated later from the same leaves; `origins` say what leaves hold
     (`graph.Graph`).
@@ -65,7 +65,7 @@ def make_schedule(
 
 
 def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
-    """The schedule of `groups` in this order: what is read where for the last time, and what takes over its memory."""
+    """Return the schedule of `groups` in this order, with last uses and donated buffers."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
@@ -89,7 +89,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """The task of a value, also of a reduction or a mean that has been computed before."""
+        """Return the task of a value, or of a reduction or mean computed earlier."""
         node = origins.get(node, node)
         fold = fold_of(node)
         if node not in tasks and fold is not None and fold.operands[0] in needed:
@@ -117,13 +117,13 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
 
 
 def _read_whole(order: list[Expr]) -> set[Expr]:
-    """Values whose memory is needed, not only their elements."""
+    """Return the values whose memory is needed, not only their elements."""
     found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
     return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
 
 
 def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:
-    """The steps but for short reductions that were written out wherever they are used."""
+    """Return the steps without short reductions that were inlined at every use."""
     kept: list[Step] = []
     read: set[Expr] = set()
     for step in reversed(steps):
@@ -141,7 +141,9 @@ def _reads(step: Step) -> list[Expr]:
 
 
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
-    """Order tasks so that readers come before the tasks that overwrite their operands; also return which tasks may overwrite."""
+    """Order tasks so that readers precede tasks that overwrite their operands. Also return which tasks may run in
+    place.
+    """
     number = {node: k for k, (node, _) in enumerate(steps)}
     reads = [set(_reads(step)) for step in steps]
     readers: defaultdict[Expr, set[int]] = defaultdict(set)
@@ -167,7 +169,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield the numbers of tasks, each after those it needs, the lowest first.
+    """Yield the numbers of tasks, each after those it needs, lowest first.
 
     A task comes after the readers of what it overwrites, too, unless one of them needs it: then both the old and the new
     version are needed, and it is yielded with True, to start from a copy.
@@ -218,7 +220,7 @@ def _group(
 
 
 def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
-    """Values that a kernel has in registers wherever they are read, and that nobody else reads."""
+    """Return the values of a kernel that remain in registers and that no other kernel reads."""
     made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce", "scan")}
     private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}
     for p in group.placed:
@@ -234,7 +236,7 @@ def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
 
 
 def _take_over(group: Group, ending: set[Expr]) -> None:
-    """Let results of a kernel take the memory of values that are `ending` there: each element is read where it is written.
+    """Donate the memory of values in `ending` to a kernel's results, if each element is read where it is written.
 
     So what follows a library call, or another kernel, happens in the memory that this one wrote to.
     """

@@ -1,4 +1,4 @@
-"""Siblings: what else an evaluation computes because it costs nothing more.
+"""Horizontal fusion: live values that an evaluation computes at no extra cost.
 
 In: the live versions of an epoch, and which of them are wanted. Out: the `Schedule` of the wanted ones, of live values on
 the way to them, of live values that go on from updates on that way, and of live reductions that the same kernels can fold while
@@ -26,7 +26,7 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Plan the evaluation of `roots`, which are among the live `versions`; `origins` as in `graph.Graph`."""
+    """Plan the evaluation of `roots`, which are among the live `versions`. `origins` is `LiveGraph.origins`."""
     schedule = partial(make_schedule, origins=origins, machine=machine)
     order = topological(roots)
     needed = set(order)
@@ -48,8 +48,7 @@ def schedule_versions(
 
 
 def _going_on(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Values that go on from updates of memory that are needed: later, they would need a copy of that memory, and all of the
-    update once more."""
+    """Return values that extend updates of needed memory. Evaluated later, they would need a copy of that memory."""
     updated = {node for node in needed if node.kind == "update" and node.operands[0].kind != "empty"}
     room = sum(node.nbytes for node in needed)
     found: list[Expr] = []
@@ -75,7 +74,7 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Reductions, and what follows from them, that read nothing new; with the nodes each has to compute."""
+    """Map reductions, and values derived from them, that read nothing new to the nodes they would compute."""
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:
         own: list[Expr] = []
@@ -94,12 +93,12 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _joining(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """The siblings all of whose values were placed in kernels that are needed anyway."""
+    """Return the candidates whose values were all placed in needed kernels."""
     alone = _alone(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 
 
 def _alone(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
-    """What the kernels compute that compute nothing needed."""
+    """Return the values computed by kernels that compute nothing needed."""
     tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
     return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

@@ -1,4 +1,4 @@
-"""Plans: what evaluating a program takes, step by step, over a table of buffers.
+"""Plans: the steps of an evaluation over a table of buffers.
 
 `execute.py` makes and runs them; `resized.py` finds them for other sizes and positions.
 """
@@ -26,8 +26,9 @@ LARGE = 16 << 20
 
 @dataclass(slots=True)
 class Special:
-    """What kernels of a plan on a GPU may be for its numbers and sizes alone: those of the `first` plan of a form, and large ones of a
-    plan that has come `back` often. `made`: how many kernels were compiled."""
+    """What a GPU plan's kernels may be specialised to: the sizes of the `first` plan of a form, and large kernels
+    of a plan that has come `back` often. `made` counts the kernels compiled.
+    """
 
     first: bool = True
     back: bool = False
@@ -35,14 +36,16 @@ class Special:
 
 
 class Shown:
-    """What is printed of plans: new `plans` before they run."""
+    """What is printed about plans: new `plans` before they run."""
 
     plans = False
 
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """What profiles tell of a kernel: its operations and where the user wrote them, its instructions an element, its line."""
+    """What a profile reports about a kernel: its operations with their source locations, instructions per element,
+    and its line.
+    """
 
     members: tuple[tuple[str, Location | None], ...]
     instructions: int
@@ -51,7 +54,7 @@ class KernelFacts:
 
 @dataclass(slots=True)
 class KernelLaunch(Launch):
-    """One kernel launch, and what it was made of.
+    """One kernel launch and its origin.
 
     Attributes
     ----------
@@ -74,7 +77,7 @@ class KernelLaunch(Launch):
     note: LaunchNote | None = None  # made when there are listeners
 
     def describe(self) -> LaunchNote:
-        """Return what listeners are told."""
+        """Return the note for launch listeners."""
         facts = self.facts()
         members = [op + (f" ({show_place(where)})" if where is not None else "") for op, where in facts.members]
         place = show_place(facts.place) if facts.place is not None else ""
@@ -86,7 +89,7 @@ class KernelLaunch(Launch):
 
 @dataclass(slots=True)
 class Batch:
-    """Kernels that the device starts by one call."""
+    """Kernels that the device launches in one call."""
 
     prepared: PreparedLaunches
     launches: list[KernelLaunch]
@@ -95,7 +98,7 @@ class Batch:
 
 @dataclass(slots=True)
 class HostCall:
-    """One host call: of an opaque expression's function, or of NumPy's loop for a lone operation."""
+    """One host call: an opaque expression's function, or NumPy's loop for a single operation."""
 
     node: Expr
     out: int
@@ -110,7 +113,7 @@ Step = (
 
 @dataclass(slots=True)
 class Plan:
-    """Steps over a table of buffers: the epoch's slots first, then what the plan makes."""
+    """Steps over a table of buffers: the epoch's slots first, then the plan's own."""
 
     steps: list[Step]
     places: int
@@ -145,6 +148,6 @@ _BITS = {size: Struct(code).unpack for size, code in ((1, "B"), (2, "<H"), (4, "
 
 
 def pack_scalar(value: np.generic) -> int:
-    """The bits of a NumPy scalar in the low bytes of a slot."""
+    """Return the bits of a NumPy scalar in the low bytes of a slot."""
     found: int = _BITS[value.itemsize](value)[0]  # type: ignore[arg-type]
     return found

@@ -1,4 +1,4 @@
-"""Which values get memory.
+"""The choice of values to materialize.
 
 In: every node that an evaluation needs, operands first. Out: the set of those that are stored; all others are
 computed where they are used. Invariant: what a host function is handed, and what is written into, is stored.
@@ -36,7 +36,7 @@ REDUCED_AGAIN = 4
 
 
 def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """The values that get memory: `order` is every needed node, operands first."""
+    """Return the values to materialize. `order` holds every needed node, operands first."""
     parts = _find_parts(order, outputs)
     stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
     maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
@@ -64,7 +64,7 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """The choices that a value is made by, not those inside them, with how many branches each has all in all."""
+    """Return the outermost selections on which a value depends, each with its total number of branches."""
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}
@@ -78,7 +78,7 @@ def _bound_reads(
     inlined: dict[Expr, frozenset[Expr]],
     reads: dict[Expr, frozenset[Expr]],
 ) -> frozenset[Expr]:
-    """What computing a value reads; of its operands those that read most get memory until it is not too much."""
+    """Return what computing a value reads, after materializing its operands with most reads until the limit holds."""
     while True:
         found = frozenset().union(*({c} if c in stored else reads.get(c, ()) for c in node.operands))
         if len(found) <= READS_LIMIT:
@@ -90,7 +90,7 @@ def _bound_reads(
 
 
 def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
-    """Give a value memory, and with it what it is an update of."""
+    """Materialize a value, and the values that it updates."""
     stored.add(node)
     while node in parts:
         node = node.operands[0]
@@ -101,13 +101,12 @@ def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, 
 
 
 def base_of(node: Expr) -> Expr:
-    """The stored value that an opaque call reads for operand `node`: a view of one is passed as a view."""
+    """Return the materialized value behind operand `node` of an opaque call: a view's base, or the node."""
     return node.operands[0] if is_window(node) else node
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Updates that put boxes together into something that is only read, or new: who computes an element chooses the box
-    that it is in.
+    """Return the updates that assemble boxes and are only read. Their readers select the box of each element.
 
     Not those of memory that exists already: writing a part of that in place is cheaper.
     """
@@ -140,7 +139,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 
 
 def _in_one_go(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
-    """Whether a result of so many parts is better written by one kernel."""
+    """Return whether one kernel should write a result assembled from `count` boxes."""
     base, written, in_order = update, 0, True
     for _ in range(count):
         written += base.operands[1].size
@@ -187,7 +186,7 @@ def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object]) -> b
 
 
 def _cost(node: Expr) -> int:
-    """Instructions for an element, beside what the operands cost."""
+    """Return the instructions per element, without those of the operands."""
     match node.kind:
         case "map" if node.op != "cast":
             return find_op(node.op).cost
@@ -199,7 +198,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """How many elements are read in a way that changes the shape; 0 for others."""
+    """Return the number of elements of a read that changes the shape, or 0 for other reads."""
     if not isinstance(way, tuple) or not way:
         return 0
     shape = way[0] if isinstance(way[0], tuple) else way
@@ -210,7 +209,7 @@ def _elements(way: object) -> int:
 
 
 def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Reductions of few elements with one user, which does without their being stored."""
+    """Return short reductions with a single user, which can be inlined there."""
     users: dict[Expr, int] = dict.fromkeys(outputs, 2)
     for node in order:
         for child in set(node.operands):

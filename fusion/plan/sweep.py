@@ -1,4 +1,4 @@
-"""Sweeps: groups whose tasks are steps that follow each other down the rows.
+"""Sweeps: groups for temporal blocking, whose tasks are successive time steps.
 
 In: tasks as groups have them. Out: statements, which are tasks by the axes of what they write, steps of statements, and the
 sweeps that are made of steps (`time_steps.py`). Invariant: a statement computes a box of its array; what an update leaves
@@ -22,7 +22,7 @@ Place = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A task of a step, by the axes of the array that it writes: where its box begins, and how far it goes."""
+    """A task of a step, by the axes of the array it writes: the start and extents of its box."""
 
     placed: Placed
     start: Place
@@ -30,24 +30,24 @@ class Statement:
 
     @property
     def task(self) -> Task:
-        """What it computes."""
+        """The statement's task."""
         return self.placed.task
 
     @property
     def updates(self) -> bool:
-        """Whether there is more of the array than it computes."""
+        """Whether the statement writes only part of its array."""
         return self.task.kind == "update"
 
     @property
     def previous(self) -> Expr | None:
-        """What has to be copied beside the box; None where nothing has."""
+        """The version to copy outside the box, or None."""
         previous = self.task.previous
         return None if previous is None or previous.kind == "empty" else previous
 
 
 @dataclass(slots=True)
 class Step:
-    """Statements that are computed at the same points, one after the other.
+    """Statements computed at the same points, in order.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Steps that are written as a loop: from `first` on `turns` times `period` steps, each turn's like those before.
+    """Steps written as a loop: from `first` on, `turns` iterations of `period` steps.
 
     `low`, `high` and `lag` are by how much those of a step differ from those of the same step a turn before.
     """
@@ -87,7 +87,7 @@ class Rolled:
 
 @dataclass(slots=True)
 class Sweep(Group):
-    """Steps that one kernel does.
+    """Time steps that one kernel computes.
 
     Attributes
     ----------
@@ -123,32 +123,32 @@ class Sweep(Group):
 
     @property
     def axes(self) -> int:
-        """Axes that all steps go over."""
+        """Number of axes of all steps."""
         return len(self.steps[0].extents)
 
     @property
     def rows(self) -> int:
-        """Whether it goes down the rows of the first axis, as a number of axes."""
+        """Number of axes that the kernel iterates over by rows: 1 for the first axis, or 0."""
         return int(self.axes > 1)
 
     @property
     def counts(self) -> Place:
-        """Parts along each axis."""
+        """Number of blocks along each axis."""
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def goes_on(self, axis: int) -> bool:
-        """Whether points of a step behind the last part's are needed."""
+        """Return whether points beyond the last block are needed of some step."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
     def beyond(self, step: Step, axis: int) -> int:
-        """Points that a step has behind the last part's, if such points of any step are needed."""
+        """Return the number of a step's points beyond the last block, if any step needs such points."""
         return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.goes_on(axis) else 0
 
 
 def unflatten(flat: int, shape: Place) -> Place:
-    """Coordinates of an element."""
+    """Return the coordinates of an element."""
     found = []
     for step in contiguous_strides(shape):
         whole, flat = divmod(flat, step)
@@ -157,7 +157,7 @@ def unflatten(flat: int, shape: Place) -> Place:
 
 
 def read_statement(placed: Placed) -> Statement | None:
-    """A task as a box of points, one axis of its array a loop; None for any other task."""
+    """Return a task as a statement over a box, or None for other tasks."""
     task = placed.task.window or placed.task
     shape = task.node.shape
     plain = task.kind in ("map", "update") and all(loop.role == "parallel" for loop in task.loops)
@@ -181,7 +181,7 @@ def read_statement(placed: Placed) -> Statement | None:
 
 
 def read_offset(statement: Statement, node: Expr, form: Affine | None) -> Place | None:
-    """Where the statement's first point reads a value that it reads along all its axes; None where it reads otherwise."""
+    """Return the element that a statement's first point reads of a value, or None unless it reads along all axes."""
     if form is None or len(node.shape) != len(statement.extents) or form[0] < 0:
         return None
     strides = contiguous_strides(node.shape)
@@ -195,7 +195,7 @@ def read_offset(statement: Statement, node: Expr, form: Affine | None) -> Place 
 
 
 def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
-    """What a statement reads and where; the third is whether that is in a branch."""
+    """Return what a statement reads and where, and whether the read is in a branch."""
     outside = {id(i) for i in statement.task.body}
     return [
         (i.node, i.index if i.kind == "read" else None, id(i) not in outside)
@@ -205,7 +205,7 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(sweep: Sweep, *, once: bool) -> dict[Expr, Expr]:
-    """Updates that can be written over what they update, since nobody else reads it, and they themselves not where they write.
+    """Return the updates that can run in place, because nothing else reads what they overwrite.
 
     (Points have to be counted from the same origin.) With `once` each point is computed once, and may read what it writes over.
     """

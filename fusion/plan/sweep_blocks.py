@@ -1,4 +1,4 @@
-"""Sweeps on a GPU: the parts that blocks have, what a block keeps in shared memory, and what that costs.
+"""Temporal blocking on a GPU: tiles, shared-memory rings and their cost.
 
 In: a `Sweep` as `Chain.sweep` leaves it. Out: the same with lags, rings and parts. A part is a tile of the axes behind the
 rows, whose points are the threads', and a band of rows, which the block goes down. In each turn every step does one row, and
@@ -46,7 +46,7 @@ LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
 
 
 def ring_readers(sweep: Sweep) -> Iterator[tuple[Expr, int, Place]]:
-    """Each read that a ring serves: of which value, by which step, how far from the step's own points."""
+    """Yield each read from a ring: the value, the reading step, and the offset from the step's points."""
     for found in (sweep.readers, sweep.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -54,18 +54,18 @@ def ring_readers(sweep: Sweep) -> Iterator[tuple[Expr, int, Place]]:
 
 
 def lag_of(sweep: Sweep, node: Expr) -> int:
-    """How many turns behind the first row a value is made; values from outside are read first."""
+    """Return how many iterations after the first row a value is computed. Outside values have lag 0."""
     return sweep.steps[sweep.homes[node][0]].lag if node in sweep.homes else 0
 
 
 def turn_of(sweep: Sweep, node: Expr, number: int, distance: Place) -> int:
-    """How many turns ago its ring got the row that a step reads of a value."""
+    """Return how many iterations ago the ring received the row that a step reads."""
     owner = sweep.owner.get(node, node)
     return sweep.steps[number].lag - lag_of(sweep, owner) - distance[0] if sweep.rows else 0
 
 
 def turns_of(sweep: Sweep) -> tuple[int, int]:
-    """The row of the first turn, from a part's first one on, and how many turns there are beside those for its rows."""
+    """Return the first iteration's row relative to the block, and the number of extra iterations."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in sweep.steps]
     spans += [(-low, high) for low, high in (_span(sweep, node, 0) for node in sweep.outside)]
     first = min(low for low, _ in spans)
@@ -73,18 +73,18 @@ def turns_of(sweep: Sweep) -> tuple[int, int]:
 
 
 def pads_of(sweep: Sweep) -> Place:
-    """How far rings are read beside a point, along each axis of the tile."""
+    """Return how far rings are read from a point along each axis of the tile."""
     reaches = [[abs(d) for d in distance[sweep.rows :]] for _, _, distance in ring_readers(sweep)]
     return tuple(max((r[axis] for r in reaches), default=0) for axis in range(sweep.axes - sweep.rows))
 
 
 def plane_sizes(sweep: Sweep) -> Place:
-    """What a row of a ring takes along each axis, with pads that nobody writes."""
+    """Return the extents of a ring's row along each axis, padding included."""
     return tuple(n + pad for n, pad in zip(sweep.tile, pads_of(sweep), strict=True))
 
 
 def ring_places(sweep: Sweep) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
-    """Where each ring begins in the array of its dtype, and how long arrays are: in front is room to read beside a point."""
+    """Return the offset of each ring in the array of its dtype, and the arrays' lengths."""
     plane, pads = plane_sizes(sweep), pads_of(sweep)
     sizes = dict.fromkeys(
         (node.dtype for node in sweep.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
@@ -98,12 +98,12 @@ def ring_places(sweep: Sweep) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
 
 
 def ring_bytes(sweep: Sweep) -> int:
-    """Shared memory of a block."""
+    """Return the shared memory of a block."""
     return sum(count * dtype.itemsize for dtype, count in ring_places(sweep)[1].items())
 
 
 def threads_of(sweep: Sweep) -> int:
-    """Threads of a block."""
+    """Return the number of threads of a block."""
     return min(GPU.block, prod(sweep.tile))
 
 
@@ -111,7 +111,7 @@ def threads_of(sweep: Sweep) -> int:
 
 
 def choose_blocks(sweep: Sweep) -> bool:
-    """Choose lags, rings and parts; False where nothing fits."""
+    """Choose lags, rings and blocks. Return False if nothing fits."""
     if any(sweep.goes_on(axis) for axis in range(sweep.axes)):
         return False
     sweep.outside = _read_from_outside(sweep)
@@ -135,7 +135,7 @@ def choose_blocks(sweep: Sweep) -> bool:
 
 
 def _read_from_outside(sweep: Sweep) -> dict[Expr, list[tuple[int, Place]]]:
-    """The reads of values that no step makes, of those that are read more than once."""
+    """Return the repeated reads of values that no step computes."""
     found: dict[Expr, dict[tuple[int, Place], None]] = {}
     for number, step in enumerate(sweep.steps):
         for statement in step.statements:
@@ -147,13 +147,13 @@ def _read_from_outside(sweep: Sweep) -> dict[Expr, list[tuple[int, Place]]]:
 
 
 def near(distance: Iterable[int]) -> Place | None:
-    """A distance that a ring serves, in ints, as it is part of the code; None where it is too far."""
+    """Return an offset within a ring's reach as ints, or None if it is too far."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
-    """What a statement reads at all its points, and where its first point does."""
+    """Yield the values that a statement reads at all its points, with the element its first point reads."""
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
         if offset is not None:
@@ -163,7 +163,7 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
 
 
 def _set_lags(sweep: Sweep) -> None:
-    """Each step is one iteration behind the last row that it reads, and behind the readers of the rows that it overwrites."""
+    """Set each step's lag: one iteration after the last row it reads, and after the readers of rows it overwrites."""
     reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
     for node, number, distance in ring_readers(sweep):
         reads[number].append((node, distance[0]))
@@ -177,13 +177,13 @@ def _set_lags(sweep: Sweep) -> None:
 
 
 def _span(sweep: Sweep, node: Expr, axis: int) -> tuple[int, int]:
-    """How far beyond a part a value from outside is needed, below and above."""
+    """Return how far beyond a block a value from outside is needed, below and above."""
     readers = [(sweep.steps[number], distance[axis]) for number, distance in sweep.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 
 
 def _set_parts(sweep: Sweep) -> bool:
-    """Cut the work into parts for the tile; False where it has no room beside its halo."""
+    """Divide the work into blocks for the tile. Return False if the halo leaves no room."""
     lengths, rows = sweep.steps[-1].last, sweep.rows
     size = min(node.dtype.itemsize for node in (*sweep.made, *sweep.rings))
     margins, widths = [], []
@@ -220,18 +220,18 @@ def _arithmetic(task: Task) -> int:
 
 
 def _reads(task: Task) -> int:
-    """What reading an element's operands takes of a cache's path."""
+    """Return the cost of reading an element's operands through the cache."""
     found = (i.node.dtype.itemsize for i in all_instructions(task.body) if i.kind in ("read", "gather"))
     return sum(SHARED_COST * size // 4 for size in found)
 
 
 def _together(arithmetic: int, moved: int) -> int:
-    """The cost of what goes on side by side."""
+    """Return the cost of arithmetic and memory accesses that overlap."""
     return max(arithmetic, moved) + min(arithmetic, moved) // 4
 
 
 def joined_cost(sweep: Sweep) -> int:
-    """What a joined kernel takes."""
+    """Return the cost of a merged kernel."""
     # (what is written over another value is a few elements)
     tasks = [s.task for step in sweep.steps for s in step.statements if s.task.node not in sweep.owner]
     writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in sweep.rings)
@@ -255,7 +255,7 @@ def joined_cost(sweep: Sweep) -> int:
 
 
 def single_cost(group: Group) -> int:
-    """What a kernel takes by itself."""
+    """Return the cost of a kernel on its own."""
     points = prod(loop.extent for loop in group.loops)
     writes = sum(SHARED_COST * p.task.node.dtype.itemsize // 4 for p in group.placed)
     arithmetic = sum(_arithmetic(p.task) for p in group.placed)

@@ -1,4 +1,4 @@
-"""Tasks: the loops, the code and the target of each stored value.
+"""Tasks: the loops, body and target of each materialized value.
 
 In: a stored expression, and which others are stored. Out: a `Task`, whose body reads other stored values and
 computes everything else in place. Invariant: loops that a reshape cuts are cut there, so that no index has to be
@@ -35,7 +35,7 @@ SHORTEST = 8
 
 @dataclass
 class Task:
-    """How one stored value is computed: its loops, its body, and where the result is written.
+    """The computation of one materialized value: its loops, its body, and where the result is written.
 
     ``update``: a part of the previous version is overwritten. ``rebuild``: the same in new memory, into which what
     lies before and behind the written range is copied.
@@ -60,25 +60,25 @@ class Task:
         self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
 
     def reads(self) -> list[tuple[Expr, Affine | None]]:
-        """Stored values that the body reads and where; None: at computed positions."""
+        """Return the materialized values that the body reads, with indices (None: computed positions)."""
         return self._reads
 
     def size(self) -> int:
-        """Instructions, those of all branches."""
+        """Return the number of instructions, branches included."""
         return self._size
 
     @property
     def previous(self) -> Expr | None:
-        """The version whose other elements have to be in the memory that the task writes to."""
+        """The version whose other elements must be in the memory that the task writes, or None."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
-        """Whether it folds with an operation whose result depends on the order."""
+        """Return whether the task is a reduction or scan whose result depends on the order."""
         exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or dtype_kind(self.node.dtype) not in "fc"
         return self.kind in ("reduce", "scan") and not exact
 
     def in_order(self) -> bool:
-        """Whether it may overwrite its previous version: what it reads of that is where it writes, or never written."""
+        """Return whether the task may overwrite its previous version."""
         if self.kind == "scatter":
             return all(node is not self.previous for node, _ in self.reads())
         extents = [loop.extent for loop in self.loops]
@@ -90,14 +90,14 @@ class Task:
         )
 
     def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
-        """The same with other values read, by the name of those."""
+        """Return the task with values it reads replaced according to `alias`."""
         if alias.keys().isdisjoint(node for node, _ in self.reads()):
             return self
         window = self.window and self.window.renamed(alias)
         return replace(self, body=_renamed(self.body, alias), window=window)
 
     def signature(self) -> tuple[object, ...]:
-        """What it computes, wherever in the user's program: tasks of one signature have the same results."""
+        """Return a key of what the task computes. Tasks with equal keys have equal results."""
         node = self.node
         steps = tuple(
             (i.kind, i.node if i.kind in ("read", "gather") else (i.node.op, i.node.attrs, i.node.dtype), *_places(i))
@@ -106,7 +106,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def covered(self) -> tuple[int, int]:
-        """The range of flat indices that is written without a gap; empty where there are gaps."""
+        """Return the contiguous range of flat indices that the task writes, empty if there are gaps."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target
@@ -120,8 +120,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class FoldOrder:
-    """How a task folds by itself: along which loops, in chunks of how many turns (0: in one), and whether what it folds lies side by side along
-    its results (`goes_across` and `folds_across` of `nest`): these take the lanes then."""
+    """The reduction order of a task: its loops, the block length (0: not split), and whether vector lanes hold
+    results (see `goes_across` and `folds_across` in `nest`).
+    """
 
     loops: tuple[object, ...]
     chunk: int
@@ -130,7 +131,8 @@ class FoldOrder:
 
 @dataclass(frozen=True, slots=True)
 class Centred:
-    """How a sum is measured: by `function`, "square" or an exponential, of distances from what the task `centre` finds.
+    """A sum of shifted moments: `function`, "square" or an exponential, of differences from the result of the task
+    `centre`.
 
     `at` are the instructions of the sum's body that are the centre, `terms` those that are to be summed up: last the distance,
     where that is needed too (`turned`: from the element to the centre). `divisor` is what the centre's sum is divided by.
@@ -162,8 +164,9 @@ def _places(i: Instruction) -> tuple[object, ...]:
 def gather_index(
     terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...], at: Coordinates
 ) -> tuple[Affine, tuple[int, ...], tuple[int, ...]]:
-    """The flat position in `base` that `terms` name: its affine part, and which index operands are added
-    times which factors."""
+    """Return the flat position in `base` given by `terms`: its affine part, and the index operands with their
+    factors.
+    """
     strides = contiguous_strides(base) if len(terms) == len(base) else (1,)
     parts: list[tuple[Affine, int]] = []
     start = 0
@@ -181,7 +184,7 @@ def gather_index(
 
 
 def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
-    """The task that computes the stored `node`; reductions in `short` may be written out in its body.
+    """Return the task of the materialized `node`. Reductions in `short` may be inlined in its body.
 
     Values that have to be finished before this one overwrites what they read are added to `stored` and
     to `first`: their tasks come before this one.
@@ -203,8 +206,9 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
 def _domain(
     shape: tuple[int, ...], roles: Sequence[Role] | Role = "parallel", cuts: dict[int, tuple[int, ...]] | None = None
 ) -> tuple[list[Loop], Coordinates]:
-    """Loops over a shape, one an axis, or more where an axis is cut: into pieces of these lengths, each a multiple of
-    the one before."""
+    """Return loops over a shape: one per axis, or several if the axis is cut at these lengths, each a multiple of
+    the previous.
+    """
     loops: list[Loop] = []
     coordinates = []
     for axis, n in enumerate(shape):
@@ -227,7 +231,7 @@ def _compute(
     roles: Sequence[Role] | Role = "parallel",
     spread: Collection[Expr] = (),
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
-    """The loops over all of `value`, its coordinates in them, and the code that computes it there."""
+    """Return the loops over all of `value`, its coordinates in them, and the code that computes it."""
     cuts: dict[int, tuple[int, ...]] = {}
     best = None
     for _ in range(CUTS):
@@ -251,7 +255,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Where axes have to be cut too, so that what is divided is a multiple, or stays below the divisor."""
+    """Return axis cuts that make quotients exact or keep dividends below the divisor."""
     home = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:
@@ -278,7 +282,7 @@ SPREAD_LIMIT = 64
 
 
 def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:
-    """A fold. Short reductions whose results it folds in turn are written out: one kernel, and nothing stored between."""
+    """Return the task of a reduction. Short reductions of its operand are inlined."""
     axes, keepdims = node.attrs
     (operand,) = node.operands
     if (
@@ -335,7 +339,8 @@ REBUILT_SHARE = 0.5
 
 
 def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
-    """The update of a box as a task that writes whole rows of new memory, in the box the value, beside it what was there.
+    """Return a box update as a task that writes whole rows of new memory: the value inside the box, the previous
+    version outside.
 
     In one pass, and needs nothing finished before. The value is computed beside the box, too, and left out: None if it
     would read outside of some memory there, or if the box is no box or too small a part.
@@ -374,7 +379,7 @@ def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
 
 
 def _inside(form: Affine, loops: list[Loop], size: int) -> bool:
-    """Whether a flat index stays in memory of `size` elements for all iterations."""
+    """Return whether a flat index stays within `size` elements in all iterations."""
     steps = [c * (loops[k].extent - 1) for k, c in form[1]]
     return form[0] + sum(s for s in steps if s < 0) >= 0 and form[0] + sum(s for s in steps if s > 0) < size
 
@@ -398,7 +403,7 @@ def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
 
 
 def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
-    """Axes whose positions lead to places of their own: along them no order shows."""
+    """Return the axes along which each index has an element of its own, so that the order does not show."""
     if len(terms) != len(base):
         return set()
     return {steps[0][0] for _, steps, operand in terms if operand < 0 and len(steps) == 1 and steps[0][1]}

@@ -1,4 +1,4 @@
-"""Time steps: a chain of maps, each of which reads the one before through shifted windows, as one kernel.
+"""Temporal blocking: chains of stencil steps as one kernel.
 
 In: a schedule. Out: the same with such chains joined, where that saves more traffic than it costs arithmetic. The work
 is cut into parts: bands of rows, and tiles of the other axes. Each part computes of every step what the last one needs,
@@ -59,7 +59,7 @@ LOOK_AHEAD = 64  # groups that wait for a chain to end
 
 
 class Chain:
-    """Steps as statements join them."""
+    """A chain of steps built from statements."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -67,7 +67,7 @@ class Chain:
         self.read: dict[Expr, list[tuple[int, Place]]] = {}  # value -> who reads it, and at which distance
 
     def add(self, statements: Sequence[Statement]) -> bool:
-        """Take in the statements of a group, all or (then the chain is of no more use) False."""
+        """Add the statements of a group. If this returns False, the chain is invalid."""
         return all(self._add(statement) for statement in statements)
 
     def _add(self, statement: Statement) -> bool:
@@ -101,13 +101,13 @@ class Chain:
         return True
 
     def _distance(self, step: Step, node: Expr, offset: Place) -> Place:
-        """How far from a step's points it reads a value, whose first point is read at `offset`."""
+        """Return the offset from a step's points at which it reads a value whose first point is read at `offset`."""
         home, start = self.homes[node]
         there = self.steps[home].origin
         return tuple(o - s + a - b for o, s, a, b in zip(offset, start, there, step.origin, strict=True))
 
     def _step_for(self, statement: Statement, reads: list[tuple[Expr, Place]], beside: Expr | None) -> tuple[int, Step]:
-        """The step that computes the statement, and its number: the last one, if it can, or a new one."""
+        """Return the number and step that compute the statement: the last step if possible, or a new one."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:
@@ -128,7 +128,7 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def sweep(self, number: int, kept: set[Expr]) -> Sweep:
-        """The steps with halos, lags and rings; `kept` are the values needed outside the kernel."""
+        """Return the steps with halos, lags and rings. `kept` are the values needed outside the kernel."""
         axes, steps = len(self.steps[0].extents), self.steps
         sweep = Sweep(number, steps=steps, homes=self.homes, readers=self.read)
         for step in steps:
@@ -158,7 +158,7 @@ class Chain:
 
 
 def choose_parts(sweep: Sweep) -> bool:
-    """Choose how wide parts are, and with that the rings; False where none of them fits."""
+    """Choose the widths of blocks, and the rings they imply. Return False if none fits."""
     axes, steps = sweep.axes, sweep.steps
     sweep.owner = find_owners(sweep, once=False)  # (the last vector of a row begins within the one before)
     _set_lags(sweep)
@@ -195,7 +195,7 @@ def choose_parts(sweep: Sweep) -> bool:
 
 
 def _set_lags(sweep: Sweep) -> None:
-    """Each step comes when the last row that it reads is there, and when what it writes over has been read."""
+    """Set each step's lag after the last row it reads, and after the readers of what it overwrites."""
     if not sweep.rows:
         return
     reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
@@ -212,7 +212,7 @@ def _set_lags(sweep: Sweep) -> None:
 
 
 def _candidates(axes: int) -> list[Place]:
-    """Widths of parts along the axes behind the rows."""
+    """Return candidate block widths for the axes after the rows."""
     return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 
 
@@ -220,7 +220,7 @@ def _candidates(axes: int) -> list[Place]:
 
 
 def find_rolled(sweep: Sweep) -> Rolled | None:
-    """The longest run of steps that can be written as a loop."""
+    """Return the longest run of steps that can be written as a loop, or None."""
     steps = sweep.steps
     signatures = [_signature(sweep, number) for number in range(len(steps))]
     for period in range(1, min(MOST_PERIOD, len(steps) // 3) + 1):
@@ -239,8 +239,7 @@ def find_rolled(sweep: Sweep) -> Rolled | None:
 
 
 def _slopes(sweep: Sweep, first: int, period: int, turns: int) -> Rolled | None:
-    """The loop, if halos and lags of its steps, and of those that these read, differ by the same from turn to turn, and their
-    rings lie one behind the other."""
+    """Return the loop if halos, lags and ring offsets change by constants from iteration to iteration, else None."""
     steps = sweep.steps
     begin = first
     for node, readers in sweep.readers.items():
@@ -261,7 +260,7 @@ def _slopes(sweep: Sweep, first: int, period: int, turns: int) -> Rolled | None:
 
 
 def _signature(sweep: Sweep, number: int) -> object:
-    """What a step does, by how far it is from the steps that it reads: equal for those that do the same."""
+    """Return a key of what a step computes, relative to the steps it reads."""
     step = sweep.steps[number]
 
     def spell(node: Expr) -> object:
@@ -293,7 +292,7 @@ def _signature(sweep: Sweep, number: int) -> object:
 
 
 def _rings(sweep: Sweep, step: Step) -> object:
-    """Where a step begins to count, and what is kept of each of its values, or how many steps before it has their ring."""
+    """Return a step's origin, and the ring of each of its values or the distance to the step that owns it."""
     found: list[object] = []
     for s in step.statements:
         node = s.task.node
@@ -306,7 +305,7 @@ def _rings(sweep: Sweep, step: Step) -> object:
 
 
 def work_of(task: Task) -> int:
-    """Instructions for an element, with those that read and write it."""
+    """Return the instructions per element, loads and the store included."""
     ops = list(all_instructions(task.body))
     return 1 + sum(
         find_op(i.node.op).cost if i.kind == "map" and i.node.op != "cast" else i.kind == "read" for i in ops
@@ -314,7 +313,7 @@ def work_of(task: Task) -> int:
 
 
 def joined_cost(sweep: Sweep) -> int:
-    """What a joined kernel takes, in instructions."""
+    """Return the instructions of a merged kernel."""
     total = 0
     for step in sweep.steps:
         if step.statements[0].task.node in sweep.owner:
@@ -332,7 +331,7 @@ def joined_cost(sweep: Sweep) -> int:
 
 
 def single_cost(group: Group) -> int:
-    """What a kernel takes by itself."""
+    """Return the instructions of a kernel on its own."""
     points = prod(loop.extent for loop in group.loops)
     return points * sum(work_of(p.task) for p in group.placed) + sum(traffic(group)) * BYTE_COST
 
@@ -341,7 +340,7 @@ def single_cost(group: Group) -> int:
 
 
 def join_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
-    """The schedule with chains of steps joined, for what runs it."""
+    """Return the schedule with chains of time steps merged for a machine."""
     if len(schedule.groups) < 2:
         return schedule
     found = _Joiner(schedule, machine).run()
@@ -352,7 +351,7 @@ def join_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 class _Joiner:
-    """Goes through the groups of a schedule in order and joins those that follow each other."""
+    """Merging of successive groups of a schedule."""
 
     def __init__(self, schedule: Schedule, machine: Machine) -> None:
         self.schedule = schedule
@@ -373,7 +372,7 @@ class _Joiner:
         self.mask = self.late_mask = 0
 
     def run(self) -> list[Group]:
-        """The groups, some of them joined; the schedule's own where none is."""
+        """Return the groups, some of them merged, or the schedule's own list if none is."""
         for group in self.schedule.groups:
             self._take(group)
         self._close()

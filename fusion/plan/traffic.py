@@ -1,4 +1,4 @@
-"""Traffic: the bytes that kernels move, and the least that they could.
+"""Memory traffic of kernels, and its lower bound.
 
 In: groups and schedules. Out: byte counts. Invariant: an element counts once a kernel, however often the kernel goes
 over it.
@@ -24,7 +24,7 @@ KERNEL_BYTES = 1536
 
 
 def traffic(group: Group) -> tuple[int, int]:
-    """Bytes that a group has to read and to write at least: each element that it touches once."""
+    """Return the minimum bytes that a group reads and writes, each element once."""
     read = sum(bytes_read(group).values())
     kept = [p.task for p in group.placed if p.task.node not in group.private]
     written = sum(task.node.nbytes if isinstance(group, Sweep) else bytes_written(task) for task in kept)
@@ -32,7 +32,7 @@ def traffic(group: Group) -> tuple[int, int]:
 
 
 def bytes_read(group: Group) -> dict[Expr, int]:
-    """Bytes that a group reads of each value that it does not make."""
+    """Return the bytes that a group reads of each value that it does not compute."""
     if group.opaque is not None:
         return {base_of(child): child.nbytes for child in group.opaque.operands}
     forms: dict[Expr, set[Affine | None]] = {}
@@ -55,7 +55,7 @@ def bytes_read(group: Group) -> dict[Expr, int]:
 
 
 def taken_by_value(group: Group) -> list[Expr]:
-    """The small arrays in host memory that a group's kernels take as parameters, in the order of their use.
+    """Return the small host arrays that a group's kernels take as parameters, in the order of use.
 
     Those of a launch that moves much are in memory: there lanes read neighbours at once, parameters one by one.
     """
@@ -71,7 +71,7 @@ def taken_by_value(group: Group) -> list[Expr]:
 
 
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
-    """How many elements are read at these flat indices: no more than lie between the first and the last."""
+    """Return the number of elements read at these flat indices, at most those between the first and the last."""
     total, low, high = 0, node.size, 0
     for form in forms:
         if form is None:
@@ -84,20 +84,20 @@ def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
 
 
 def bytes_written(task: Task) -> int:
-    """Bytes that a task writes."""
+    """Return the bytes that a task writes."""
     loops = range(len(task.loops)) if task.kind == "scatter" else (loop for loop, _ in task.target[1])
     beside = beside_bytes(task) if task.kind == "rebuild" else 0
     return _walked(task, loops) * task.node.dtype.itemsize + beside
 
 
 def beside_bytes(task: Task) -> int:
-    """Bytes of the previous version that are copied where a task cannot overwrite it."""
+    """Return the bytes of the previous version that are copied if a task cannot run in place."""
     start, stop = task.covered()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 
 
 def least_bytes(schedule: Schedule) -> int:
-    """Every input element that is needed, once, and every result, once; of what is overwritten in place, that part.
+    """Return the lower bound of a schedule's traffic: each needed input and each result once.
 
     What library calls take and give is read and written whole, and once more by its producer or consumer.
     """
