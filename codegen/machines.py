@@ -6,7 +6,10 @@ They are those of a class of machines, not of the one at hand, since the order o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from weft.runtime import Device
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ GPU = Machine(
 )
 
 
-def machine_of(device: Any) -> Machine:
+def machine_of(device: Device) -> Machine:
     """The machine that a device's kernels are written for."""
     # (asking the CPU for its target loads the compiler where no cache knows the machine)
     found: Machine = CPU if device.name == "cpu" else device.target.machine

@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.codegen.compile import code_version, compile_kernel, lower_stages
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.runtime import CodeCache, Device, SettingError, building, disk_cache, kernel_number, key_material, setting
+
+if TYPE_CHECKING:
+    from weft.codegen.target import Target
 
 _functions = CodeCache()
 
@@ -25,7 +28,7 @@ class CompileCounts:
     compiled = 0
 
 
-def kernel_digest(target: Any, kernel: Kernel) -> str:
+def kernel_digest(target: Target, kernel: Kernel) -> str:
     """Return the digest under which a kernel's code for a target is cached, in memory and on disk."""
     return hashlib.sha256(_key(target, print_kernel(kernel))).hexdigest()
 
@@ -35,7 +38,7 @@ def is_loaded(device: Device, digest: str) -> bool:
     return _functions.get((device.name, digest)) is not None
 
 
-def _key(target: Any, text: str) -> bytes:
+def _key(target: Target, text: str) -> bytes:
     return key_material(target, f"{code_version()}\n{text}")
 
 
@@ -65,7 +68,7 @@ def find_function(device: Device, digest: str) -> Any | None:
     return _functions.get_or_build((device.name, digest), build)
 
 
-def show_stages(target: Any, kernel: Kernel, text: str) -> None:
+def show_stages(target: Target, kernel: Kernel, text: str) -> None:
     """Print the stages that WEFT_DEBUG names, and write all stages to the folder that WEFT_DUMP names."""
     wanted = [name for name in setting("debug") if name in ("kernel", "llvm", "asm")]
     folder = setting("dump")
@@ -84,7 +87,7 @@ def show_stages(target: Any, kernel: Kernel, text: str) -> None:
             raise SettingError(f"WEFT_DUMP={folder!r}: kernels cannot be written there: {error}") from None
 
 
-def obtain_code(target: Any, kernel: Kernel, text: str) -> Any:
+def obtain_code(target: Target, kernel: Kernel, text: str) -> Any:
     """Return the object code of `kernel` for `target`, from the disk cache or newly compiled."""
     show_stages(target, kernel, text)
     cache = disk_cache()

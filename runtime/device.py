@@ -176,11 +176,11 @@ class Registered:
     judge: Any = None
 
 
-def set_target_resolver(resolver: Any) -> None:
+def set_target_resolver(resolver: Callable[..., Any]) -> None:
     """Register the function that finds a target by name."""
     Registered.resolve_target = staticmethod(resolver)
 
 
-def set_judge(judge: Any) -> None:
+def set_judge(judge: Callable[..., Any]) -> None:
     """Register the function that checks watched kernels on device `simt`."""
     Registered.judge = staticmethod(judge)

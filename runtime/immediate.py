@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from weft.runtime.device import Buffer, Requests
 from weft.runtime.errors import warn_user
 from weft.runtime.services import DeviceFacts, HostKind, HostMemory
 from weft.runtime.settings import usable_cores
+
+if TYPE_CHECKING:
+    from weft.runtime.services import Event, Stream
 
 # Programs ask for features by compute capability: the CPU has those of this one.
 CAPABILITY = (9, 0)
@@ -44,7 +47,7 @@ class DoneStream:
     def synchronize(self) -> None:
         """Do nothing: no work is ever pending."""
 
-    def wait(self, event: Any) -> None:
+    def wait(self, event: Event) -> None:
         """Do nothing: every recorded event has happened."""
 
     def add_callback(self, function: Callable[[], object]) -> None:
@@ -60,7 +63,7 @@ class ClockEvent:
         self._timing = timing
         self._at: int | None = None
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: Stream | None = None) -> None:
         """Store the current time."""
         self._at = time.perf_counter_ns()
 
@@ -126,11 +129,11 @@ class Immediate:
             table[place] = self.allocate(nbytes)  # type: ignore[attr-defined]
 
     @contextmanager
-    def working_in(self, stream: Any) -> Iterator[None]:
+    def working_in(self, stream: Stream | None) -> Iterator[None]:
         """Do nothing: work has ended when its call returns, whatever the stream."""
         yield
 
-    def claim(self, buffer: Buffer, stream: Any = None, written: bool = False) -> None:
+    def claim(self, buffer: Buffer, stream: Stream | None = None, written: bool = False) -> None:
         """Do nothing: no work is ever pending."""
 
     def create_stream(self, handle: int | None = None) -> DoneStream:
@@ -164,11 +167,11 @@ class Immediate:
         """Return the array's own memory."""
         return HostMemory(values.ctypes.data, values.ctypes.data, values.nbytes, values)
 
-    def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+    def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
         """Copy to a contiguous host array."""
         ctypes.memmove(values.ctypes.data, address, values.nbytes)
 
-    def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+    def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
         """Copy from a contiguous host array."""
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.runtime.device import Buffer, Registered
 from weft.runtime.immediate import Immediate, NoMemory
 from weft.runtime.object_code import ObjectCode
+
+if TYPE_CHECKING:
+    from weft.runtime.services import Stream
 
 
 class NullDevice(Immediate):
@@ -62,11 +65,11 @@ class NullDevice(Immediate):
         """Return a buffer without memory."""
         return Buffer(self, 0, buffer.nbytes)
 
-    def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+    def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
         """Fill the host array with zeros, since there is no device memory."""
         values.fill(0)
 
-    def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+    def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
         """Discard `values`."""
 
     def load(self, code: ObjectCode) -> Any:
@@ -84,7 +87,7 @@ class NullDevice(Immediate):
         block: tuple[int, int, int],
         shared_bytes: int,
         slots: array[int],
-        stream: Any = None,
+        stream: Stream | None = None,
     ) -> None:
         """Count a launch."""
         self.launched += 1

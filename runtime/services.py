@@ -30,7 +30,7 @@ class Stream(Protocol):
         """Wait until all work in the stream has ended."""
         ...
 
-    def wait(self, event: Any) -> None:
+    def wait(self, event: Event) -> None:
         """Make work that is added later wait for `event`."""
         ...
 
@@ -42,7 +42,7 @@ class Stream(Protocol):
 class Event(Protocol):
     """A point in a stream."""
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: Stream | None = None) -> None:
         """Mark the current end of a stream (None: the device's own)."""
         ...
 
@@ -54,7 +54,7 @@ class Event(Protocol):
         """Wait for the event."""
         ...
 
-    def elapsed(self, earlier: Any) -> float:
+    def elapsed(self, earlier: Event) -> float:
         """Return the milliseconds since another event."""
         ...
 
@@ -135,11 +135,11 @@ class Services(Protocol):
         """Return a new stream, or wrap an existing one by its CUDA handle (0: the device's own)."""
         ...
 
-    def working_in(self, stream: Any) -> AbstractContextManager[None]:
+    def working_in(self, stream: Stream | None) -> AbstractContextManager[None]:
         """Submit the calling thread's work to `stream` inside the ``with``."""
         ...
 
-    def claim(self, buffer: Any, stream: Any = None, written: bool = False) -> None:
+    def claim(self, buffer: Any, stream: Stream | None = None, written: bool = False) -> None:
         """Make a stream (None: the calling thread's) wait for the work that must precede its use of a buffer."""
         ...
 
@@ -163,11 +163,11 @@ class Services(Protocol):
         """Register existing host memory with the device until the result dies."""
         ...
 
-    def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+    def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
         """Copy from the device into a contiguous host array; with a stream the copy may still run on return."""
         ...
 
-    def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
+    def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
         """Copy a contiguous host array to the device; with a stream the copy may still run on return."""
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from weft.codegen.kernel_ir.operation import (
     Type,
     Value,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 ALIGNED = 16  # bytes that what is passed by value begins at a multiple of
 
@@ -98,19 +101,21 @@ class KernelBuilder:
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
         self._count = max((int(v.name) + 1 for v in values if v.name.isdigit()), default=0)
 
-    def pointer(self, name: str, dtype: Any, *, writable: bool = False, noalias: bool = False, align: int = 1) -> Value:
+    def pointer(
+        self, name: str, dtype: DTypeLike, *, writable: bool = False, noalias: bool = False, align: int = 1
+    ) -> Value:
         """Declare a parameter that points to elements of `dtype` in global memory."""
         value = Value(name, Pointer(np.dtype(dtype)))
         self.kernel.parameters.append(Parameter(value, writable, noalias, align))
         return value
 
-    def by_value(self, name: str, dtype: Any, nbytes: int) -> Value:
+    def by_value(self, name: str, dtype: DTypeLike, nbytes: int) -> Value:
         """Declare a parameter that holds `nbytes` bytes of elements of `dtype`."""
         value = Value(name, Pointer(np.dtype(dtype), "parameter"))
         self.kernel.parameters.append(Parameter(value, noalias=True, align=ALIGNED, by_value=nbytes))
         return value
 
-    def scalar(self, name: str, dtype: Any = None) -> Value:
+    def scalar(self, name: str, dtype: DTypeLike | None = None) -> Value:
         """Declare a scalar parameter, by default an index."""
         value = Value(name, np.dtype(dtype) if dtype is not None else self.kernel.index_dtype)
         self.kernel.parameters.append(Parameter(value))
@@ -144,7 +149,7 @@ class KernelBuilder:
         self.block.operations.append(Operation(opcode, tuple(operands), results, attributes, regions))
         return results
 
-    def constant(self, value: Any, dtype: Any = None) -> Value:
+    def constant(self, value: Any, dtype: DTypeLike | None = None) -> Value:
         """Return a constant of `dtype`, by default an index."""
         dtype = np.dtype(dtype) if dtype is not None else self.kernel.index_dtype
         scalar = dtype.type(value)
@@ -155,7 +160,7 @@ class KernelBuilder:
             self._constants[key] = found
         return found
 
-    def op(self, name: str, *operands: Value, dtype: Any = None) -> Value:
+    def op(self, name: str, *operands: Value, dtype: DTypeLike | None = None) -> Value:
         """Append the op `name` of the op table. Operands must have the dtypes of one of its loops.
 
         `dtype` is the result's; where it is left out it is that of the last operand
@@ -164,7 +169,7 @@ class KernelBuilder:
         result = np.dtype(dtype) if dtype is not None else operands[-1].type
         return self.emit(name, operands, (result,))[0]
 
-    def cast(self, value: Value, dtype: Any) -> Value:
+    def cast(self, value: Value, dtype: DTypeLike) -> Value:
         """Return `value` converted to `dtype`, or `value` itself if it has that dtype."""
         dtype = np.dtype(dtype)
         return value if value.type == dtype else self.emit("cast", (value,), (dtype,))[0]
@@ -178,11 +183,11 @@ class KernelBuilder:
         """Store `value` at `index` (in elements). `attributes`: ``align``, ``volatile``, ``hint``."""
         self.emit("store", (pointer, index, value), **attributes)
 
-    def local(self, dtype: Any, count: int = 1) -> Value:
+    def local(self, dtype: DTypeLike, count: int = 1) -> Value:
         """Return a pointer to `count` elements of local memory."""
         return self.emit("local", (), (Pointer(np.dtype(dtype), "local"),), count=count)[0]
 
-    def shared(self, dtype: Any, count: int) -> Value:
+    def shared(self, dtype: DTypeLike, count: int) -> Value:
         """Return a pointer to `count` elements of shared memory."""
         return self.emit("shared", (), (Pointer(np.dtype(dtype), "shared"),), count=count)[0]
 
@@ -190,7 +195,7 @@ class KernelBuilder:
         """Return the pointer advanced by `index` elements."""
         return self.emit("offset", (pointer, index), (pointer.type,))[0]
 
-    def reinterpret(self, pointer: Value, dtype: Any) -> Value:
+    def reinterpret(self, pointer: Value, dtype: DTypeLike) -> Value:
         """Return a pointer to the same address with elements of `dtype`."""
         assert isinstance(pointer.type, Pointer)
         return self.emit("reinterpret", (pointer,), (Pointer(np.dtype(dtype), pointer.type.space),))[0]

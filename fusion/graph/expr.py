@@ -15,12 +15,15 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from math import prod
 from types import CodeType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from weft.codegen import find_op, resolve_dtypes
 from weft.fusion.graph.sizes import Size, convert, to_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Kind = Literal[
     "leaf",  # slot: the buffer bound to it, whole, in C order
@@ -125,7 +128,7 @@ def scalar(slot: int, dtype: np.dtype) -> Expr:
     return intern("scalar", "", (), (slot,), (), dtype)
 
 
-def constant(value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Expr:
+def constant(value: Any, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Expr:
     """Return a node with `value` in every element. Raises OverflowError if an integer does not fit the dtype."""
     dtype = np.dtype(dtype)
     number = dtype.type(value)
@@ -147,12 +150,12 @@ def is_number(node: Expr, value: int) -> bool:
     return bool(constant_value(node) == node.dtype.type(value))
 
 
-def empty(shape: tuple[int, ...], dtype: Any) -> Expr:
+def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
     """Return uninitialised memory, only ever the previous version of an update."""
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 
 
-def iota(shape: tuple[int, ...], axis: int, dtype: Any) -> Expr:
+def iota(shape: tuple[int, ...], axis: int, dtype: DTypeLike) -> Expr:
     """Return the index along `axis`, in `dtype`."""
     return intern("iota", "", (), (axis,), shape, np.dtype(dtype))
 
@@ -214,7 +217,7 @@ def _fitting(kind: np.dtype | type, operand: Expr, kinds: tuple[np.dtype | type,
     return kind
 
 
-def cast(operand: Expr, dtype: Any, location: Location | None = None) -> Expr:
+def cast(operand: Expr, dtype: DTypeLike, location: Location | None = None) -> Expr:
     """Convert `operand` to another dtype (out of range: saturates; NaN to integer: 0)."""
     dtype = np.dtype(dtype)
     if operand.dtype == dtype:
@@ -249,7 +252,12 @@ def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
 
 
 def reduce_(
-    op: str, operand: Expr, axes: tuple[int, ...], dtype: Any, keepdims: bool = False, location: Location | None = None
+    op: str,
+    operand: Expr,
+    axes: tuple[int, ...],
+    dtype: DTypeLike,
+    keepdims: bool = False,
+    location: Location | None = None,
 ) -> Expr:
     """Reduce `operand` with op `op` over `axes`, accumulated and returned in `dtype`.
 
@@ -261,7 +269,7 @@ def reduce_(
     return intern("reduce", op, (operand,), (axes, keepdims), shape, np.dtype(dtype), location)
 
 
-def scan(op: str, operand: Expr, axis: int, dtype: Any, location: Location | None = None) -> Expr:
+def scan(op: str, operand: Expr, axis: int, dtype: DTypeLike, location: Location | None = None) -> Expr:
     """Scan along `axis`: result[i] = result[i-1] op operand[i]; on the CPU in exactly this order."""
     return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
 
@@ -345,7 +353,7 @@ def opaque(
     call: Callable[..., None],
     operands: Sequence[Expr],
     shape: tuple[int, ...],
-    dtype: Any,
+    dtype: DTypeLike,
     name: str = "",
     location: Location | None = None,
 ) -> Expr:

@@ -73,40 +73,40 @@ class Size:
     def __bool__(self) -> bool:
         return not self.trace.decide("==", self, 0)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: int | Size) -> Any:
         return self.trace.compute("+", self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: int | Size) -> Any:
         return self.trace.compute("+", other, self)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: int | Size) -> Any:
         return self.trace.compute("-", self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: int | Size) -> Any:
         return self.trace.compute("-", other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: int | Size) -> Any:
         return self.trace.compute("*", self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: int | Size) -> Any:
         return self.trace.compute("*", other, self)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: int | Size) -> Any:
         return self.trace.compute("//", self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: int | Size) -> Any:
         return self.trace.compute("//", other, self)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: int | Size) -> Any:
         return self.trace.compute("%", self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: int | Size) -> Any:
         return self.trace.compute("%", other, self)
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: int | Size) -> Any:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: int | Size) -> Any:
         return other // self, other % self
 
     def __neg__(self) -> Any:
@@ -118,16 +118,16 @@ class Size:
     def __abs__(self) -> Any:
         return -self if self < 0 else self
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: int | Size) -> bool:
         return self.trace.decide("<", self, other)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: int | Size) -> bool:
         return self.trace.decide("<", other, self)
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: int | Size) -> bool:
         return self.trace.decide("<=", self, other)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: int | Size) -> bool:
         return self.trace.decide("<=", other, self)
 
     def __eq__(self, other: object) -> bool:

@@ -18,7 +18,7 @@ from weft.fusion.plan.live_graph import make_graph
 from weft.fusion.plan.steps import Batch, KernelLaunch, Plan
 from weft.fusion.record.storage import Epoch
 from weft.fusion.run.interpret import NeedsKernelError, interpret, make_program
-from weft.runtime import Device, VerificationError, setting
+from weft.runtime import Buffer, Device, VerificationError, setting
 
 
 class JudgeCounts:
@@ -104,7 +104,7 @@ def first_difference(found: np.ndarray, wanted: np.ndarray) -> str:
     return f"{found[place]!r} compiled, {wanted[place]!r} interpreted, at {place} and {count - 1} places more"
 
 
-def _download(device: Any, buffer: Any, version: Expr) -> np.ndarray:
+def _download(device: Device, buffer: Buffer, version: Expr) -> np.ndarray:
     found: np.ndarray = device.download(buffer, version.dtype, version.shape)
     return found
 

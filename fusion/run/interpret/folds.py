@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from weft.fusion.graph.fold_order import plain_tree
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.run.fold_values import NeedsKernelError, fold, known_tree, reduce_values
 from weft.fusion.run.primitives import primitive
+
+if TYPE_CHECKING:
+    from weft.fusion.run.interpret.frame import ValueFrame
+    from weft.fusion.run.interpret.program import Orders, ValueStep
 
 # Rows of scans longer than this are shared by threads (twice `lower.SCAN_CHUNK`).
 SHARED_SCAN = 1 << 16
@@ -36,7 +40,7 @@ def may_fail(node: Expr) -> bool:
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
-def choose_order(node: Expr, orders: Any) -> Any:
+def choose_order(node: Expr, orders: Orders) -> Any:
     """Return the order of a reduction, or None if `reduce_values` finds it from the operand's shape."""
     if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:  # (two have one order)
         return None
@@ -79,7 +83,7 @@ def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any
     return tuple(parts)
 
 
-def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Any) -> bool:
+def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Orders) -> bool:
     if tree is not None:
         return bool(tree.chunk)
     tree = plain_tree(operand.shape, node.attrs[0], host_has_masks())
@@ -143,13 +147,13 @@ def _is_in_memory(node: Expr) -> bool:
     return node.kind in ALWAYS_STORED and node.kind != "empty"
 
 
-def check_scan(node: Expr, orders: Any) -> None:
+def check_scan(node: Expr, orders: Orders) -> None:
     """Raise NeedsKernelError if a scan is divided among threads, or has a GPU's order."""
     if rounds(node) and (orders.machine.is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 
 
-def run_reduce(frame: Any, values: list[Any], step: Any) -> Any:
+def run_reduce(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Run a reduction."""
     node = step.node
     axes, _ = node.attrs
@@ -167,7 +171,7 @@ def run_reduce(frame: Any, values: list[Any], step: Any) -> Any:
     return out
 
 
-def _reduce(frame: Any, node: Expr, array: Any, axes: tuple[int, ...]) -> Any:
+def _reduce(frame: ValueFrame, node: Expr, array: Any, axes: tuple[int, ...]) -> Any:
     try:
         return reduce_values(node.op, array.reshape(node.operands[0].shape), axes, node.dtype)
     except Exception as error:
@@ -177,7 +181,7 @@ def _reduce(frame: Any, node: Expr, array: Any, axes: tuple[int, ...]) -> Any:
         return getattr(np, find_op(node.op).ufunc).reduce(array, axis=axes)
 
 
-def run_scan(frame: Any, values: list[Any], step: Any) -> Any:
+def run_scan(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Run a scan."""
     node = step.node
     out = frame.new(node)

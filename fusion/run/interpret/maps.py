@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.run.primitives import primitive, substitute
 from weft.runtime import BLOCK_BYTES, run_calls
+
+if TYPE_CHECKING:
+    from weft.fusion.run.interpret.frame import ValueFrame
+    from weft.fusion.run.interpret.program import ValueStep
 
 # Bytes of a block: a dozen registers stay in a core's L2 cache, and NumPy's loops release the interpreter's lock for long
 # enough.
@@ -156,7 +160,7 @@ class _Builder:
 # -- running ------------------------------------------------------------------------------------
 
 
-def run_cluster(frame: Any, values: list[Any], step: Any) -> Any:
+def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Compute an elementwise value."""
     cluster: Cluster = step.detail
     out = frame.new(step.node)

@@ -5,7 +5,7 @@ In: the values of operands. Out: an array: a view of an operand's memory where t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -13,28 +13,32 @@ from numpy.lib.stride_tricks import as_strided
 from weft.fusion.graph.expr import Expr, constant_value, contiguous_strides, is_window
 from weft.fusion.run.primitives import primitive
 
+if TYPE_CHECKING:
+    from weft.fusion.run.interpret.frame import ValueFrame
+    from weft.fusion.run.interpret.program import ValueStep
 
-def run_leaf(frame: Any, values: list[Any], step: Any) -> Any:
+
+def run_leaf(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Return the array of a slot."""
     return frame.leaf(step)
 
 
-def run_scalar(frame: Any, values: list[Any], step: Any) -> Any:
+def run_scalar(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Return the number of a slot."""
     return np.asarray(frame.slots[step.node.attrs[0]], step.node.dtype)
 
 
-def run_constant(frame: Any, values: list[Any], step: Any) -> Any:
+def run_constant(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Return a constant with its shape."""
     return np.broadcast_to(constant_value(step.node), step.node.shape)
 
 
-def run_empty(frame: Any, values: list[Any], step: Any) -> Any:
+def run_empty(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Allocate memory."""
     return frame.new(step.node)
 
 
-def run_iota(frame: Any, values: list[Any], step: Any) -> Any:
+def run_iota(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Return the index along an axis."""
     node = step.node
     axis = node.attrs[0]
@@ -45,7 +49,7 @@ def run_iota(frame: Any, values: list[Any], step: Any) -> Any:
     return np.broadcast_to(typed.reshape(shape), node.shape)
 
 
-def run_view(frame: Any, values: list[Any], step: Any) -> Any:
+def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Return a view of a value, without a copy."""
     strides, offset = step.node.attrs
     base = values[step.operands[0]]
@@ -63,7 +67,7 @@ def _strided(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset
     return as_strided(line, shape, [s * base.itemsize for s in strides])
 
 
-def run_update(frame: Any, values: list[Any], step: Any) -> Any:
+def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Replace the elements of a view, in the value's own memory if nothing else needs it."""
     shape, strides, offset = step.node.attrs
     # Invariant: doing this twice does no harm, since an interrupt may come anywhere
@@ -73,7 +77,7 @@ def run_update(frame: Any, values: list[Any], step: Any) -> Any:
     return out
 
 
-def run_scatter(frame: Any, values: list[Any], step: Any) -> Any:
+def run_scatter(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Replace or combine elements at computed indices."""
     node = step.node
     terms, shape = node.attrs
@@ -89,7 +93,7 @@ def run_scatter(frame: Any, values: list[Any], step: Any) -> Any:
     return out
 
 
-def run_gather(frame: Any, values: list[Any], step: Any) -> Any:
+def run_gather(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Return elements at computed indices."""
     node = step.node
     base, indices = values[step.operands[0]], [values[k] for k in step.operands[1:]]
@@ -146,7 +150,7 @@ def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[
     return tuple(found)
 
 
-def run_opaque(frame: Any, values: list[Any], step: Any) -> Any:
+def run_opaque(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Call a host function of whole arrays."""
     node = step.node
     arrays = []
