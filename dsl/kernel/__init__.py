@@ -1,4 +1,4 @@
-"""Explicit kernels: the kernel language, its compiler, launches."""
+"""Explicit kernels: the kernel language, its compiler and launches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Face(ModuleType):
-    """Names win over files: once ``jit.py`` is imported, `jit` is still the decorator."""
+    """Module class that keeps public names from being replaced by submodules of the same name, such as ``jit``."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _LAZY or not isinstance(value, ModuleType):

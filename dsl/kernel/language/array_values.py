@@ -1,4 +1,4 @@
-"""Arrays inside kernels: elements, views, records.
+"""Arrays inside kernels: elements, views and records.
 
 In: an `ArrayValue` and what stands in its brackets. Out: an element (a `ScalarValue` or `RecordValue`) or another `ArrayValue` over the same
 memory. Invariant: index arithmetic is done in the kernel's index dtype; lengths that are known stay known.
@@ -29,19 +29,19 @@ from weft.dsl.kernel.sanitizer.watch import SiteKind
 
 
 def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
-    """A length as the language sees it: a Python int that is not negative."""
+    """Return a length as a non-negative Python int of the language."""
     if isinstance(extent, int):
         return Constant(extent)
     return ScalarValue(c.builder.cast(extent, np.int64), weak=True, natural=True)
 
 
 def is_contiguous(array: ArrayValue) -> bool:
-    """Whether an array is known to lie in C order without gaps."""
+    """Return whether an array is known to be C-contiguous."""
     return array.packed or (array.ndim == 1 and array.strides[0] == unit(array.dtype))
 
 
 def size(c: Compiler, array: ArrayValue) -> Extent:
-    """Number of elements."""
+    """Return the number of elements."""
     total: Extent = 1
     for extent in array.shape:
         total = multiply(c, total, extent)
@@ -49,7 +49,7 @@ def size(c: Compiler, array: ArrayValue) -> Extent:
 
 
 def known_shape(value: Any) -> tuple[int, ...] | None:
-    """A shape that is known when compiling."""
+    """Return a shape that is known at compile time, or None."""
     items = value.items if isinstance(value, TupleValue) else (value,)
     found = []
     for item in items:
@@ -68,7 +68,7 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
 def position(
     c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
 ) -> Extent:
-    """An index with negative ones counted from the end; checked where the kernel is."""
+    """Return an index with negative values counted from the end. Checked kernels test its bounds."""
     if isinstance(index, Constant):
         held = index.value.value if isinstance(index.value, enum.Enum) else index.value
         if not isinstance(held, (int, np.integer)) or isinstance(held, (bool, np.bool_)):
@@ -109,7 +109,7 @@ def _check(
 
 
 def select(c: Compiler, array: ArrayValue, index: Any) -> Any:
-    """``array[index]``: an element or a view."""
+    """Compile ``array[index]``: an element or a view."""
     view = view_of(c, array, index)
     return element(c, view) if view.ndim == 0 and not _keeps_array(index) else view
 
@@ -120,7 +120,7 @@ def _keeps_array(index: Any) -> bool:
 
 
 def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
-    """The part of an array that an index names; 0-d for one element."""
+    """Return the view that an index selects, 0-d for one element."""
     if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
         return field_of(c, array, index.value)
     parts = _with_every_axis(c, array, list(index.items) if isinstance(index, TupleValue) else [index])
@@ -192,7 +192,7 @@ def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[A
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
-    """First index, number and step of a slice. The step is known when compiling."""
+    """Return the start, length and step of a slice. The step is known at compile time."""
     step = 1
     if part.step is not None:
         known = known_shape(part.step)
@@ -229,7 +229,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
 
 
 def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
-    """The one element of a 0-d view."""
+    """Load the element of a 0-d view."""
     if view.dtype.names is not None:
         return RecordValue(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
     if c.watch is not None:
@@ -239,12 +239,12 @@ def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
 
 
 def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
-    """``array[index] = value``."""
+    """Compile ``array[index] = value``."""
     assign_view(c, view_of(c, array, index), value)
 
 
 def assign_view(c: Compiler, view: ArrayValue, value: Any, **attributes: Any) -> None:
-    """Write a value to every element of a view, in order."""
+    """Assign a value to every element of a view, in order."""
     if not view.writable:
         c.fail(
             f"{view.label or 'the array'} is read-only here: read-only arguments, constant memory and arrays from outside cannot be written"
@@ -273,7 +273,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: Any, **attributes: Any) ->
 
 
 def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
-    """Lengths that are known have to agree; checked kernels look at the others."""
+    """Raise if known lengths differ. Checked kernels compare the other lengths at run time."""
     for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
         if isinstance(extent, int) and extent == 1:
             continue
@@ -293,13 +293,13 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
 
 def aligned(array: ArrayValue, place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A place in a broadcast shape as one of an array with fewer axes, or of length 1."""
+    """Convert an index in the broadcast shape to an index of an array with fewer axes or axes of length 1."""
     own = place[len(place) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
 class each:
-    """``with each(c, shape) as place``: a loop an axis around what is compiled inside; `place` are its indices."""
+    """Loop over a shape: ``with each(c, shape) as place`` compiles one loop per axis, with indices `place`."""
 
     def __init__(self, c: Compiler, shape: tuple[Extent, ...]) -> None:
         self.c = c
@@ -342,12 +342,14 @@ def _put(c: Compiler, view: ArrayValue, value: Any, attributes: dict[str, Any]) 
 
 
 def unit(dtype: np.dtype) -> int:
-    """What strides of an array of this dtype count in: elements, or bytes for structured dtypes."""
+    """Return the unit of an array's strides: 1 for elements, or the itemsize for structured dtypes, which use
+    bytes.
+    """
     return dtype.itemsize if dtype.names is not None else 1
 
 
 def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
-    """The array of one field of every record."""
+    """Return a field of an array of records as an array."""
     dtype, offset = _field(c, array.dtype, name)
     base = c.builder.offset(array.pointer, c.builder.constant(offset))
     inner = dtype.subdtype
@@ -390,7 +392,7 @@ def _field(c: Compiler, dtype: np.dtype, name: str) -> tuple[np.dtype, int]:
 
 
 def get_field(c: Compiler, record: RecordValue, name: str) -> Any:
-    """One field of a record."""
+    """Load a field of a record."""
     view = record_field(c, record, name)
     if view.ndim:
         return view
@@ -398,7 +400,7 @@ def get_field(c: Compiler, record: RecordValue, name: str) -> Any:
 
 
 def record_field(c: Compiler, record: RecordValue, name: str) -> ArrayValue:
-    """One field of a record as a view."""
+    """Return a field of a record as a view."""
     whole = ArrayValue(
         record.pointer,
         record.dtype,
@@ -419,7 +421,7 @@ def _load_field(c: Compiler, view: ArrayValue, record: RecordValue, name: str) -
 
 
 def set_field(c: Compiler, record: RecordValue, name: str, value: Any) -> None:
-    """Write one field of a record."""
+    """Assign a field of a record."""
     view = record_field(c, record, name)
     if not record.writable:
         c.fail(f"{record.label or 'the record'} is read-only here")

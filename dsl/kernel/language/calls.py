@@ -1,4 +1,4 @@
-"""Calls inside kernels: what can be called, and what it becomes.
+"""Calls inside kernels.
 
 In: a frame, the node of the call, the function and its arguments as values. Out: a value. Functions of Python, math,
 cmath and NumPy stand in tables by the object; the names of the CUDA model by their path; everything else that is a
@@ -135,7 +135,7 @@ def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, 
 
 
 def _with_signature(call: Invocation, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """A device function that says its types: numbers are cast to those of the signature that loses least."""
+    """Compile a call of a device function with declared types. Numbers are cast to the signature that loses least."""
     c = call.c
     bound = bind_arguments(call.frame, call.node, source_of(held.function), arguments, keywords, {})
     values = [value for _, value in bound]
@@ -167,7 +167,7 @@ def _fits(c: Compiler, value: Any, wanted: Type, rule: Callable[[np.dtype, np.dt
 
 
 def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """A row on arrays and numbers, element by element into an array."""
+    """Apply an op elementwise to arrays and numbers, into an array."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")

@@ -1,4 +1,4 @@
-"""The state of one compilation, and what everything in it is made of: numbers, variables, errors.
+"""State of one compilation: values, variables and errors.
 
 In: values of the kernel language. Out: kernel IR appended to a builder. Invariant: a variable has one kind in a run;
 where an assignment widens it after it was used, the run ends (`Restart`) and the next one begins with the wider kind,
@@ -72,15 +72,15 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
 class Restart(Exception):
-    """A kind turned out too narrow after it was used: compile again with what is known now."""
+    """Raised when a variable's kind was too narrow. Compilation restarts with the wider kind."""
 
 
 class Unresolved(Exception):
-    """The result of a recursive function is not known yet."""
+    """Raised when the result type of a recursive function is not known yet."""
 
 
 class Variable:
-    """A Python variable: its kind in all runs, its place in this one.
+    """A Python variable: its kind over all runs, and its storage in the current run.
 
     `home` are the blocks that were open when it was first given a value; `later` is what it became by a value of another
     kind in the same blocks, in the run `later_run`.
@@ -100,7 +100,7 @@ class Variable:
         self.later_run = -1
 
     def now(self, run: int) -> Variable:
-        """What the variable has become in this run."""
+        """Return the variable's current successor in this run."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later
@@ -109,7 +109,7 @@ class Variable:
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """One function being compiled in place: its source, and where its names lead."""
+    """One function being inlined: its source and its name scopes."""
 
     compiler: Compiler
     source: Source
@@ -124,25 +124,25 @@ class FunctionFrame:
     returned: Any = None
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """The variable that a node of this function binds or reads; None if no assignment reaches it."""
+        """Return the variable that a node of this function binds or reads, or None if no assignment reaches it."""
         number = self.source.webs.of.get(key)
         return None if number is None else self.compiler.variable((*self.path, number), name)
 
     def place(self, node: ast.AST) -> Place:
-        """Where a node stands in the user's file."""
+        """Return the source location of a node in the user's file."""
         return self.source.place(node)
 
     def placed(self, error: KernelError, node: ast.AST) -> KernelError:
-        """An error with a place: its own, or a node's."""
+        """Return an error with a source location: its own, or else the node's."""
         return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
-        """Raise the error of this kind at a node."""
+        """Raise an error of this kind at a node."""
         raise _ERRORS[kind](message, self.place(node), self.called)
 
 
 class Compiler:
-    """Compiles one specialisation of one kernel."""
+    """Compiler of one specialisation of one kernel."""
 
     def __init__(self, call: Callable[..., Any], target: Any, checked: bool, index_dtype: np.dtype) -> None:
         self.call = call  # how a call is compiled: (frame, node, function, arguments, keywords) -> value
@@ -192,27 +192,27 @@ class Compiler:
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """How often a call was compiled before in this run: a loop that is unrolled makes many of one."""
+        """Return how often a call has been compiled in this run. Unrolled loops compile it repeatedly."""
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1
         return count
 
     def new_label(self, word: str) -> str:
-        """A label of its own."""
+        """Return a unique label."""
         self.labels += 1
         return f"{word}{self.labels}"
 
     # -- errors -----------------------------------------------------------------------------
 
     def fail(self, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error without a place; the expression that is being compiled adds it."""
+        """Raise an error without a source location, which the enclosing expression adds."""
         raise _ERRORS[kind](message)
 
     # -- numbers ----------------------------------------------------------------------------
 
     def number(self, value: Any, what: str = "a number") -> Constant | ScalarValue:
-        """A value as a number. Raises KernelTypeError for what is none."""
+        """Return a value as a number. Raises KernelTypeError for other values."""
         if isinstance(value, ScalarValue):
             return value
         if isinstance(value, Constant):
@@ -224,14 +224,14 @@ class Compiler:
         self.fail(f"{what} is needed here, not {describe(value)}")
 
     def kind(self, value: Constant | ScalarValue) -> Any:
-        """What promotion sees of a number: its dtype, or a Python type where it is weak."""
+        """Return a number's type for promotion: its dtype, or a Python type if it is weak."""
         if isinstance(value, ScalarValue):
             return WEAK[value.dtype.kind] if value.weak else value.dtype
         held = value.value
         return held.dtype if isinstance(held, np.generic) else type(held)
 
     def ir(self, value: Any, dtype: Any = None) -> Value:
-        """A number as an IR value, in `dtype` where one is given."""
+        """Return a number as an IR value, cast to `dtype` if given."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
@@ -243,7 +243,7 @@ class Compiler:
         return self.builder.constant(_cast_constant(held, np.dtype(dtype)), dtype)
 
     def scalar(self, value: Any) -> ScalarValue:
-        """A number as one of the running thread."""
+        """Return a number as a run-time scalar."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value
@@ -254,7 +254,7 @@ class Compiler:
         return ScalarValue(self.ir(value, number.dtype), number.weak, number.natural)
 
     def cast(self, value: Any, dtype: Any, weak: bool = False) -> Constant | ScalarValue:
-        """A number in `dtype`."""
+        """Cast a number to `dtype`."""
         value = self.number(value)
         dtype = np.dtype(dtype)
         if isinstance(value, Constant):
@@ -264,7 +264,7 @@ class Compiler:
         return ScalarValue(self.builder.cast(value.ir, dtype), weak, natural)
 
     def truth(self, value: Any) -> bool | Value:
-        """Whether a value counts as true: known now, or a bool of the running thread."""
+        """Return a value's truth: a bool if known at compile time, else a run-time bool."""
         match value:
             case Constant(value=held):
                 return bool(held)
@@ -275,7 +275,7 @@ class Compiler:
         self.fail(f"{describe(value)} is neither true nor false: compare it with something")
 
     def apply(self, name: str, *operands: Any) -> Constant | ScalarValue:
-        """A row of the op table on numbers, promoted as NumPy promotes them."""
+        """Apply an op to numbers, with NumPy's promotion."""
         numbers = [self.number(value, f"a number for {name}") for value in operands]
         if name in _COUNTING:
             numbers = [self._count(n) for n in numbers]
@@ -323,7 +323,7 @@ class Compiler:
         return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), natural)
 
     def index(self, value: Any, what: str = "an index") -> Value:
-        """An integer as an IR index."""
+        """Return an integer as an IR index."""
         value = self.number(value, what)
         dtype = number_kind(kind_of(value)).dtype if isinstance(value, Constant) else value.dtype  # type: ignore[union-attr, arg-type]
         if dtype.kind not in "biu":
@@ -333,7 +333,7 @@ class Compiler:
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: Any, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Where `condition` holds (always, if None): the kernel ends for this thread, and the launch raises `error`.
+        """End the thread where `condition` holds (None: always), and make the launch raise `error`.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """
@@ -363,18 +363,18 @@ class Compiler:
         b.leave(self.exit)
 
     def error_record(self) -> Value:
-        """The hidden parameter that a thread reports through: 16 int64."""
+        """Return the hidden parameter for error reports, 16 int64."""
         if self.errors is None:
             self.errors = self.hide("errors", INT, ("errors",))
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """A pointer parameter behind the user's: what the launch passes for it is `what`."""
+        """Append a hidden pointer parameter. The launch passes what `what` names."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """An index parameter behind the user's."""
+        """Append a hidden index parameter."""
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))
@@ -384,14 +384,14 @@ class Compiler:
     # -- variables --------------------------------------------------------------------------
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """The variable of a key, which is the same in every run."""
+        """Return the variable of a key, which is the same in every run."""
         found = self.variables.get(key)
         if found is None:
             found = self.variables[key] = Variable(name)
         return found
 
     def assign(self, variable: Variable, value: Any) -> None:
-        """Give a variable a value; its kind widens to hold it."""
+        """Assign a value to a variable, widening its kind if necessary."""
         variable = variable.now(self.run)
         kind = kind_of(value)
         known = variable.kind
@@ -420,7 +420,7 @@ class Compiler:
         self._store(variable, value)
 
     def _succeed(self, variable: Variable, value: Any) -> None:
-        """A value of another kind right behind the old one, in the same blocks: nobody can read the old one from here on."""
+        """Replace a variable by a successor of another kind, if the old value cannot be read any more."""
         if variable.later is None:
             variable.later = Variable(variable.name)
             raise Restart  # what was read before its first value, in a loop, has to be looked at again
@@ -428,7 +428,9 @@ class Compiler:
         self.assign(variable.later, value)
 
     def _choose(self, variable: Variable, value: ArrayValue) -> None:
-        """A variable that holds an array takes another one: if both are of a kind, it is a choice from now on."""
+        """Turn a variable that holds an array into a run-time choice, if it is assigned another array of the same
+        kind.
+        """
         held = variable.held[0] if variable.held is not None else None
         if held is None or held is value or not isinstance(held, ArrayValue):
             return
@@ -485,7 +487,7 @@ class Compiler:
                 variable.held = (value, tuple(self.builder.blocks))
 
     def load(self, variable: Variable) -> Any:
-        """What a variable holds."""
+        """Return the value of a variable."""
         variable = variable.now(self.run)
         if variable.run != self.run:
             if variable.later is not None:
@@ -521,7 +523,7 @@ class Compiler:
         )
 
     def _chosen(self, variable: Variable, kind: ArrayKind) -> ArrayValue:
-        """The array that a variable holds, made of its address and extents."""
+        """Return the array that a variable holds, built from its address and extents."""
         b = self.builder
         address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
         memory = np.dtype(np.uint8) if kind.dtype.names is not None else kind.dtype
@@ -534,14 +536,14 @@ class Compiler:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
-        """Let a variable take a new kind: each turn of a loop that is unrolled has its own."""
+        """Reset a variable's kind, for the next iteration of an unrolled loop."""
         variable.kind = None
         variable.run = -1
         variable.later = None
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
-        """Append before everything that is open: what is made there can be used everywhere."""
+        """Emit at the start of the kernel, so that the values are visible everywhere."""
         with self.builder.at(0):
             yield
 
@@ -553,7 +555,7 @@ def _is_natural(value: Constant | ScalarValue) -> bool:
 
 
 def _cast_constant(value: Any, dtype: np.dtype) -> Any:
-    """A Python or NumPy number in a dtype, by the rules of the op table's casts."""
+    """Cast a Python or NumPy number to a dtype by the op table's rules."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic) and is_bfloat16(value.dtype):

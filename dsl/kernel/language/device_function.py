@@ -1,4 +1,4 @@
-"""Device functions and the kernels' own class, as far as calls inside kernels have to know them."""
+"""Device functions, and the base class of kernels for calls inside kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.runtime import Device
 
 
 class DeviceFunction:
-    """A function that kernels call; from Python it runs as Python.
+    """A function that kernels call. Called from Python, it runs as Python.
 
     With signatures, numbers are cast to the argument types of the first that fits best, and the result to its type.
     """
@@ -41,7 +41,7 @@ class DeviceFunction:
 
     @property
     def py_func(self) -> FunctionType:
-        """The Python function."""
+        """The original Python function."""
         return self.function
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -53,17 +53,17 @@ class DeviceFunction:
         )
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """LLVM IR: of one signature, or a dict of those that it was made with, by argument types."""
+        """Return the LLVM IR of one signature, or a dict for all declared signatures by argument types."""
         return self._stage("llvm", signature, cc)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """PTX: of one signature, or a dict of those that it was made with, by argument types."""
+        """Return the PTX of one signature, or a dict for all declared signatures by argument types."""
         return self._stage("asm", signature, cc)
 
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Not there: a device function is machine code as part of kernels only."""
+        """Raise RuntimeError: a device function has machine code only as part of a kernel."""
         raise RuntimeError("Cannot inspect SASS of a device function: inspect a kernel that calls it")
 
     def _stage(self, name: str, signature: Any, cc: Any) -> Any:
@@ -80,14 +80,15 @@ class DeviceFunction:
 
 
 class KernelFunction:
-    """What `weft.kernel` makes; see `weft.dsl.kernel.launch.dispatcher`."""
+    """Base class of the objects that `weft.kernel` returns."""
 
     __name__: str
     py_func: FunctionType
 
 
 def device(function: Any = None, *signature: Any, **options: Any) -> Any:
-    """Make a function callable from kernels, ``@weft.device``; or choose where new arrays go, ``with weft.device("cpu")``.
+    """Make a function callable from kernels, ``@weft.device``, or set the device of new arrays, ``with
+    weft.device("cpu")``.
 
     A device function is compiled in place where it is called, for the types it is called with; functions that call
     themselves become functions of the kernel. Plain Python functions can be called from kernels without it.

@@ -57,7 +57,7 @@ SETTLING = 4  # runs in which a name may be read before the value that a loop gi
 
 
 def evaluate(frame: FunctionFrame, node: ast.expr) -> Any:
-    """The value of an expression."""
+    """Compile an expression and return its value."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
         name, remedy = _REFUSED.get(type(node), (type(node).__name__, "write it with simpler ones"))
@@ -73,7 +73,7 @@ def _name(frame: FunctionFrame, node: ast.Name) -> Any:
 
 
 def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
-    """What a name stands for where `node` reads it."""
+    """Return the value of a name where `node` reads it."""
     c = frame.compiler
     if name in frame.source.webs.names:
         variable = frame.variable(key, name)
@@ -134,7 +134,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """``first and rest()`` (`stop` False) or ``first or rest()`` (`stop` True), the second only where it is needed."""
+    """Compile a short-circuit ``first and rest()`` (`stop` False) or ``first or rest()`` (`stop` True)."""
     c = frame.compiler
     truth = c.truth(first)
     if isinstance(truth, bool):
@@ -175,7 +175,7 @@ def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
 
 
 def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
-    """One side of a conditional expression; the other may be what tells the type of a recursive call in it."""
+    """Compile one side of a conditional expression. Its type may be left to the other side in a recursion."""
     try:
         frame.compiler.assign(variable, evaluate(frame, node))
     except Unresolved:
@@ -205,7 +205,7 @@ def _subscript(frame: FunctionFrame, node: ast.Subscript) -> Any:
 
 
 def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> Any:
-    """``owner[index]``."""
+    """Compile ``owner[index]``."""
     c = frame.compiler
     if c.watch is not None:
         c.place = frame.place(node)
@@ -235,7 +235,7 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> An
 
 
 def field_name(c: Compiler, record: RecordValue, number: int) -> str:
-    """The name of a field by its number."""
+    """Return the name of a field by its number."""
     names = record.dtype.names or ()
     if not -len(names) <= number < len(names):
         c.fail(f"a record of {len(names)} fields has no field {number}")
@@ -243,7 +243,7 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """The number of an item of a range; negative ones count from its end."""
+    """Return the item of a range at an index, negative ones counted from its end."""
     if isinstance(index, Constant):
         place, length = arrays.known_shape(index), length_of(c, owner)
         if place is None:
@@ -255,7 +255,7 @@ def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
 
 
 def python_index(c: Compiler, index: Any) -> Any:
-    """An index known when compiling, as Python's object."""
+    """Return an index known at compile time as a Python object."""
     match index:
         case Constant(value=held):
             return held
@@ -307,7 +307,7 @@ def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
 
 
 def unpack(frame: FunctionFrame, value: Any) -> tuple[Any, ...]:
-    """The items of a value whose number of items is known."""
+    """Return the items of a value with a known number of items."""
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items
     return items_of(frame.compiler, value)
@@ -334,7 +334,7 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
-    """The format of a value in an f-string, which C's printf has to have too."""
+    """Return the format of a value in an f-string. C's printf must support it."""
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)
@@ -360,7 +360,7 @@ def _lambda(frame: FunctionFrame, node: ast.Lambda) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """A function made inside a kernel."""
+    """Compile a function defined inside a kernel."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}
@@ -389,7 +389,7 @@ def _call(frame: FunctionFrame, node: ast.Call) -> Any:
 
 
 def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -> TupleValue:
-    """All items, one after another: how many there are has to be known."""
+    """Compile a comprehension into a tuple. The number of items must be known."""
     made: list[Any] = []
 
     def turn(k: int) -> None:
@@ -434,7 +434,7 @@ def bind(frame: FunctionFrame, target: ast.expr, value: Any, fresh: bool = False
 
 
 def _bind_outer(frame: FunctionFrame, target: ast.Name, value: Any) -> None:
-    """A nonlocal name, or a global one."""
+    """Assign to a nonlocal name. Assignment to a global name is an error."""
     parent = frame.parent
     while parent is not None:
         if target.id in parent.source.webs.names:
@@ -447,7 +447,7 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: Any) -> None:
 
 
 def named_variable(frame: FunctionFrame, name: str) -> Any:
-    """The one variable that a name is which inner functions use."""
+    """Return the variable of a name that inner functions share, or None."""
     number = frame.source.webs.shared.get(name)
     return None if number is None else frame.compiler.variable((*frame.path, number), name)
 
@@ -473,7 +473,7 @@ def _bind_parts(
 
 
 def set_item(frame: FunctionFrame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
-    """``owner[index] = value``."""
+    """Compile ``owner[index] = value``."""
     c = frame.compiler
     if c.watch is not None:
         c.place = frame.place(node)

@@ -1,4 +1,4 @@
-"""Lengths and strides: numbers where they are known when compiling, IR indices where they are not."""
+"""Lengths and strides: Python ints if known at compile time, else IR indices."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from weft.dsl.kernel.language.values import Extent
 
 
 class Building(Protocol):
-    """What has a builder: a compilation."""
+    """Protocol of objects with a builder."""
 
     builder: KernelBuilder
 
 
 def extent_ir(c: Building, extent: Extent) -> Value:
-    """A length or stride as an IR index."""
+    """Return a length or stride as an IR index."""
     if not isinstance(extent, int):
         return extent
     limits = np.iinfo(c.builder.kernel.index_dtype)
@@ -28,7 +28,7 @@ def extent_ir(c: Building, extent: Extent) -> Value:
 
 
 def multiply(c: Building, x: Extent, y: Extent) -> Extent:
-    """A product of extents."""
+    """Return the product of two extents."""
     if isinstance(x, int) and isinstance(y, int):
         return x * y
     if 0 in (x, y):
@@ -41,7 +41,7 @@ def multiply(c: Building, x: Extent, y: Extent) -> Extent:
 
 
 def add(c: Building, x: Extent, y: Extent) -> Extent:
-    """A sum of extents."""
+    """Return the sum of two extents."""
     if isinstance(x, int) and isinstance(y, int):
         return x + y
     if isinstance(x, int) and x == 0:
@@ -52,7 +52,7 @@ def add(c: Building, x: Extent, y: Extent) -> Extent:
 
 
 def contiguous(c: Building, shape: tuple[Extent, ...], unit: int = 1, order: str = "C") -> tuple[Extent, ...]:
-    """Strides of an array without gaps."""
+    """Return the strides of a contiguous array."""
     strides: list[Extent] = []
     step: Extent = unit
     for extent in shape[::-1] if order == "C" else shape:

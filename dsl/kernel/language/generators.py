@@ -1,4 +1,4 @@
-"""Generator expressions: what `sum`, `any`, `all`, `min` and `max` go through without making a tuple of it.
+"""Generator expressions in `sum`, `any`, `all`, `min` and `max`, compiled as loops.
 
 In: a `Generator`, and what to do with each item. Out: loops compiled in place, as a `for` statement's.
 """
@@ -16,7 +16,7 @@ from weft.dsl.kernel.language.values import Generator
 
 
 def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
-    """Compile the loops of a generator expression, with `action` given each item."""
+    """Compile the loops of a generator expression, calling `action` with each item."""
     frame: FunctionFrame = generator.frame
     node: ast.GeneratorExp = generator.node
     body: list[ast.stmt] = [ast.copy_location(LoopStep(lambda: action(evaluate(frame, node.elt))), node)]

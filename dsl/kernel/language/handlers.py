@@ -1,4 +1,4 @@
-"""The registry of functions that calls become, and what all of them need: dtypes, conversions, rows on values."""
+"""Registry of the functions callable in kernels, with shared helpers for dtypes and conversions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLE: dict[Any, Handler] = {}
 
 
 def handles(*objects: Any) -> Callable[[Handler], Handler]:
-    """Register the handler of Python objects."""
+    """Register a handler for Python objects."""
 
     def register(handler: Handler) -> Handler:
         for item in objects:
@@ -33,7 +33,7 @@ def handles(*objects: Any) -> Callable[[Handler], Handler]:
 
 
 def find_function(held: Any) -> Handler | None:
-    """The handler of a Python object, or None."""
+    """Return the handler of a Python object, or None."""
     try:
         return TABLE.get(held)
     except TypeError:
@@ -41,7 +41,7 @@ def find_function(held: Any) -> Handler | None:
 
 
 def dtype_of(c: Compiler, value: Any) -> np.dtype:
-    """A dtype that is named in a kernel. Raises KernelTypeError for what is none."""
+    """Return the dtype that a value names. Raises KernelTypeError for other values."""
     held = value.value if isinstance(value, Constant) else value
     if held in (int, float, complex, bool):
         return np.dtype(held)
@@ -61,7 +61,7 @@ def dtype_of(c: Compiler, value: Any) -> np.dtype:
 
 
 def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
-    """``np.float32(x)``."""
+    """Compile ``np.float32(x)`` and other conversions."""
     if len(arguments) > 1:
         call.c.fail(f"{dtype} takes one number, not {len(arguments)}")
     value = arguments[0] if arguments else Constant(0)
@@ -76,7 +76,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
 
 
 def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
-    """A row of the op table; on vectors component by component."""
+    """Apply an op to numbers, or to vectors componentwise."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if any(isinstance(o, ArrayValue) for o in operands):
@@ -87,13 +87,13 @@ def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
 
 
 def truth_value(c: Compiler, value: Any) -> Value:
-    """A condition as a bool of the running thread."""
+    """Return a condition as a run-time bool."""
     truth = c.truth(value)
     return c.builder.constant(truth, BOOL) if isinstance(truth, bool) else truth
 
 
 def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
-    """An array of the thread's own."""
+    """Allocate a thread-local array."""
     known = arrays.known_shape(shape)
     if known is None:
         c.fail(f"the shape of {what} has to be known when the kernel is compiled: a constant, or an argument's default")
@@ -104,7 +104,7 @@ def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
 
 
 def place_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> ArrayValue:
-    """Memory of the thread or the block."""
+    """Allocate an array in a memory space of the thread or the block."""
     count = max(math.prod(shape), 1)
     with c.at_top():
         if dtype.names is not None:

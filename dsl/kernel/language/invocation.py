@@ -1,4 +1,4 @@
-"""One call while it is compiled: what handlers of functions are given first."""
+"""One call during compilation, the first argument of every handler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 
 @dataclass(slots=True)
 class Invocation:
-    """Where a call stands, and the compilation it is part of."""
+    """A call's source location and compilation."""
 
     frame: FunctionFrame
     node: ast.AST

@@ -1,4 +1,4 @@
-"""What a `for` goes through: ranges, tuples, arrays, and zip, enumerate and reversed of them.
+"""Iterables of `for` loops: ranges, tuples, arrays, zip, enumerate and reversed.
 
 Every one is a length and an item by number. Where both are known when compiling it can be unrolled.
 """
@@ -25,7 +25,7 @@ from weft.dsl.kernel.language.values import (
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
-    """``range(...)`` of integers."""
+    """Compile ``range(...)`` of integers."""
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
     for argument in arguments:
@@ -40,7 +40,7 @@ def make_range(c: Compiler, arguments: list[Any]) -> Range:
 
 
 def known_range(value: Range) -> range | None:
-    """A range of which everything is known when compiling."""
+    """Return a range whose arguments are all known at compile time, or None."""
     ends = (value.start, value.stop, value.step)
     if not all(isinstance(e, Constant) for e in ends):
         return None
@@ -48,7 +48,7 @@ def known_range(value: Range) -> range | None:
 
 
 def length_of(c: Compiler, value: Any) -> Constant | ScalarValue:
-    """Number of items."""
+    """Return the number of items."""
     match value:
         case TupleValue(items=items):
             return Constant(len(items))
@@ -99,7 +99,7 @@ def _range_length(c: Compiler, value: Range) -> ScalarValue:
 
 
 def item_of(c: Compiler, value: Any, k: Any) -> Any:
-    """Item number `k`, which is in range."""
+    """Return item number `k`, which must be in range."""
     match value:
         case TupleValue(items=items):
             if isinstance(k, Constant):
@@ -126,14 +126,14 @@ def item_of(c: Compiler, value: Any, k: Any) -> Any:
 
 
 def _as_int64(c: Compiler, value: Any) -> Any:
-    """Items of a range are Python ints."""
+    """Return an item of a range as a Python int."""
     if isinstance(value, Constant):
         return value
     return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.natural)
 
 
 def has_tuple(value: Any) -> bool:
-    """Whether a tuple (or an enumeration) is among what is gone through: then every turn is compiled by itself."""
+    """Return whether an iterable contains a tuple or enumeration, so that the loop must be unrolled."""
     match value:
         case TupleValue():
             return True
@@ -147,7 +147,7 @@ def has_tuple(value: Any) -> bool:
 
 
 def items_of(c: Compiler, value: Any) -> tuple[Any, ...]:
-    """All items of a value whose length is known when compiling."""
+    """Return all items of a value whose length is known at compile time."""
     if isinstance(value, TupleValue):
         return value.items
     count = length_of(c, value)

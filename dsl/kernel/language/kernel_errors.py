@@ -1,4 +1,4 @@
-"""Errors of the kernel language: the user's file, line and caret, what is wrong, and the way out."""
+"""Errors of the kernel language, with the user's source line and a remedy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from weft.runtime import WeftError, show_cell
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of a message."""
+    """Return the closest known name as the end of a message, or an empty string."""
     found = get_close_matches(name, list(known), 1, 0.7)
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A piece of the user's source: file, line (from 1), columns (from 0) and the line's text."""
+    """A source location: file, line (from 1), columns (from 0) and the line's text."""
 
     file: str
     line: int
@@ -26,7 +26,7 @@ class Place:
     text: str
 
     def show(self) -> str:
-        """The place as Python's own errors show one."""
+        """Return the location as Python's own errors show it."""
         stripped = self.text.strip()
         shift = len(self.text) - len(self.text.lstrip())
         width = max(self.end - self.column, 1)
@@ -36,7 +36,7 @@ class Place:
 
 
 class KernelError(WeftError):
-    """A kernel cannot be compiled or run as it stands.
+    """Raised for a kernel that cannot be compiled or run.
 
     Attributes
     ----------
@@ -52,23 +52,23 @@ class KernelError(WeftError):
 
 
 class KernelSyntaxError(KernelError, SyntaxError):
-    """The kernel language has no such construct."""
+    """Raised for a construct that the kernel language does not have."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class KernelTypeError(KernelError, TypeError):
-    """Types that do not fit: operands, arguments, variables."""
+    """Raised for operands, arguments or variables of incompatible types."""
 
 
 class KernelNameError(KernelTypeError, NameError):
-    """A name that is not defined, or not yet."""
+    """Raised for a name that is not defined, or not defined yet."""
 
 
 class KernelAttributeError(KernelTypeError, AttributeError):
-    """Something has no such attribute inside a kernel."""
+    """Raised for an attribute that does not exist inside a kernel."""
 
 
 class LaunchError(KernelError, ValueError):
-    """A launch that the device cannot make: grid, block, shared memory."""
+    """Raised for a grid, block or shared memory size that the device cannot launch."""

@@ -1,4 +1,4 @@
-"""What is known when a kernel is compiled: Python's own objects, read and computed with.
+"""Compile-time constants: Python objects and operations on them.
 
 In: values that are constants. Out: Python's objects, or constants again. Invariant: what Python refuses to do with
 them is an error of the kernel at its line, and numbers stay of a size that can be computed with.
@@ -46,14 +46,14 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def known(c: Compiler, value: Any, what: str) -> Any:
-    """The object that a constant is. Raises KernelTypeError for what is not known yet."""
+    """Return the object of a constant. Raises KernelTypeError for a value not known at compile time."""
     if not isinstance(value, Constant):
         c.fail(f"{what} has to be known when the kernel is compiled, but it is {describe(value)}")
     return value.value
 
 
 def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any) -> Constant:
-    """What a function of Python makes of objects."""
+    """Call a Python function on objects, and return the result as a constant."""
     try:
         with np.errstate(all="ignore"):
             return Constant(function(*objects))
@@ -62,12 +62,12 @@ def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any)
 
 
 def can_fold(name: str) -> bool:
-    """Whether a row of the op table is an operator of Python."""
+    """Return whether an op is one of Python's operators."""
     return name in _OPERATORS
 
 
 def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
-    """An operator on numbers that are known."""
+    """Apply an operator to constant numbers."""
     kinds = [o.dtype if isinstance(o, np.generic) else type(o) for o in objects]
     objects = [k.type(o) if isinstance(k, np.dtype) else o for k, o in zip(beside(kinds), objects, strict=True)]
     shown = " and ".join(map(repr, objects))

@@ -1,4 +1,4 @@
-"""Attributes of values: of arrays, numbers, records, tuples with names, and of what stands outside the kernel."""
+"""Attributes of values: arrays, numbers, records, named tuples, and objects outside the kernel."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_leng
 
 
 def attribute(c: Compiler, owner: Any, name: str) -> Any:
-    """``owner.name``."""
+    """Compile ``owner.name``."""
     match owner:
         case ArrayValue():
             return _of_array(c, owner, name)
@@ -66,7 +66,7 @@ def attribute(c: Compiler, owner: Any, name: str) -> Any:
 
 
 def thread_number(c: Compiler, path: str, axis: int) -> Constant | ScalarValue:
-    """A component of threadIdx and its kind: a Python int that is not negative."""
+    """Return a component of threadIdx, blockIdx, blockDim or gridDim as a non-negative Python int."""
     if path == "blockDim" and c.block is not None:
         return Constant(c.block[axis])
     (found,) = c.builder.emit(NUMBERS[path], (), (c.index_dtype,), axis=axis)
@@ -117,7 +117,7 @@ def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
 
 
 def _part(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
-    """The real or imaginary parts of a complex array as a view."""
+    """Return the real or imaginary parts of a complex array as a view."""
     dtype = np.dtype(f"f{array.dtype.itemsize // 2}")
     pointer = c.builder.reinterpret(array.pointer, dtype)
     if name == "imag":
@@ -127,7 +127,7 @@ def _part(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
 
 
 def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
-    """A contiguous array as one axis."""
+    """Return a contiguous array as a 1-D array."""
     if array.ndim == 1:
         return array
     if not arrays.is_contiguous(array):

@@ -1,4 +1,4 @@
-"""The names of the CUDA model: what a kernel sees as ``cuda.grid``, ``cuda.shared.array``, ``cuda.threadIdx.x`` ...
+"""Names of the CUDA model: ``cuda.grid``, ``cuda.shared.array``, ``cuda.threadIdx.x`` ...
 
 Owns one table, path -> parameters and meaning, and the objects made from it. The compiler knows the objects by identity
 and their path; where a kernel runs as plain Python they ask the simulated thread that `running` holds. Invariant:
@@ -123,14 +123,14 @@ TRIPLES = {
 
 
 class SimulatedThread(Protocol):
-    """A thread of a kernel that runs as plain Python: what the names ask."""
+    """Protocol of a thread of a kernel that runs as plain Python."""
 
     def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Do what the intrinsic at `path` does in this thread."""
+        """Execute the intrinsic at `path` in this thread."""
         ...
 
     def number(self, path: str) -> int:
-        """The value of ``threadIdx.x``, ``laneid`` ..."""
+        """Return the value of ``threadIdx.x``, ``laneid`` ..."""
         ...
 
 
@@ -142,7 +142,7 @@ running = _Running()
 
 
 def current_thread(path: str) -> SimulatedThread:
-    """The simulated thread that runs here. Raises TypeError outside kernels."""
+    """Return the simulated thread that runs now. Raises TypeError outside kernels."""
     if running.thread is None:
         raise TypeError(f"cuda.{path} works inside a kernel only: in a function under @weft.kernel or @weft.device")
     return running.thread
@@ -182,7 +182,7 @@ class Intrinsic:
         return self._signature
 
     def bind(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by parameter name, defaults filled in. Raises TypeError naming the function."""
+        """Return the arguments by parameter name, with defaults. Raises TypeError that names the function."""
         try:
             bound = self.__signature__.bind(*arguments, **keywords)
         except TypeError as error:
@@ -201,7 +201,7 @@ class Intrinsic:
 
 
 class ThreadNumbers:
-    """Three numbers of the running thread: ``threadIdx``, ``blockIdx``, ``blockDim`` or ``gridDim``."""
+    """A 3-D number of the running thread: ``threadIdx``, ``blockIdx``, ``blockDim`` or ``gridDim``."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -230,7 +230,7 @@ class ThreadNumbers:
 
 
 class ThreadNumber:
-    """One number of the running thread that is read without a call: ``laneid``. Acts as an int."""
+    """A number of the running thread read without a call, such as ``laneid``. It acts as an int."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -261,7 +261,7 @@ class ThreadNumber:
 
 
 def _install_operators() -> None:
-    """Give `ThreadNumber` an int's operators."""
+    """Add an int's operators to `ThreadNumber`."""
 
     def plain(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, *others: function(int(self), *(int(o) if o is self else o for o in others))
@@ -284,7 +284,7 @@ _install_operators()
 
 
 class Namespace:
-    """A group of names: ``cuda.shared``, ``cuda.atomic`` ..."""
+    """A group of names, such as ``cuda.shared`` and ``cuda.atomic``."""
 
     __slots__ = ("_members", "path")
 
@@ -308,7 +308,7 @@ class Namespace:
 
 
 class BrainNamespace(Namespace):
-    """``cuda.bf16``: functions, and what asks for ml_dtypes: the type and conversions."""
+    """``cuda.bf16``: bfloat16 functions, and the type and conversions, which need ml_dtypes."""
 
     __slots__ = ()
 
@@ -326,7 +326,7 @@ class BrainNamespace(Namespace):
 
 
 def _make_names() -> dict[str, Any]:
-    """Every object of the table by its path, and the namespaces by theirs."""
+    """Return every object of the table by its path, and the namespaces."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
     for space in ("shared", "local", "const", "atomic", "cg"):
         prefix = f"{space}."
@@ -343,7 +343,7 @@ NAMES: Mapping[str, Any] = _make_names()
 
 
 def find_name(path: str) -> Any:
-    """The object at a path such as ``"shared.array"``. Raises KeyError."""
+    """Return the object at a path such as ``"shared.array"``. Raises KeyError."""
     return NAMES[path]
 
 

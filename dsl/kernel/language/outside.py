@@ -1,4 +1,4 @@
-"""What a kernel finds by name outside itself: numbers, tuples, functions, arrays.
+"""Global and closure names of a kernel: numbers, tuples, functions and arrays.
 
 In: a Python object. Out: a value. Invariant: host arrays are taken as they are when the kernel is compiled; weft arrays
 are passed at each launch.
@@ -18,7 +18,7 @@ from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, T
 
 
 def wrap(c: Compiler, value: Any, label: str = "") -> Any:
-    """A Python object from outside the kernel as a value."""
+    """Return a Python object from outside the kernel as a value."""
     if isinstance(value, (tuple, list)):
         fields = tuple(getattr(type(value), "_fields", ()))
         return TupleValue(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
@@ -33,7 +33,7 @@ def wrap(c: Compiler, value: Any, label: str = "") -> Any:
 
 
 def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
-    """A host array in constant memory, as it is now."""
+    """Copy a host array to constant memory at compile time."""
     found = c.tables.get(id(values))
     if found is not None:
         return found
@@ -65,7 +65,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
 
 
 def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
-    """Records in constant memory: their bytes, in words so that they start where any field may."""
+    """Copy an array of records to constant memory, aligned for any field."""
     words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
     words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
     with c.at_top():
@@ -76,7 +76,7 @@ def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
 
 
 def captured(c: Compiler, value: LazyArray, label: str) -> ArrayValue:
-    """A weft array that a kernel finds by name: its memory is passed beside the arguments."""
+    """Pass a global weft array as a hidden argument."""
     found = c.tables.get(id(value))
     if found is not None:
         return found

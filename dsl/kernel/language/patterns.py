@@ -1,4 +1,4 @@
-"""The patterns of a `match`: whether a value fits, and the names it is bound to."""
+"""Patterns of `match` statements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Truth = bool | Value
 
 
 def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
-    """Whether a subject fits: known when compiling, or a bool of the running thread."""
+    """Return whether a subject matches: a bool if known at compile time, else a run-time bool."""
     c = frame.compiler
     match pattern:
         case ast.MatchAs(pattern=None):
@@ -97,7 +97,7 @@ def _class(
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
-    """Bind the names of a pattern that fits."""
+    """Bind the names of a matching pattern."""
     match pattern:
         case ast.MatchAs(pattern=inner, name=name):
             if inner is not None:

@@ -1,4 +1,4 @@
-"""Functions that call themselves: functions of the kernel instead of code in place.
+"""Recursive functions, compiled as functions of the kernel instead of inlined.
 
 Invariant: the result's kind is found over several runs; until it is known, the statements that need it are left out.
 """
@@ -31,7 +31,7 @@ from weft.dsl.kernel.language.values import (
 
 @dataclass(slots=True)
 class Recursive:
-    """One specialisation of a function: its name in the kernel, and its result over all runs."""
+    """One specialisation of a recursive function: its name in the kernel, and its result over all runs."""
 
     name: str
     result: Variable
@@ -41,12 +41,12 @@ class Recursive:
 
 
 def marked(c: Compiler) -> set[Any]:
-    """The functions known to call themselves."""
+    """Return the functions known to be recursive."""
     return {key[0] for key in c.recursive}
 
 
 def call_recursive(call: Invocation, function: Any, key: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """A call of a function of the kernel, which is made where there is none."""
+    """Compile a call of a function of the kernel, which is compiled at its first call."""
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")
@@ -75,7 +75,7 @@ def _name(function: Any) -> str:
 
 
 def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
-    """The IR values of an argument, appended to `flat`; what else tells it from others."""
+    """Append the IR values of an argument to `flat`. Return a key of its other properties."""
     match value:
         case Constant():
             number = c.scalar(value)
@@ -95,7 +95,7 @@ def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
 
 
 def _restore(value: Any, values: list[Any]) -> Any:
-    """An argument again, made of the function's own parameters."""
+    """Rebuild an argument from the function's own parameters."""
     match value:
         case Constant() | ScalarValue():
             found = values.pop(0)
@@ -139,7 +139,7 @@ def _frame(call: Invocation, function: Any, arguments: list[Any]) -> FunctionFra
 
 
 def result_types(result: Variable) -> list[np.dtype | Pointer]:
-    """The IR types of a function's result."""
+    """Return the IR types of a function's result."""
     match result.kind:
         case ScalarKind(dtype=dtype):
             return [dtype]
@@ -153,7 +153,7 @@ def result_types(result: Variable) -> list[np.dtype | Pointer]:
 
 
 def result_values(c: Compiler, result: Variable) -> list[Any]:
-    """The IR values of a function's result."""
+    """Return the IR values of a function's result."""
     value = c.load(result)
 
     def flat(item: Any) -> list[Any]:

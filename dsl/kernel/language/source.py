@@ -1,4 +1,4 @@
-"""The source of a Python function as a syntax tree, and places in it.
+"""Source code of Python functions as syntax trees, with locations.
 
 In: a function, also a lambda, a nested one or one of a notebook. Out: `Source`. Invariant: line and column numbers
 are those of the user's file.
@@ -26,7 +26,7 @@ Tree = ast.FunctionDef | ast.Lambda
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """One function's tree, the file it is from, and its variables."""
+    """A function's syntax tree, file and variables."""
 
     tree: Tree
     file: str
@@ -35,7 +35,7 @@ class Source:
     shift: int = 0  # columns that dedenting took away
 
     def place(self, node: ast.AST) -> Place:
-        """Where a node stands."""
+        """Return the source location of a node."""
         line = getattr(node, "lineno", self.tree.lineno)
         start = getattr(node, "col_offset", 0) + self.shift
         end = getattr(node, "end_col_offset", None)
@@ -45,13 +45,13 @@ class Source:
         return Place(self.file, line, start, end + self.shift, linecache.getline(self.file, line).rstrip("\n"))
 
     def inner(self, tree: Tree) -> Source:
-        """A function inside this one."""
+        """Return the source of a nested function."""
         name = tree.name if isinstance(tree, ast.FunctionDef) else "<lambda>"
         return Source(tree, self.file, name, find_webs(tree), self.shift)
 
 
 def source_of(function: FunctionType) -> Source:
-    """The source of a function. Raises KernelSyntaxError where there is none."""
+    """Return the source of a function. Raises KernelSyntaxError if there is none."""
     linecache.lazycache(function.__code__.co_filename, function.__globals__)
     return _source(function.__code__)
 
@@ -90,7 +90,7 @@ def _no_source(code: CodeType) -> KernelSyntaxError:
 
 
 def _lambda_source(code: CodeType) -> Source:
-    """The lambda of a code object: several may stand on a line, so the compiled code decides."""
+    """Return the source of a lambda's code object. Lambdas on one line are told apart by their bytecode."""
     module = ast.parse("".join(linecache.getlines(code.co_filename)))
     found = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     # instructions that stand for nothing in the source have no width
@@ -112,7 +112,7 @@ def _names(node: ast.Lambda) -> tuple[str, ...]:
 
 
 def outer_value(function: FunctionType, name: str) -> Any:
-    """What a free name of a function is bound to now: in its closure, its module, or Python itself. Raises KeyError."""
+    """Return the value of a function's free name: from its closure, module or builtins. Raises KeyError."""
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]

@@ -1,4 +1,4 @@
-"""One specialisation of a kernel: from a Python function and descriptors of its arguments to kernel IR.
+"""Specialisation of a kernel: from a Python function and argument descriptors to kernel IR.
 
 In: the function, one descriptor a parameter, the target. Out: `Specialisation`. Invariant: compiling ends, since kinds of
 variables only widen from run to run.
@@ -35,7 +35,7 @@ RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another
 
 @dataclass(slots=True)
 class Specialisation:
-    """A kernel for arguments of certain types.
+    """A kernel for certain argument types.
 
     `descriptors` say how each argument is passed, `hidden` are the parameters behind the user's, `sites` what it can report, `written` the numbers of the arguments
     that it writes to, `watch` what the sanitizer knows of its accesses.
@@ -52,11 +52,11 @@ class Specialisation:
 
     @property
     def cooperative(self) -> bool:
-        """Whether the blocks of the grid wait for one another, so that all have to run at once."""
+        """Whether the kernel has a grid barrier, so that all blocks must run concurrently."""
         return any(o.opcode == "grid_barrier" for o in self.kernel.walk())
 
     def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
-        """How many blocks of so many threads, and bytes of dynamic shared memory, run on the current device at once."""
+        """Return how many blocks of this size and dynamic shared memory the current device runs concurrently."""
         from weft.dsl.cuda.devices import current_context
 
         context = current_context()
@@ -67,7 +67,7 @@ class Specialisation:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a kernel's decorator says of the code."""
+    """Code generation options of a kernel's decorator."""
 
     debug: bool = False
     fastmath: bool = False
@@ -76,7 +76,7 @@ class Options:
     launch_bounds: tuple[int, ...] = ()
 
     def attributes(self) -> dict[str, Any]:
-        """The kernel IR's attributes."""
+        """Return the kernel IR's attributes."""
         found: dict[str, Any] = {"explicit": True}
         if self.fastmath:
             found["fast"] = True
@@ -206,7 +206,7 @@ def _identifier(name: str) -> str:
 def _device_function(
     c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any
 ) -> Specialisation:
-    """A function for others to call: its result's dtype is found in a first run."""
+    """Compile a function callable from other code. A first run infers its result's dtype."""
     wanted, abi = device
     source = frame.source
     b = c.builder
@@ -250,7 +250,7 @@ def _device_function(
 
 
 def _as_number(c: Compiler, value: Any) -> Any:
-    """A result: numbers known when compiling are numbers of the thread too."""
+    """Return a result as a number. Raises for other values."""
     if not isinstance(value, Constant):
         return value
     if not is_number(value.value):
@@ -259,7 +259,7 @@ def _as_number(c: Compiler, value: Any) -> Any:
 
 
 def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
-    """The value of a function's parameter, made of the IR values that it came in."""
+    """Return a function parameter's value, built from its IR values."""
 
     class Source:
         """A builder whose parameters are the function's own."""

@@ -1,4 +1,4 @@
-"""Statements of the kernel language, and functions compiled in place.
+"""Statements of the kernel language, and inlining of functions.
 
 In: a frame and statements of its function. Out: kernel IR. Invariant: what follows a statement that never goes on is
 not compiled; a condition known when compiling leaves one branch only.
@@ -51,7 +51,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler itself puts into a loop."""
+    """A statement that the compiler itself inserts in a loop."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class LoopStep(ast.Pass):
 
 
 def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
-    """Compile statements; whether the program goes on behind them."""
+    """Compile statements. Return whether control reaches the end."""
     c = frame.compiler
     for statement in statements:
         c.place = frame.place(statement)
@@ -154,7 +154,9 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The scopes around a loop: what is compiled inside goes on until it leaves the label given."""
+    """Open the scopes of `break`, `else` and `continue`. Yield the label that ends the loop, and a context for its
+    body.
+    """
     c = frame.compiler
     leave = c.new_label("break")
     done = c.new_label("done") if node.orelse else leave
@@ -231,7 +233,7 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
 
 
 def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
-    """A loop over a range: Python's counter is not the variable that the body sees."""
+    """Compile a loop over a range. The body's variable is a copy of the counter."""
     c = frame.compiler
     known = known_range(items)
     if known is not None and not known:
@@ -271,7 +273,7 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
 
 
 def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> None:
-    """A loop over a tuple: its turns one after another, since every item may be of another type."""
+    """Compile a loop over a tuple by unrolling, since items may differ in type."""
     c = frame.compiler
     if count > UNROLL_LIMIT:
         c.fail(f"a tuple of {count} items is too long for a loop: use an array")
@@ -334,7 +336,7 @@ def _match(frame: FunctionFrame, node: ast.Match) -> bool:
 
 
 def _case(frame: FunctionFrame, case: ast.match_case, subject: Any, label: str) -> bool:
-    """The body of a case whose pattern fits; it goes on behind the match."""
+    """Compile the body of a matching case."""
     c = frame.compiler
     patterns.bind_pattern(frame, case.pattern, subject)
     if case.guard is not None:
@@ -383,7 +385,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """A message with ``{}`` where numbers of the thread go."""
+    """Return a message with ``{}`` for run-time numbers, and these numbers."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):
@@ -441,7 +443,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
 
 
 def inline(frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a function in place; the value that it returns."""
+    """Inline a function and return its result."""
     c = frame.compiler
     inner = enter(frame, node, function, arguments, keywords)
     place = c.place
@@ -463,7 +465,7 @@ def inline(frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[A
 
 
 def _runs_straight(body: list[ast.stmt]) -> bool:
-    """Whether a return stands at the end only."""
+    """Return whether the only return is the last statement."""
     for k, statement in enumerate(body):
         if isinstance(statement, ast.Return):
             return k == len(body) - 1
@@ -486,7 +488,7 @@ def _walk_own(statement: ast.stmt) -> Iterator[ast.AST]:
 def enter(
     frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
 ) -> FunctionFrame:
-    """A frame for a call, its parameters bound."""
+    """Return a frame for a call, with its parameters bound."""
     depth = len(frame.called)
     called = (*frame.called, frame.place(node))
     if depth > DEPTH_LIMIT:
@@ -510,7 +512,7 @@ def enter(
 
 
 def bind_parameter(frame: FunctionFrame, variable: Variable, value: Any) -> None:
-    """A parameter takes its argument; every call in place has parameters of its own."""
+    """Bind a parameter to its argument. Every inlined call has its own parameters."""
     frame.compiler.assign(variable, value)
 
 
@@ -545,7 +547,7 @@ def bind_arguments(
     keywords: dict[str, Any],
     defaults: dict[str, Any],
 ) -> list[tuple[ast.arg, Any]]:
-    """Pair the parameters of a function with what a call gives, as Python does."""
+    """Pair a function's parameters with a call's arguments, as Python does."""
     tree = source.tree.args
     positional = (*tree.posonlyargs, *tree.args)
     bound: list[tuple[ast.arg, Any]] = list(zip(positional, arguments, strict=False))

@@ -1,4 +1,4 @@
-"""The types of kernel arguments and values, and signatures made of them.
+"""Types of kernel arguments and values, and signatures.
 
 In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects that the compiler
 specialises on. Invariant: types are immutable and compare by structure; what `repr` shows of a type reads back
@@ -24,7 +24,7 @@ Layout = Literal["A", "C", "F"]
 
 
 class Type:
-    """What every type does: a subscript makes an array of it, a call a signature that gives it."""
+    """Base class of types. A subscript gives an array type, a call gives a signature."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """A number. Called on a number it casts, as in a kernel; called on types it makes a signature."""
+    """The type of a number. Calling it casts a number, or with types makes a signature."""
 
     name: str
     dtype: np.dtype
@@ -59,12 +59,12 @@ class ScalarType(Type):
 
     @property
     def bitwidth(self) -> int:
-        """Bits of a value in memory."""
+        """Size of a value in bits."""
         return self.dtype.itemsize * 8
 
     @property
     def underlying_float(self) -> ScalarType:
-        """The type of a complex number's parts."""
+        """Type of a complex number's parts."""
         if self.dtype.kind != "c":
             raise AttributeError(f"{self.name} has no underlying_float: it is not complex")
         return float32 if self.dtype.itemsize == 8 else float64
@@ -75,7 +75,7 @@ class ScalarType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NoneType(Type):
-    """The type of None, and what a function without a result gives."""
+    """The type of None, and of a function without a result."""
 
     def __repr__(self) -> str:
         return "void"
@@ -83,7 +83,7 @@ class NoneType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArrayType(Type):
-    """An array of elements of `dtype` (a scalar type or a record); `layout` is C or F where it is contiguous."""
+    """The type of an array. `dtype` is a scalar or record type; `layout` is C or F if contiguous, else A."""
 
     dtype: Type
     ndim: int
@@ -101,7 +101,7 @@ class ArrayType(Type):
 
     @property
     def is_contig(self) -> bool:
-        """Whether the elements are known to lie together."""
+        """Whether the array is known to be contiguous."""
         return self.layout != "A"
 
     def __getitem__(self, axes: Any) -> ArrayType:
@@ -118,7 +118,7 @@ class ArrayType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tuple(Type):
-    """A tuple with a type for each item."""
+    """The type of a tuple, with a type for each item."""
 
     types: tuple[Type, ...]
 
@@ -143,13 +143,13 @@ class Tuple(Type):
 
 
 def UniTuple(dtype: Type, count: int) -> Tuple:
-    """A tuple of `count` items of one type."""
+    """Return the type of a tuple of `count` items of one type."""
     return Tuple((dtype,) * count)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NamedTuple(Type):
-    """A named tuple, or a dataclass taken apart: `cls` makes a value of its fields."""
+    """The type of a named tuple or dataclass. `cls` builds a value from its fields."""
 
     types: tuple[Type, ...]
     cls: type
@@ -170,7 +170,7 @@ class NamedTuple(Type):
 
 
 def field_names(cls: type) -> tuple[str, ...]:
-    """The fields of a named tuple or dataclass."""
+    """Return the field names of a named tuple or dataclass."""
     if dataclasses.is_dataclass(cls):
         return tuple(f.name for f in dataclasses.fields(cls))
     return tuple(getattr(cls, "_fields", ()))
@@ -178,7 +178,7 @@ def field_names(cls: type) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NestedArray(Type):
-    """An array of fixed shape inside a record, in C order."""
+    """The type of a C-ordered array of fixed shape inside a record."""
 
     dtype: Type
     shape: tuple[int, ...]
@@ -189,13 +189,13 @@ class NestedArray(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RecordType(Type):
-    """A structured NumPy dtype: one element of an array of records."""
+    """The type of a record, which is an element of a structured array."""
 
     dtype: np.dtype
 
     @property
     def fields(self) -> dict[str, tuple[Type, int]]:
-        """Type and offset in bytes of each field."""
+        """The type and byte offset of each field."""
         names: Any = self.dtype.fields or {}
         return {name: (from_dtype(row[0]), int(row[1])) for name, row in names.items()}
 
@@ -206,7 +206,7 @@ class RecordType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Optional(Type):
-    """A value of `type`, or None."""
+    """The type of a value of `type` or None."""
 
     type: Type
 
@@ -216,7 +216,7 @@ class Optional(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CPointer(Type):
-    """A plain address of elements of `dtype`."""
+    """The type of a raw pointer to elements of `dtype`."""
 
     dtype: Type
 
@@ -226,14 +226,14 @@ class CPointer(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signature:
-    """Argument types, and the result's type or None where it is to be inferred."""
+    """Argument types and the result type (None: inferred)."""
 
     result: Type | None
     arguments: tuple[Type, ...]
 
     @property
     def return_type(self) -> Type | None:
-        """The result's type."""
+        """The result type."""
         return self.result
 
     @property
@@ -318,7 +318,7 @@ def __getattr__(name: str) -> ScalarType:
 
 
 def from_dtype(dtype: Any) -> Type:
-    """The type of elements of a NumPy dtype: a scalar type, a record or a nested array.
+    """Return the type of a NumPy dtype: a scalar type, a record or a nested array.
 
     Raises
     ------
@@ -347,7 +347,7 @@ def from_dtype(dtype: Any) -> Type:
 
 
 def as_type(value: Any) -> Type:
-    """A type from a type, a NumPy dtype or scalar class, or Python's bool, int, float or complex."""
+    """Convert a type, NumPy dtype or scalar class, or Python's bool, int, float or complex to a type."""
     if isinstance(value, Type):
         return value
     if value is None:
@@ -356,7 +356,7 @@ def as_type(value: Any) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Whether elements with these strides (bytes; None: C order) lie together in C or in F order.
+    """Return "C", "F" or "A" for elements with these byte strides (None: C order).
 
     Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
     """
@@ -385,7 +385,7 @@ _PYTHON: dict[type, ScalarType] = {
 
 
 def typeof(value: Any) -> Type:
-    """The type that a value has as a kernel argument.
+    """Return the type of a value as a kernel argument.
 
     Parameters
     ----------
@@ -441,7 +441,7 @@ _MAKERS: dict[str, Callable[..., Type]] = {
 
 
 def parse_type(text: str) -> Type:
-    """A type from its text, such as ``"float32[:, ::1]"``. Raises TypeError as `parse_signature` does."""
+    """Parse a type such as ``"float32[:, ::1]"``. Raises TypeError as `parse_signature` does."""
     value = _parse(text)
     if not isinstance(value, Type):
         raise _refuse(text, 0, "this is a signature, and a type was expected")
@@ -449,7 +449,7 @@ def parse_type(text: str) -> Type:
 
 
 def parse_signature(text: str) -> Signature:
-    """A signature from text: ``"void(float32[:, ::1], int32)"``, or ``"(float32, int32)"`` without the result.
+    """Parse a signature: ``"void(float32[:, ::1], int32)"``, or ``"(float32, int32)"`` without the result.
 
     Raises
     ------
@@ -466,7 +466,7 @@ def parse_signature(text: str) -> Signature:
 
 
 def as_signature(value: Any) -> Signature:
-    """A signature from what `jit` takes: text, a signature, or a tuple of argument types."""
+    """Convert text, a signature, or a tuple of argument types to a signature."""
     match value:
         case Signature():
             return value
@@ -478,7 +478,7 @@ def as_signature(value: Any) -> Signature:
 
 
 def as_signatures(value: Any) -> tuple[Signature, ...]:
-    """One signature or a list of them."""
+    """Convert one signature or a list of them to a tuple of signatures."""
     return tuple(map(as_signature, value)) if isinstance(value, list) else (as_signature(value),)
 
 
@@ -498,7 +498,7 @@ def _parse(text: str) -> Any:
 
 
 def _read(node: ast.expr, text: str, lead: int) -> Any:
-    """What a node of the text stands for: a type, a signature, a tuple of types or a plain constant."""
+    """Return what a node of the text denotes: a type, a signature, a tuple of types or a constant."""
 
     def fail(at: ast.AST, what: str) -> TypeError:
         return _refuse(text, lead + getattr(at, "col_offset", 0), what)
@@ -551,7 +551,7 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
 
 
 def element_dtype(kind: Any) -> np.dtype:
-    """The dtype that a type, NumPy dtype or scalar class names. Raises TypeError where elements have none."""
+    """Return the dtype that a type, NumPy dtype or scalar class denotes. Raises TypeError if it is no element type."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)
     if not isinstance(dtype, np.dtype):

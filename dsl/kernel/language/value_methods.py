@@ -1,4 +1,4 @@
-"""Methods of values inside kernels: reductions and reshapes of arrays, conversions of numbers, methods of dataclasses."""
+"""Methods of values inside kernels: array reductions and reshapes, conversions, methods of dataclasses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weft.dsl.kernel.language.values import INT, ArrayValue, Constant, ScalarVal
 
 
 def call_method(call: Invocation, owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """``owner.name(...)``."""
+    """Compile ``owner.name(...)``."""
     c = call.c
     match owner:
         case ArrayValue():
@@ -44,7 +44,7 @@ def call_method(call: Invocation, owner: Any, name: str, arguments: list[Any], k
 
 
 def replaced(c: Compiler, owner: TupleValue, keywords: dict[str, Any]) -> TupleValue:
-    """A bundle with other values for some of its fields."""
+    """Return a named tuple or dataclass with some fields replaced."""
     for name in keywords:
         if name not in owner.names:
             c.fail(f"{describe(owner)} has no field {name!r}")
@@ -56,7 +56,7 @@ def replaced(c: Compiler, owner: TupleValue, keywords: dict[str, Any]) -> TupleV
 
 
 def bit_cast(c: Compiler, value: ScalarValue, dtype: np.dtype) -> ScalarValue:
-    """The bits of a number as one of another dtype of the same size."""
+    """Reinterpret the bits of a number in another dtype of the same size."""
     if value.dtype.itemsize != dtype.itemsize:
         c.fail(f"the {value.dtype.itemsize} bytes of {value.dtype} cannot be seen as one {dtype}")
     with c.at_top():
@@ -113,7 +113,7 @@ def _array_method(
 
 
 def _fold(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
-    """Go through all elements in order."""
+    """Compile a reduction over all elements, in order."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -237,7 +237,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Lengths that may be -1 when the kernel runs: the product of all is negative then, and says what is missing."""
+    """Replace a length of -1 in a reshape at run time by the length that completes the size."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.natural]
     if not unknown:

@@ -1,4 +1,4 @@
-"""Python's operators on values: arithmetic, comparisons, membership; on numbers, vectors and tuples."""
+"""Python operators on numbers, vectors and tuples in kernels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DIVISIONS = frozenset(("divide", "floor_divide", "remainder"))
 
 
 def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> Any:
-    """An operator of Python on two values."""
+    """Compile a binary Python operator."""
     name = _BINARY.get(operator)
     if name is None:
         c.fail(
@@ -90,12 +90,12 @@ def _tuple_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def has_lanes(value: TupleValue) -> bool:
-    """Whether a tuple is a vector, such as float4."""
+    """Return whether a tuple is a vector, such as float4."""
     return bool(getattr(value.maker, "lanes", 0))
 
 
 def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> TupleValue:
-    """A function of numbers on the components of vectors; numbers stand for every component."""
+    """Apply a function componentwise to vectors. Numbers are broadcast."""
     vectors = [o for o in operands if isinstance(o, TupleValue)]
     count = len(vectors[0].items)
     if any(len(v.items) != count for v in vectors):
@@ -111,14 +111,14 @@ def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> 
 
 
 def negate(c: Compiler, truth: Any) -> Constant | ScalarValue:
-    """``not`` of a truth."""
+    """Compile ``not`` of a truth value."""
     if isinstance(truth, bool):
         return Constant(not truth)
     return ScalarValue(c.builder.op("bitwise_xor", truth, c.builder.constant(True, np.bool_)), True)
 
 
 def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any, right: Any) -> Any:
-    """One comparison."""
+    """Compile one comparison."""
     c = frame.compiler
     if isinstance(operator, (ast.Is, ast.IsNot)):
         same = isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value

@@ -1,4 +1,4 @@
-"""What an expression of a kernel stands for while it is compiled, and what a variable may hold.
+"""Compile-time representations of expressions, and kinds of variables.
 
 A value is known when compiling (`Constant`), a number of the running thread (`ScalarValue`), or made of such: `TupleValue`,
 `ArrayValue`, `RecordValue`, and the few helpers that only exist while compiling. A variable's *kind* says which of these it holds
@@ -25,14 +25,14 @@ WEAK: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """A Python object known when compiling: a number (a Python one is weak), function, module, type, None, text."""
+    """A Python object known at compile time: a number (Python ones are weak), function, module, type, None or text."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalarValue:
-    """A number of the running thread.
+    """A run-time number of the thread.
 
     `weak`: it comes from Python numbers alone (NEP 50), so it takes the dtype of what it meets. `natural`: it is
     known not to be negative, so that it needs no wrapping as an index.
@@ -44,14 +44,14 @@ class ScalarValue:
 
     @property
     def dtype(self) -> np.dtype:
-        """Its NumPy dtype."""
+        """The number's NumPy dtype."""
         assert isinstance(self.ir.type, np.dtype)
         return self.ir.type
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TupleValue:
-    """A tuple, or what has named fields: a named tuple, a dataclass, a vector type (`maker`)."""
+    """A tuple, or a value with named fields: a named tuple, a dataclass or a vector (`maker`)."""
 
     items: tuple[Any, ...]
     maker: Any = None
@@ -60,7 +60,7 @@ class TupleValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayValue:
-    """An array in memory. Strides count elements; for structured dtypes the pointer is to bytes and they count bytes.
+    """An array in memory. Strides count elements, or bytes for structured dtypes, whose pointer is to bytes.
 
     `label` is its name in messages; `packed`: it lies in C order without gaps; `origin`: the number of the argument
     whose memory it is, or -1.
@@ -85,7 +85,7 @@ class ArrayValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordValue:
-    """One element of a structured dtype: a pointer to its bytes."""
+    """One element of a structured dtype, as a pointer to its bytes."""
 
     pointer: Value
     dtype: np.dtype
@@ -107,7 +107,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """``zip(*parts)``, and with `count` an ``enumerate``."""
+    """``zip(*parts)``, or with `count` an ``enumerate``."""
 
     parts: tuple[Any, ...]
 
@@ -121,7 +121,7 @@ class Reversed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sliced:
-    """``start:stop:step``; None where left out."""
+    """``start:stop:step``, with None for omitted parts."""
 
     start: Any
     stop: Any
@@ -146,7 +146,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextValue:
-    """A text with values in it: an f-string. One more piece than values; as many formats, as Python writes them."""
+    """An f-string: its text pieces, the values between them, and their formats."""
 
     pieces: tuple[str, ...]
     values: tuple[Any, ...]
@@ -155,7 +155,7 @@ class TextValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generator:
-    """A generator expression: its node, and the frame that it stands in."""
+    """A generator expression: its node and frame."""
 
     node: Any
     frame: Any
@@ -163,7 +163,7 @@ class Generator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function made inside a kernel: its source, the frame it is made in, its default values."""
+    """A function defined inside a kernel: its source, enclosing frame and default values."""
 
     source: Any
     frame: Any
@@ -175,7 +175,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """A number of one dtype."""
+    """The kind of a variable that holds a number of one dtype."""
 
     dtype: np.dtype
     weak: bool
@@ -187,7 +187,7 @@ class ScalarKind:
 
 @dataclass(frozen=True, slots=True)
 class ConstantKind:
-    """Always this one object."""
+    """The kind of a variable that always holds this object."""
 
     key: tuple[Any, ...]
     value: Any = field(compare=False)
@@ -198,7 +198,7 @@ class ConstantKind:
 
 @dataclass(frozen=True, slots=True)
 class TupleKind:
-    """So many parts, each a variable of its own."""
+    """The kind of a variable that holds a tuple, with one variable per item."""
 
     length: int
     maker: Any
@@ -211,7 +211,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """An array or another value that only exists while compiling; it cannot change as the kernel runs."""
+    """The kind of a variable that holds a compile-time value, which cannot change at run time."""
 
     text: str
 
@@ -221,7 +221,7 @@ class HeldKind:
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
-    """One of several arrays; which one is known when the kernel runs."""
+    """The kind of a variable that holds one of several arrays, chosen at run time."""
 
     dtype: np.dtype
     ndim: int
@@ -237,21 +237,21 @@ Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """The kind of variable that takes an array when the kernel runs; None for arrays in local memory."""
+    """Return the kind of a variable that holds an array chosen at run time, or None for local arrays."""
     if array.space == "local":
         return None
     return ArrayKind(array.dtype, array.ndim, array.space, array.packed, array.writable)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a Python object is a number that kernels compute with."""
+    """Return whether a Python object is a number that kernels support."""
     if isinstance(value, np.generic):
         return is_supported(value.dtype)
     return isinstance(value, (bool, int, float, complex))
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """What promotion is asked of kinds of numbers: Python's ints and floats beside bfloat16 are bfloat16.
+    """Return kinds for promotion: Python ints and floats beside bfloat16 become bfloat16.
 
     NumPy has it so for its own floats; of ml_dtypes' it knows only what can be cast to them, and would take float32.
     """
@@ -261,7 +261,7 @@ def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def kind_of(value: Any) -> Kind:
-    """The kind of variable that holds `value`."""
+    """Return the kind of variable that holds `value`."""
     match value:
         case Constant(value=held):
             return ConstantKind(_key(held), held)
@@ -282,7 +282,7 @@ def _key(value: Any) -> tuple[Any, ...]:
 
 
 def number_kind(kind: ConstantKind) -> ScalarKind | None:
-    """The kind of a constant once it is a number of the running thread."""
+    """Return the kind of a constant as a run-time number, or None if it is no number."""
     value = kind.value
     if isinstance(value, enum.Enum):
         value = value.value
@@ -299,7 +299,7 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
 
 
 def join(first: Kind, second: Kind) -> Kind | None:
-    """The kind that holds both, or None."""
+    """Return the kind that holds both kinds, or None."""
     if first == second:
         return first
     if isinstance(first, ArrayKind) and isinstance(second, ArrayKind):
@@ -334,7 +334,7 @@ def _promote(kinds: list[Any]) -> np.dtype:
 
 
 def describe(value: Any) -> str:
-    """A value's type in words, for messages."""
+    """Return a value's type in words, for messages."""
     match value:
         case Constant(value=held):
             if is_number(held):

@@ -1,4 +1,4 @@
-"""Which assignments belong together: a Python name is one variable for each web of definitions that meet.
+"""SSA webs: assignments of one name that form one variable because a common use reads them.
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name the number of its variable, so
 that a name used for one thing here and another there has two types. Invariant: two definitions that can reach one
@@ -29,12 +29,12 @@ class Webs:
 
 
 def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
-    """The variables of a function."""
+    """Return the variables of a function."""
     return _Flow(function).run()
 
 
 def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
-    """The nodes of a function that are not inside a function of its own."""
+    """Yield the nodes of a function outside its nested functions."""
     body = function.body if isinstance(function.body, list) else [function.body]
     stack: list[ast.AST] = list(body)
     while stack:
@@ -45,7 +45,7 @@ def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
 
 
 def bound_names(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
-    """Names that a function binds: its parameters and what it assigns."""
+    """Return the names that a function binds: its parameters and assigned names."""
     arguments = function.args
     names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
@@ -75,7 +75,7 @@ class _Flow:
         self.continues: list[list[State]] = []
 
     def run(self) -> Webs:
-        """Follow the function from its parameters to its end."""
+        """Analyse the function from its parameters to its end."""
         for node in own_nodes(self.function):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 inner = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

@@ -1,1 +1,1 @@
-"""Kernels as objects: specialised, compiled ahead, launched, inspected."""
+"""Kernels as objects: specialisation, ahead-of-time compilation, launch and inspection."""

@@ -1,4 +1,4 @@
-"""Compiling ahead of time, without a GPU: PTX of kernels and device functions for any architecture.
+"""Ahead-of-time compilation of kernels and device functions to PTX, without a GPU.
 
 In: a Python function and a signature. Out: the PTX text and the type that it returns. No driver is asked for anything;
 without an architecture it is that of the current GPU, or sm_75 where there is none.
@@ -36,7 +36,7 @@ def compile_ptx(
     launch_bounds: Any = None,
     **ignored: Any,
 ) -> tuple[str, Any]:
-    """PTX of a function for a signature.
+    """Compile a function for a signature. Return its PTX and result type.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def compile_ptx(
 
 
 def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
-    """The text of each stage of a device function: ``kernel``, ``llvm`` and ``asm``."""
+    """Return the text of each stage of a device function: ``kernel``, ``llvm`` and ``asm``."""
     target = resolve_target(architecture(cc))
     return lower_stages(_specialised(pyfunc, sig, target, make_options({}), True, "c").kernel, target)
 
@@ -83,7 +83,7 @@ def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
 def _specialised(
     pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
 ) -> Specialisation:
-    """A function in kernel IR, for a signature."""
+    """Return a function in kernel IR for a signature."""
     (signature,) = as_signatures(sig)
     function: Any = pyfunc.py_func if isinstance(pyfunc, (KernelDispatcher, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
@@ -113,14 +113,14 @@ def _specialised(
 
 
 def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
-    """PTX for the GPU that is there; for sm_75 where there is none."""
+    """Compile to PTX for the current GPU, or for sm_75 without one."""
     return compile_ptx(pyfunc, sig, **options)
 
 
 def compile(
     pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any
 ) -> tuple[Any, Any]:
-    """Code of a function for a signature; as `compile_ptx`, of a device function with the C ABI unless told otherwise.
+    """Compile a function as `compile_ptx` does, by default as a device function with the C ABI.
 
     Parameters
     ----------
@@ -132,11 +132,11 @@ def compile(
 
 
 def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[Any, Any]:
-    """As `compile`, for the GPU that is there."""
+    """Compile a function as `compile` does, for the current GPU."""
     return compile(pyfunc, sig, **options)
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """As `compile`, the code in a list: nothing has to be linked to it."""
+    """Compile a function as `compile` does. The code is in a list of one, since nothing needs to be linked."""
     code, result = compile(pyfunc, sig, **options)
     return [code], result

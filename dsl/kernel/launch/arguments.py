@@ -1,4 +1,4 @@
-"""Arguments of kernels: what they are to the compiler, and the 64-bit items that a launch passes.
+"""Kernel arguments: their descriptors for the compiler, and the 64-bit words passed at a launch.
 
 In: a Python object, or a type of a signature. Out: a descriptor, hashable and the same for all arguments that one
 specialisation serves; from it the kernel's parameters, and for an object the items of the launch. Invariant: a
@@ -34,7 +34,7 @@ _LANES = ("x", "y", "z", "w")
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Same:
-    """A constant argument: equal where the object is the same."""
+    """A constant argument, equal only to the same object."""
 
     value: Any
 
@@ -55,7 +55,7 @@ def _plain(value: Any) -> bool:
 
 
 def describe_scalar(value: Any) -> Descriptor | None:
-    """The descriptor of a number, or None."""
+    """Return the descriptor of a number, or None."""
     kind = type(value)
     if kind is float:
         return ("scalar", np.dtype(np.float64), True)
@@ -78,7 +78,7 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True, align: int = 1) -> Descriptor:
-    """The descriptor of an array."""
+    """Return the descriptor of an array."""
     base = dtype.newbyteorder("=")
     if base != dtype:
         raise KernelTypeError(
@@ -92,7 +92,7 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
 
 
 def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Whether elements lie in C order without gaps; strides in bytes."""
+    """Return whether elements with these byte strides are C-contiguous."""
     expected = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != expected and 0 not in shape:
@@ -102,7 +102,7 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 
 
 def describe_lazy(value: LazyArray) -> Descriptor:
-    """The descriptor of a weft array."""
+    """Return the descriptor of a weft array."""
     dtype = value._storage.dtype
     window = value._view
     if window is None:
@@ -112,7 +112,7 @@ def describe_lazy(value: LazyArray) -> Descriptor:
 
 
 def describe(value: Any) -> Descriptor:
-    """The descriptor of any argument but arrays. Raises KernelTypeError for what kernels do not take."""
+    """Return the descriptor of an argument other than an array. Raises KernelTypeError for unsupported types."""
     found = describe_scalar(value)
     if found is not None:
         return found
@@ -133,7 +133,7 @@ def describe(value: Any) -> Descriptor:
 
 
 def parts_of(value: Any) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
-    """A bundle of arguments: its maker, the names of its parts, the parts."""
+    """Return the constructor, field names and fields of a composite argument, or None."""
     if isinstance(value, Vector):
         return type(value), _LANES[: value.lanes], tuple(value)
     if isinstance(value, tuple):
@@ -146,7 +146,7 @@ def parts_of(value: Any) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
 
 
 def from_type(kind: Any) -> Descriptor:
-    """The descriptor of a type of a signature."""
+    """Return the descriptor of a type in a signature."""
     match kind:
         case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
             return describe_array(_element_dtype(element), ndim, layout == "C")
@@ -174,7 +174,7 @@ _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
 def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
-    """Whether an argument can be passed as what a signature wants, and numbers keep their value whatever it is."""
+    """Return whether an argument can be passed as a signature's type without any loss of value."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return bool(np.can_cast(dtype, target, "safe"))
@@ -184,7 +184,7 @@ def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
-    """Whether an argument can be passed where a signature wants something: numbers are cast, arrays have to fit."""
+    """Return whether an argument can be passed as a signature's type. Numbers are cast; arrays must fit."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return dtype_kind(dtype) in _TAKES[dtype_kind(target)]
@@ -199,7 +199,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) -> Any:
-    """Declare the kernel's parameters for one argument; the value that the argument is in the kernel."""
+    """Declare the kernel's parameters for one argument, and return its value in the kernel."""
     b = c.builder
     match descriptor:
         case ("scalar", dtype, weak):
@@ -247,7 +247,7 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 
 
 def pack(value: Any, dtype: np.dtype) -> int:
-    """A number as the low bytes of a 64-bit item."""
+    """Return a number as the low bytes of a 64-bit word."""
     code = _CODES.get(dtype.char)
     if is_bfloat16(dtype):
         return int(np.asarray(value).astype(dtype).view(np.uint16))
@@ -258,7 +258,7 @@ def pack(value: Any, dtype: np.dtype) -> int:
 
 
 def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:
-    """Append the items of an argument that is no array."""
+    """Append the words of an argument other than an array."""
     match descriptor:
         case ("scalar", dtype, _):
             if dtype.kind == "c":

@@ -1,4 +1,4 @@
-"""`cuda.jit`: Numba's decorator, in weft's terms."""
+"""`cuda.jit`: Numba's decorator, implemented by weft's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REJECTED = {
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Make a kernel, or with ``device=True`` a function that kernels call.
+    """Make a kernel, or with ``device=True`` a function callable from kernels.
 
     Parameters
     ----------
@@ -40,12 +40,12 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 
 
 def declare_device(name: str, sig: Any, **options: Any) -> Any:
-    """A function of other GPU code. Not there yet: write it in Python, or as inline PTX."""
+    """Raise KernelTypeError: functions of other object code cannot be linked."""
     raise KernelTypeError(
         f"{name}: functions of other object code cannot be linked; write it as a @weft.device function"
     )
 
 
 def literal_unroll(container: Any) -> Any:
-    """Loops over tuples are unrolled as they are: the container itself."""
+    """Return the container. Loops over tuples are always unrolled."""
     return container

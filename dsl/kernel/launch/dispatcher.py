@@ -1,4 +1,4 @@
-"""Kernels as Python objects: specialised by the types of their arguments, launched with brackets.
+"""Kernels as Python objects, specialised by argument types and launched with brackets.
 
 In: a Python function, grid and block, arguments. Out: a launch on the device of the arguments. Invariant: what is
 wrong with a launch is said before it; arrays that a kernel writes to are its own, what was recorded before sees the old
@@ -40,7 +40,7 @@ Triple = tuple[int, int, int]
 
 
 def triple(what: str, size: Any) -> Triple:
-    """Grid or block as three numbers. Raises LaunchError, and KernelTypeError for what is no integer."""
+    """Return a grid or block size as three integers. Raises LaunchError or KernelTypeError."""
     items = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     if not 1 <= len(items) <= 3:
         raise LaunchError(f"a {what} has 1 to 3 numbers, not {len(items)}: {size!r}")
@@ -63,7 +63,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with its grid and block: call it with the arguments."""
+    """A kernel with its grid and block, called with the arguments."""
 
     __slots__ = ("block", "grid", "kernel", "ready", "shared_bytes", "stream")
 
@@ -87,7 +87,7 @@ class ConfiguredKernel:
 
 
 class KernelDispatcher(KernelFunction, Inspection):
-    """A function that runs on every thread of a grid. Made by `weft.kernel`.
+    """A function that runs on every thread of a grid, created by `weft.kernel`.
 
     ``k[grid, block](...)``, ``k[grid, block, stream, shared_bytes](...)`` launch it; ``k.forall(n)(...)`` chooses the grid
     for n threads.
@@ -145,7 +145,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return self.configure(*configuration)
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
-        """The kernel with a grid, a block, a stream and bytes of dynamic shared memory."""
+        """Return the kernel with a grid, a block, a stream and bytes of dynamic shared memory."""
         if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
             raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
         shared = int(sharedmem)
@@ -166,7 +166,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return ConfiguredKernel(self, triple("grid", griddim), threads, queue, shared)
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
-        """The kernel with so many blocks that there is a thread for each of `ntasks`."""
+        """Return the kernel with enough blocks for one thread per task."""
         if int(ntasks) < 0:
             raise LaunchError(f"forall of {ntasks} tasks")
         threads = int(tpb) or 256
@@ -175,7 +175,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     # -- compiling ----------------------------------------------------------------------------
 
     def compile(self, signature: Any) -> Specialisation:
-        """Compile ahead for a signature, such as ``"void(float32[:], int32)"``."""
+        """Compile ahead of time for a signature, such as ``"void(float32[:], int32)"``."""
         (found,) = as_signatures(signature)
         if found.result not in (None,) and type(found.result).__name__ != "NoneType":
             raise KernelTypeError(f"a kernel returns nothing, but the signature says {found.result}")
@@ -195,7 +195,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         block: Triple | None,
         watched: bool = False,
     ) -> Specialisation:
-        """The kernel for arguments of these types; `watched`: the sanitizer's form of it.
+        """Return the kernel for arguments of these types, with `watched` instrumented for the sanitizer.
 
         Raises KernelTypeError where the kernel was compiled ahead, for other types.
         """
@@ -222,7 +222,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _ahead(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The signature that arguments of these types are passed as."""
+        """Return the compiled signature to which arguments of these types are converted."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
@@ -235,7 +235,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         raise KernelTypeError(f"{self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> KernelDispatcher:
-        """The kernel for the types of these arguments, or for these types, alone; the same one for the same types.
+        """Return the kernel specialised to the types of these arguments, or to these types. Results are cached.
 
         Raises RuntimeError where the kernel is for certain types already.
         """
@@ -253,12 +253,12 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """The device that arguments lie on, and their descriptors."""
+        """Return the device of the arguments, and their descriptors."""
         launch = DispatchedLaunch(self, ConfiguredKernel(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
         return launch.device, launch.describe()
 
     def recompile(self) -> None:
-        """Compile everything again: what the kernel finds outside, by name, may have changed."""
+        """Recompile every specialisation, because values of global names may have changed."""
         self.generation += 1
         keys = [key for key in self._found if key[3] != "watched"]
         self._found.clear()
@@ -276,7 +276,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     # -- launching ----------------------------------------------------------------------------
 
     def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """Launch with these arguments."""
+        """Launch the kernel with these arguments."""
         if not (self._plain and not keywords and len(given) == self._count):
             given = self._bound(given, keywords)
         if setting("kernel_python"):
@@ -357,7 +357,7 @@ _IGNORED = (
 
 
 def make_options(given: dict[str, Any]) -> Options:
-    """The options of a decorator. Raises KernelTypeError for those that are unknown."""
+    """Return a decorator's options. Raises KernelTypeError for unknown ones."""
     if given.get("link"):
         raise KernelTypeError(
             "other object code cannot be linked to a kernel: write what it does in Python, or as inline PTX"

@@ -1,4 +1,4 @@
-"""How a host array travels to a kernel and back: `In`, `Out`, `InOut`."""
+"""Copy directions of host arrays passed to kernels: `In`, `Out`, `InOut`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ArgHint:
-    """A kernel's argument, and which way it is copied.
+    """A kernel argument with a copy direction.
 
     Attributes
     ----------
@@ -28,20 +28,20 @@ class ArgHint:
 
 
 class In(ArgHint):
-    """Copied to the device only; what the kernel writes is lost."""
+    """An argument copied to the device only. The kernel's writes are lost."""
 
     __slots__ = ()
     copies_out = False
 
 
 class Out(ArgHint):
-    """Copied back only; the kernel finds elements that are not set."""
+    """An argument copied back only. It is uninitialised in the kernel."""
 
     __slots__ = ()
     copies_in = False
 
 
 class InOut(ArgHint):
-    """Copied to the device and back, as a host array without a hint is, but without the warning."""
+    """An argument copied to the device and back, like a host array without a hint but without the warning."""
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""What can be asked of a kernel: its code in every stage, its resources, its signatures.
+"""Inspection of kernels: code of every stage, resources and signatures.
 
 Invariant: no GPU is needed. The GPU's code is made for the device's architecture, or another one that is named; what
 the assembler knows (registers, memory) needs nvJitLink.
@@ -23,7 +23,7 @@ DEFAULT_ARCHITECTURE = "sm_75"
 
 
 def architecture(cc: Any = None) -> str:
-    """The architecture that code is made for: ``(8, 0)`` is sm_80; without one the GPU's own, or sm_75."""
+    """Return the architecture to compile for: ``(8, 0)`` gives sm_80, None the current GPU's or sm_75."""
     if cc is None:
         target = default_device().target
         return target.name if target.kind == "cuda" else DEFAULT_ARCHITECTURE
@@ -34,7 +34,7 @@ def architecture(cc: Any = None) -> str:
 
 
 def type_of(descriptor: Descriptor) -> types.Type:
-    """The type that a descriptor stands for, as signatures show it."""
+    """Return the type of a descriptor, as shown in signatures."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)
@@ -50,21 +50,21 @@ def type_of(descriptor: Descriptor) -> types.Type:
 
 
 class Inspection:
-    """The inspecting methods of kernels."""
+    """Mixin with the inspection methods of kernels."""
 
     __name__: str
     _found: dict[Any, Any]
     _compiling: bool
 
     def specialisation(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
-        """Of `Kernel`."""
+        """Return the kernel for arguments of these types. Implemented by `KernelDispatcher`."""
         raise NotImplementedError
 
     # -- signatures ---------------------------------------------------------------------------
 
     @property
     def overloads(self) -> dict[tuple[types.Type, ...], Any]:
-        """The specialisations there are, by argument types."""
+        """The compiled specialisations by argument types."""
         return {tuple(type_of(d) for d in key[0]): found for key, found in self._found.items()}
 
     @property
@@ -74,17 +74,17 @@ class Inspection:
 
     @property
     def specialized(self) -> bool:
-        """Whether the kernel was compiled ahead for its signatures and takes no others."""
+        """Whether the kernel accepts only the signatures it was compiled for."""
         return not self._compiling
 
     def disable_compile(self, flag: bool = True) -> None:
-        """Take no other argument types than those compiled so far."""
+        """Reject argument types other than those compiled so far."""
         self._compiling = not flag
 
     # -- code -----------------------------------------------------------------------------------
 
     def compiled(self, signature: Any = None, cc: Any = None) -> dict[tuple[types.Type, ...], CompiledKernel]:
-        """The kernel for a GPU, by argument types: all that were used, or one signature.
+        """Return the compiled kernels by argument types, for all signatures or one.
 
         Parameters
         ----------
@@ -115,58 +115,58 @@ class Inspection:
         return found if signature is None else next(iter(found.values()))
 
     def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
-        """The text of a stage, ``kernel``, ``llvm``, ``asm`` or ``sass``, of one specialisation."""
+        """Return the text of a stage (``kernel``, ``llvm``, ``asm`` or ``sass``) of one specialisation."""
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """LLVM IR: of one signature, or a dict of all."""
+        """Return the LLVM IR of one signature, or a dict for all."""
         return self._asked(signature, cc, lambda kernel: kernel.llvm_ir)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """PTX: of one signature, or a dict of all."""
+        """Return the PTX of one signature, or a dict for all."""
         return self._asked(signature, cc, lambda kernel: kernel.asm)
 
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Machine instructions: of one signature, or a dict of all. Needs nvJitLink and nvdisasm or cuobjdump."""
+        """Return the machine code of one signature, or a dict for all. Needs nvJitLink and nvdisasm or cuobjdump."""
         return self._asked(signature, cc, lambda kernel: kernel.sass)
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
-        """As `inspect_sass`."""
+        """Return the same as `inspect_sass`."""
         return self.inspect_sass(signature, cc)
 
     def inspect_types(self, file: Any = None) -> None:
-        """Print the kernel IR of every specialisation, whose values show their types."""
+        """Print the kernel IR of every specialisation, which shows the types of values."""
         for kernel in self.compiled(cc="host").values():
             print(kernel.kernel_ir, file=file or sys.stdout)
 
     # -- resources --------------------------------------------------------------------------------
 
     def _resource(self, signature: Any, cc: Any, what: Any) -> Any:
-        """A number; of all signatures a dict, unless the kernel is made for one alone."""
+        """Return a number for one signature or a specialised kernel, else a dict for all signatures."""
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
         return next(iter(found.values())) if alone else found
 
     def get_regs_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
-        """Registers that a thread takes."""
+        """Return the registers per thread."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["registers"])
 
     def get_shared_mem_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Bytes of shared memory that a block takes, without the launch's own."""
+        """Return the bytes of static shared memory per block."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["shared"])
 
     def get_local_mem_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
-        """Bytes of local memory that a thread takes."""
+        """Return the bytes of local memory per thread."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["stack"])
 
     def get_const_mem_size(self, signature: Any = None, cc: Any = None) -> Any:
-        """Bytes of constant memory, its tables."""
+        """Return the bytes of constant memory."""
         return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Threads that a block may have: fewer than 1024 where registers run out."""
+        """Return the maximum number of threads per block, which registers may limit below 1024."""
 
         def most(kernel: CompiledKernel) -> int:
             registers = max(kernel.resources["registers"], 1)

@@ -1,4 +1,4 @@
-"""One launch of a kernel: its arguments as 64-bit items, copies of host arrays, and what the kernel reports.
+"""One launch of a kernel: argument words, copies of host arrays, and reported errors.
 
 Invariant: arrays that the kernel writes to are its own, so that what was recorded before sees the old values; a host
 array without a hint is copied both ways, on the CPU it is used where it lies.
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class DispatchedLaunch:
-    """One launch: its arguments as items, and what happens to them afterwards."""
+    """One launch: its argument words and the copies made after it."""
 
     watched = False  # whether the sanitizer's form of the kernel is launched
 
@@ -60,7 +60,7 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Specialise, pass the arguments, launch, and look for what the kernel reports.
+        """Specialise the kernel, launch it, and raise any error that it reports.
 
         What later launches of the same `signature` need is left with the launcher.
         """
@@ -99,17 +99,17 @@ class DispatchedLaunch:
             _report(self.device, record, found)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """The device of the arguments."""
+        """Return the device of the arguments."""
         return _device_of(given)
 
     def choose_index(self) -> np.dtype:
-        """As narrow as the arguments and the grid allow."""
+        """Return the narrowest index dtype that the arguments and the grid allow."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """The memory of an argument, its own if the kernel writes to it."""
+        """Return the memory of an argument, unshared if the kernel writes to it."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
@@ -138,11 +138,11 @@ class DispatchedLaunch:
             start()
 
     def describe(self) -> tuple[Any, ...]:
-        """The descriptors of all arguments."""
+        """Return the descriptors of all arguments."""
         return tuple(self._describe(value) for value in self.given)
 
     def _prepare(self, value: Any) -> Any:
-        """An argument ready for the device: host arrays copied there, unless they can be used where they lie."""
+        """Return an argument ready for the device. Host arrays are copied unless the device can use them directly."""
         if isinstance(value, (LazyArray, int, float)) or hasattr(value, "kernel_type"):
             return value
         hint = value if isinstance(value, ArgHint) else None
@@ -158,7 +158,7 @@ class DispatchedLaunch:
         return self._copied(value, hint) if isinstance(value, np.ndarray) else value
 
     def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
-        """A host array on the device."""
+        """Return a host array on the device."""
         args.describe_array(value.dtype, value.ndim, True)  # raises for what kernels do not take
         if self.device.name == "cpu":
             # a kernel that writes to what is copied in only writes to a copy
@@ -284,7 +284,7 @@ def _device_of(given: tuple[Any, ...]) -> Device:
 
 
 def _foreign(value: Any) -> Any:
-    """An array of another library, by its protocol."""
+    """Return an array of another library, converted through its protocol."""
     if is_cuda_array(value):
         return as_cuda_array(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:
@@ -293,7 +293,7 @@ def _foreign(value: Any) -> Any:
 
 
 def _report(device: Device, record: Any, found: Specialisation) -> None:
-    """Raise what a thread reported."""
+    """Raise the error that a thread reported."""
     words = np.array(device.download(record, np.dtype(np.int64), (16,)))
     if not words[0]:
         return
@@ -313,7 +313,7 @@ def _report(device: Device, record: Any, found: Specialisation) -> None:
 
 
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
-    """Every thread as plain Python, on host copies of what lies on a device."""
+    """Run every thread as plain Python, on host copies of device arrays."""
     hosts: list[Any] = []
     back: list[tuple[Any, Any]] = []
     for value in given:

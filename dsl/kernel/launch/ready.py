@@ -1,4 +1,4 @@
-"""Launches that came before: the same kernel, grid and block, with arguments of the same types and shapes.
+"""Cached launches: the same kernel, grid and block, with arguments of the same types and shapes.
 
 In: the arguments of a launch. Out: its 64-bit items, where only addresses and numbers are new. Invariant: what a
 specialisation depends on is in the signature, so that a launch found by it is specialised alike; arguments that are not
@@ -23,7 +23,7 @@ LIMIT = 256  # signatures of one launcher
 
 
 def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What a launch is found by, or None where it has to go the long way."""
+    """Return the cache key of a launch, or None if it cannot be cached."""
     parts: list[Any] = [launcher.kernel.generation, setting("checked")]
     device = None
     for value in given:
@@ -46,7 +46,7 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
 
 
 class Ready:
-    """One launch, ready but for addresses and numbers.
+    """A cached launch that needs only new addresses and numbers.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Ready:
                 at += 2 if descriptor[1].kind == "c" else 1
 
     def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
-        """Launch with these arguments."""
+        """Launch the kernel with these arguments."""
         for k in self._owned:
             exclusive(given[k]._storage)
         items = self._items[:]

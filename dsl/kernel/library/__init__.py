@@ -1,1 +1,1 @@
-"""What kernels call: the CUDA model, functions of numbers and arrays, libraries; and functions made of kernels."""
+"""Functions available in kernels, and array functions made of kernels."""

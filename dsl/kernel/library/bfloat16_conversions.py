@@ -1,4 +1,4 @@
-"""Conversions between bfloat16 and other numbers, in the kernel language, under Numba CUDA's names.
+"""Conversions to and from bfloat16 in the kernel language, under Numba CUDA's names.
 
 In: numbers of any dtype, cast to the one that a name begins with. Out: numbers of the other. Invariant: a number is
 rounded once, in the direction that the name ends with (``rn`` to nearest, ``rz`` to zero, ``rd`` down, ``ru`` up); integers
@@ -22,7 +22,7 @@ _ROUNDED: dict[str, Callable[..., Any]] = {"rn": np.rint, "rz": np.trunc, "rd": 
 
 
 def _narrow(x: Any, way: str) -> Any:
-    """A float64 as bfloat16."""
+    """Convert a float64 to bfloat16."""
     odd = round_to_odd(x)  # inexact numbers stay so
     bits = np.uint16(0x7FFF)
     if way == "rn":
@@ -36,7 +36,9 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """An integer as a float64 that rounds to what the integer rounds to: what it loses is left as an odd last bit."""
+    """Convert an integer to a float64 with a sticky last bit, so that rounding it further rounds the integer
+    correctly.
+    """
     found = np.float64(x)
     high = x >> 12
     if high > 1 << 40 or high < -(1 << 40):
@@ -70,27 +72,27 @@ def _to_integer(kind: types.ScalarType, way: str) -> Callable[..., Any]:
 
 
 def bfloat16_to_float32(x: Any) -> Any:
-    """A bfloat16 as float32."""
+    """Convert a bfloat16 to float32."""
     return np.float32(bfloat16(x))
 
 
 def bfloat16_as_int16(x: Any) -> Any:
-    """The bits of a bfloat16."""
+    """Return the bits of a bfloat16 as int16."""
     return bfloat16(x).view(np.int16)
 
 
 def bfloat16_as_uint16(x: Any) -> Any:
-    """The bits of a bfloat16."""
+    """Return the bits of a bfloat16 as uint16."""
     return bfloat16(x).view(np.uint16)
 
 
 def int16_as_bfloat16(x: Any) -> Any:
-    """The bfloat16 with these bits."""
+    """Return the bfloat16 with these bits."""
     return np.int16(x).view(bfloat16)
 
 
 def uint16_as_bfloat16(x: Any) -> Any:
-    """The bfloat16 with these bits."""
+    """Return the bfloat16 with these bits."""
     return np.uint16(x).view(bfloat16)
 
 

@@ -1,4 +1,4 @@
-"""Functions of Python, operator and NumPy on collections and arrays, and those of libraries, inside kernels.
+"""Functions of Python, `operator`, NumPy and libraries on collections and arrays inside kernels.
 
 In: a call and its arguments as values. Out: a value.
 """
@@ -104,7 +104,7 @@ def _sum(call: Invocation, value: Any, start: Any = None) -> Any:
 
 
 def _accumulated(call: Invocation, generator: Generator, start: Any, step: Callable[[Any, Any], Any]) -> Any:
-    """Go through a generator expression with a variable that each item changes."""
+    """Compile a loop over a generator expression that updates an accumulator with each item."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -255,7 +255,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Python's format of a number as C's printf writes it."""
+    """Translate a Python format of a number to C's printf."""
     if not spec:
         return ""
     floating = dtype_kind(number.dtype) in "fc"
@@ -328,7 +328,7 @@ _reductions()
 
 
 def call_library(call: Invocation, function: LibraryFunction, arguments: list[Any]) -> Any:
-    """A function of libdevice or of float16 and bfloat16."""
+    """Compile a call of a libdevice, float16 or bfloat16 function."""
     c = call.c
     if len(arguments) != len(function.arguments):
         c.fail(f"{function.name} takes {len(function.arguments)} arguments, but {len(arguments)} were given")
@@ -349,7 +349,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """A function on bfloat16's bits of numbers of that dtype; what it gives is of that dtype too."""
+    """Apply a function of bfloat16 bits to bfloat16 numbers. The result is bfloat16 too."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):
@@ -373,7 +373,7 @@ def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
 
 
 def make_vector(call: Invocation, maker: Any, arguments: list[Any]) -> TupleValue:
-    """``float4(x, y, z, w)``, also of shorter vectors."""
+    """Compile ``float4(x, y, z, w)``, with numbers or shorter vectors as arguments."""
     c = call.c
     parts: list[Any] = []
     for argument in arguments:

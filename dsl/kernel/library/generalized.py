@@ -1,4 +1,4 @@
-"""Functions of parts of arrays: `weft.guvectorize`, a kernel with a thread for each element of the outer axes.
+"""`weft.guvectorize`: functions of core arrays, applied by one thread per element of the outer axes.
 
 In: a Python function of arrays and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: recorded inputs evaluated, one launch,
 new arrays (or those given). Invariant: core axes come last; the others broadcast.
@@ -26,7 +26,7 @@ Layout = tuple[tuple[str, ...], ...]
 
 
 def parse_layout(text: str) -> tuple[Layout, Layout]:
-    """The core axes of inputs and outputs. Raises KernelTypeError."""
+    """Return the core axes of inputs and outputs. Raises KernelTypeError."""
     group = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
     if not re.fullmatch(rf"\s*{group}(\s*,\s*{group})*\s*->\s*({group}(\s*,\s*{group})*)?\s*", text):
         raise KernelTypeError(f"a layout reads as '(m,n),(n)->(m)', not {text!r}")
@@ -40,7 +40,7 @@ def parse_layout(text: str) -> tuple[Layout, Layout]:
 
 
 class GeneralizedFunction:
-    """A function of core arrays applied over the other axes. Made by `weft.guvectorize`."""
+    """A function of core arrays applied over the other axes, created by `weft.guvectorize`."""
 
     def __init__(self, function: FunctionType, layout: str, signatures: Any = (), options: Any = None) -> None:
         self.function = function.function if isinstance(function, DeviceFunction) else function
@@ -65,7 +65,7 @@ class GeneralizedFunction:
         return f"<weft generalized function {self.__name__} {self.layout}>"
 
     def __call__(self, *operands: Any, out: Any = None, stream: Any = 0, **ignored: Any) -> Any:
-        """Apply to arrays.
+        """Apply the function to arrays.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class GeneralizedFunction:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
-        """Dtypes of inputs and outputs, and the signature that they are from."""
+        """Return the dtypes of inputs and outputs, and the signature that gives them."""
         count = len(arrays)
         for signature in self.signatures:
             dtypes = [
@@ -171,7 +171,7 @@ class GeneralizedFunction:
 
 
 def _over_outer_axes(function: FunctionType) -> Any:
-    """The kernel: one call of the function for each place of the outer axes."""
+    """Return a kernel that calls the function once per index of the outer axes."""
 
     def over_outer_axes(inputs, outputs, count):  # type: ignore[no-untyped-def]
         i = cuda.grid(1)
@@ -182,7 +182,7 @@ def _over_outer_axes(function: FunctionType) -> Any:
 
 
 def guvectorize(function: Any = None, layout: Any = None, signature: Any = None, **options: Any) -> Any:
-    """Make a function of small arrays work on stacks of them: ``@weft.guvectorize([...], "(n),(n)->()")``.
+    """Apply a function of core arrays over outer axes: ``@weft.guvectorize([...], "(n),(n)->()")``.
 
     Parameters
     ----------

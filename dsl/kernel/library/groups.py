@@ -1,4 +1,4 @@
-"""Cooperative groups: the objects that ``cg.this_grid()``, ``cg.this_thread_block()``, ``cg.tiled_partition`` give.
+"""Cooperative groups: ``cg.this_grid()``, ``cg.this_thread_block()``, ``cg.tiled_partition`` and others.
 
 In: nothing but the intrinsics. Out: plain bundles of numbers with methods, written in the kernel language itself, so
 that the same lines run as Python and compile. Invariant: a thread's rank and a lane's bit count from the group's
@@ -48,91 +48,91 @@ TILE_SIZES = (1, 2, 4, 8, 16, 32)
 
 @dataclass(frozen=True, slots=True)
 class GridGroup:
-    """All threads of the grid."""
+    """The group of all threads of the grid."""
 
     def sync(self) -> None:
-        """Wait for every thread of the grid. All blocks have to fit on the device at once."""
+        """Wait for every thread of the grid. All blocks must run concurrently on the device."""
         grid_sync()
 
     def is_valid(self) -> bool:
-        """Whether the group can be waited for."""
+        """Return whether the group can be synchronized. Always true."""
         return True
 
     def size(self) -> int:
-        """Threads of the grid."""
+        """Return the number of threads of the grid."""
         return gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z
 
     def thread_rank(self) -> int:
-        """The thread's number in the grid, block by block."""
+        """Return the thread's rank in the grid, counted block by block."""
         thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
         return thread + self.block_rank() * (blockDim.x * blockDim.y * blockDim.z)
 
     def num_blocks(self) -> int:
-        """Blocks of the grid."""
+        """Return the number of blocks of the grid."""
         return gridDim.x * gridDim.y * gridDim.z
 
     def block_rank(self) -> int:
-        """The block's number in the grid, x fastest."""
+        """Return the block's rank in the grid, x fastest."""
         return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadBlock:
-    """The threads of a block."""
+    """The group of the threads of a block."""
 
     def sync(self) -> None:
         """Wait for every thread of the block."""
         syncthreads()
 
     def size(self) -> int:
-        """Threads of the block."""
+        """Return the number of threads of the block."""
         return blockDim.x * blockDim.y * blockDim.z
 
     def thread_rank(self) -> int:
-        """The thread's number in its block, x fastest."""
+        """Return the thread's rank in its block, x fastest."""
         return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
 
     def group_index(self) -> tuple[int, int, int]:
-        """The block's place in the grid."""
+        """Return the block's index in the grid."""
         return blockIdx.x, blockIdx.y, blockIdx.z
 
     def thread_index(self) -> tuple[int, int, int]:
-        """The thread's place in the block."""
+        """Return the thread's index in the block."""
         return threadIdx.x, threadIdx.y, threadIdx.z
 
     def dim_threads(self) -> tuple[int, int, int]:
-        """Threads of the block along each axis."""
+        """Return the number of threads of the block along each axis."""
         return blockDim.x, blockDim.y, blockDim.z
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`width` neighbouring lanes of a warp, a power of two."""
+    """A group of `width` adjacent lanes of a warp, a power of two."""
 
     width: int
 
     def start(self) -> int:
-        """The lane that the tile starts at."""
+        """Return the first lane of the tile."""
         return laneid & ~(self.width - 1)
 
     def mask(self) -> int:
-        """The tile's lanes, as bits of the warp."""
+        """Return the tile's lanes as a bit mask of the warp."""
         return ((1 << self.width) - 1) << self.start()
 
     def size(self) -> int:
-        """Threads of the tile."""
+        """Return the number of threads of the tile."""
         return self.width
 
     def thread_rank(self) -> int:
-        """The thread's number in the tile."""
+        """Return the thread's rank in the tile."""
         return laneid & (self.width - 1)
 
     def meta_group_size(self) -> int:
-        """Tiles of this width in the block."""
+        """Return the number of tiles of this width in the block."""
         return (blockDim.x * blockDim.y * blockDim.z + self.width - 1) // self.width
 
     def meta_group_rank(self) -> int:
-        """The tile's number in the block."""
+        """Return the tile's rank in the block."""
         return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) // self.width
 
     def sync(self) -> None:
@@ -140,83 +140,83 @@ class Tile:
         syncwarp(self.mask())
 
     def shfl(self, value: Any, rank: int) -> Any:
-        """`value` of the thread with this rank (modulo the size)."""
+        """Return `value` of the thread with this rank, modulo the size."""
         return shfl_sync(self.mask(), value, rank, self.width)
 
     def shfl_up(self, value: Any, delta: int) -> Any:
-        """`value` of the thread `delta` below; my own where there is none."""
+        """Return `value` of the thread `delta` ranks below, or this thread's own if there is none."""
         return shfl_up_sync(self.mask(), value, delta, self.width)
 
     def shfl_down(self, value: Any, delta: int) -> Any:
-        """`value` of the thread `delta` above; my own where there is none."""
+        """Return `value` of the thread `delta` ranks above, or this thread's own if there is none."""
         return shfl_down_sync(self.mask(), value, delta, self.width)
 
     def shfl_xor(self, value: Any, mask: int) -> Any:
-        """`value` of the thread whose rank is mine ^ `mask`."""
+        """Return `value` of the thread whose rank is this thread's rank ^ `mask`."""
         return shfl_xor_sync(self.mask(), value, mask, self.width)
 
     def any(self, predicate: Any) -> bool:
-        """Whether `predicate` is true in some thread of the tile."""
+        """Return whether `predicate` is true in any thread of the tile."""
         return any_sync(self.mask(), predicate)
 
     def all(self, predicate: Any) -> bool:
-        """Whether `predicate` is true in every thread of the tile."""
+        """Return whether `predicate` is true in every thread of the tile."""
         return all_sync(self.mask(), predicate)
 
     def ballot(self, predicate: Any) -> int:
-        """Bit k is set where `predicate` is true in the thread of rank k."""
+        """Return a bit mask of the ranks at which `predicate` is true."""
         return ballot_sync(self.mask(), predicate) >> self.start()
 
     def match_any(self, value: Any) -> int:
-        """The ranks that have my `value`, as bits."""
+        """Return a bit mask of the ranks with this thread's `value`."""
         return match_any_sync(self.mask(), value) >> self.start()
 
     def match_all(self, value: Any) -> tuple[int, bool]:
-        """All ranks, as bits, and True where all have the same `value`; else 0 and False."""
+        """Return a bit mask of all ranks and True if all have the same `value`, else 0 and False."""
         found, same = match_all_sync(self.mask(), value)
         return found >> self.start(), same
 
     def reduce_add(self, value: Any) -> Any:
-        """The sum of `value` over the tile."""
+        """Return the sum of `value` over the tile."""
         return reduce_add_sync(self.mask(), value)
 
     def reduce_min(self, value: Any) -> Any:
-        """The least `value` of the tile."""
+        """Return the minimum of `value` over the tile."""
         return reduce_min_sync(self.mask(), value)
 
     def reduce_max(self, value: Any) -> Any:
-        """The greatest `value` of the tile."""
+        """Return the maximum of `value` over the tile."""
         return reduce_max_sync(self.mask(), value)
 
     def reduce_and(self, value: Any) -> Any:
-        """`value` of the tile's threads, folded with &."""
+        """Return the bitwise AND of `value` over the tile."""
         return reduce_and_sync(self.mask(), value)
 
     def reduce_or(self, value: Any) -> Any:
-        """`value` of the tile's threads, folded with |."""
+        """Return the bitwise OR of `value` over the tile."""
         return reduce_or_sync(self.mask(), value)
 
     def reduce_xor(self, value: Any) -> Any:
-        """`value` of the tile's threads, folded with ^."""
+        """Return the bitwise XOR of `value` over the tile."""
         return reduce_xor_sync(self.mask(), value)
 
 
 @dataclass(frozen=True, slots=True)
 class CoalescedGroup:
-    """The lanes of a warp that ran together where the group was made: `members`, as bits."""
+    """The group of the active lanes of a warp at its creation, with the bit mask `members`."""
 
     members: int
 
     def size(self) -> int:
-        """Threads of the group."""
+        """Return the number of threads of the group."""
         return popc(self.members)
 
     def thread_rank(self) -> int:
-        """The thread's number in the group."""
+        """Return the thread's rank in the group."""
         return popc(self.members & lanemask_lt())
 
     def lane(self, rank: int) -> int:
-        """The lane of the thread with this rank."""
+        """Return the lane of the thread with this rank."""
         rest = self.members
         place = 0
         left = rank
@@ -231,47 +231,47 @@ class CoalescedGroup:
         syncwarp(self.members)
 
     def shfl(self, value: Any, rank: int) -> Any:
-        """`value` of the thread with this rank."""
+        """Return `value` of the thread with this rank."""
         return shfl_sync(self.members, value, self.lane(rank))
 
     def any(self, predicate: Any) -> bool:
-        """Whether `predicate` is true in some thread of the group."""
+        """Return whether `predicate` is true in any thread of the group."""
         return any_sync(self.members, predicate)
 
     def all(self, predicate: Any) -> bool:
-        """Whether `predicate` is true in every thread of the group."""
+        """Return whether `predicate` is true in every thread of the group."""
         return all_sync(self.members, predicate)
 
     def reduce_add(self, value: Any) -> Any:
-        """The sum of `value` over the group."""
+        """Return the sum of `value` over the group."""
         return reduce_add_sync(self.members, value)
 
     def reduce_min(self, value: Any) -> Any:
-        """The least `value` of the group."""
+        """Return the minimum of `value` over the group."""
         return reduce_min_sync(self.members, value)
 
     def reduce_max(self, value: Any) -> Any:
-        """The greatest `value` of the group."""
+        """Return the maximum of `value` over the group."""
         return reduce_max_sync(self.members, value)
 
 
 def this_grid() -> GridGroup:
-    """The group of all threads of the grid."""
+    """Return the group of all threads of the grid."""
     return GridGroup()
 
 
 def this_thread_block() -> ThreadBlock:
-    """The group of the block's threads."""
+    """Return the group of the block's threads."""
     return ThreadBlock()
 
 
 def coalesced_threads() -> CoalescedGroup:
-    """The group of the lanes that run together here."""
+    """Return the group of the lanes active here."""
     return CoalescedGroup(activemask())
 
 
 def tiled_partition(group: Any, size: int) -> Tile:
-    """The tile of `size` lanes that the thread is in.
+    """Return the tile of `size` lanes that contains the thread.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Functions of 16-bit floats, in the kernel language.
+"""Functions of float16 and bfloat16, in the kernel language.
 
 In: float16 numbers, or bfloat16 numbers in their 16 bits (uint16). Out: the same kind. Invariant: a result is rounded
 once from float32 or float64 where that is said, and once from a float32 result of the table's accuracy elsewhere.
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def round_to_odd(x: Any) -> Any:
-    """A float64 in float32, towards the neighbour with an odd last bit where it lies between two.
+    """Convert a float64 to float32, rounding inexact values to the neighbour with an odd last bit.
 
     Rounded once more to 16 bits it gives what rounding `x` itself gives (Boldo and Melquiond, "Emulation of FMA and
     correctly rounded sums", 2008).
@@ -30,32 +30,32 @@ def round_to_odd(x: Any) -> Any:
 
 
 def fused_half(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once: the product is exact in float64, and what the sum loses there cannot show in 11 bits."""
+    """Compute x * y + z in float16, rounded once. The float64 intermediate is exact enough."""
     return np.float16(round_to_odd(np.float64(x) * np.float64(y) + np.float64(z)))
 
 
 def half_exp10(x: Any) -> Any:
-    """10 ** x."""
+    """Compute 10 ** x in float16."""
     return np.float16(np.power(np.float32(10), np.float32(x)))
 
 
 def half_rsqrt(x: Any) -> Any:
-    """1 / sqrt(x)."""
+    """Compute 1 / sqrt(x) in float16."""
     return np.float16(np.float32(1) / np.sqrt(np.float32(x)))
 
 
 def half_ordered_not_equal(x: Any, y: Any) -> Any:
-    """Whether different; not so where one is NaN."""
+    """Return whether two numbers differ. False if either is NaN."""
     return (x < y) | (x > y)
 
 
 def brain_to_float(x: Any) -> Any:
-    """A bfloat16 as float32."""
+    """Convert bfloat16 bits to float32."""
     return (np.uint32(x) << 16).view(np.float32)
 
 
 def float_to_brain(x: Any) -> Any:
-    """The nearest bfloat16, ties to even; every NaN becomes 0x7FFF."""
+    """Convert a float32 to the nearest bfloat16, ties to even. Every NaN becomes 0x7FFF."""
     bits = x.view(np.uint32)
     rounded = np.uint16((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16)
     if x != x:
@@ -64,7 +64,7 @@ def float_to_brain(x: Any) -> Any:
 
 
 def double_to_brain(x: Any) -> Any:
-    """The nearest bfloat16, ties to even."""
+    """Convert a float64 to the nearest bfloat16, ties to even."""
     return float_to_brain(round_to_odd(x))
 
 
@@ -118,7 +118,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A test that holds as well where one of the two is NaN."""
+    """Return a comparison of bfloat16 bits that is also true if either operand is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)
@@ -128,7 +128,7 @@ def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _saturated(bits: Any) -> Any:
-    """Kept between 0 and 1; NaN is 0."""
+    """Clamp a bfloat16 to [0, 1]. NaN becomes 0."""
     return float_to_brain(np.fmin(np.fmax(brain_to_float(bits), np.float32(0)), np.float32(1)))
 
 
@@ -144,7 +144,7 @@ def _fused_saturated(x: Any, y: Any, z: Any) -> Any:
 
 
 def _fused_positive(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once, or 0 where that is less."""
+    """Compute the maximum of 0 and x * y + z, rounded once."""
     return float_to_brain(np.maximum(brain_to_float(_fused_brain(x, y, z)), np.float32(0)))
 
 

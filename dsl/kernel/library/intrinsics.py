@@ -1,4 +1,4 @@
-"""The CUDA model inside kernels: one handler a path of `names.TABLE`.
+"""Intrinsics of the CUDA model, with one handler per path of `names.TABLE`.
 
 In: a call and its arguments by parameter name. Out: a value. Masks and lanes are uint32; counters and positions are Python
 ints that are not negative.
@@ -32,7 +32,7 @@ _TABLE: dict[str, Handler] = {}
 
 
 def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call of a name of the CUDA model."""
+    """Compile a call of an intrinsic."""
     c = call.c
     path = intrinsic.path
     if path.startswith(("fp16.", "bf16.")):
@@ -51,7 +51,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
 
 
 def handles(*paths: str) -> Callable[[Handler], Handler]:
-    """Register the handler of paths."""
+    """Register a handler for paths."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:
@@ -99,7 +99,7 @@ def _each_axis(call: Invocation, ndim: Any, make: Callable[[Compiler, int], Scal
 
 
 def lane(c: Compiler) -> ScalarValue:
-    """The thread's number in its warp."""
+    """Return the thread's lane in its warp."""
     (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
     return ScalarValue(c.builder.cast(found, INT), True, True)
 
@@ -180,7 +180,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """A shape depends on the launch: compile for its block size."""
+    """Raised if a shape depends on the launch, so that the kernel must be compiled for its block size."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:
@@ -238,7 +238,7 @@ def _const(call: Invocation, ary: Any) -> Any:
 
 
 def bits(c: Compiler, value: Any) -> Value:
-    """A mask: 32 bits, also of -1."""
+    """Return a mask as uint32. -1 sets all bits."""
     if not isinstance(value, (Constant, ScalarValue)):
         value = Constant(value)
     if isinstance(value, Constant):
@@ -342,7 +342,7 @@ _ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 
 def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = False) -> ArrayValue:
-    """The one element that an atomic works on."""
+    """Return the element that an atomic updates, as a 0-d view."""
     c = call.c
     if not isinstance(ary, ArrayValue):
         c.fail(f"cuda.atomic.{name} works on an element of an array, not on {describe(ary)}")

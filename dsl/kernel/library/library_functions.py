@@ -1,4 +1,4 @@
-"""Functions that kernels find in libraries: what they take and give, and what computes them on each target.
+"""Library functions in kernels: signatures, and implementations for each target.
 
 In: a row of a table (libdevice's, float16's, bfloat16's). Out: an object that is called on numbers as plain Python and
 that the compiler lowers. Invariant: the host form is a row of the op table or a function in the kernel language
@@ -66,7 +66,7 @@ class LibraryFunction:
         self.python = python or (host if callable(host) else _row_in_python(host))
 
     def __call__(self, *values: Any) -> Any:
-        """The result for numbers, as plain Python."""
+        """Compute the result for numbers in plain Python."""
         if len(values) != len(self.arguments):
             kinds = ", ".join(d.name for d in self.arguments)
             raise TypeError(f"{self.name} takes {len(self.arguments)} arguments ({kinds}), not {len(values)}")
@@ -79,7 +79,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_brains(self, values: tuple[Any, ...]) -> Any:
-        """A function on bfloat16's bits of numbers of that dtype; what it gives is of that dtype too."""
+        """Apply a function of bfloat16 bits to bfloat16 numbers. The result is bfloat16 too."""
         brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
@@ -95,7 +95,7 @@ class LibraryFunction:
 
 
 def _row_in_python(name: str) -> Callable[..., Any]:
-    """A row of the op table on NumPy scalars."""
+    """Return the NumPy function or reference of an op, for scalars."""
     row = find_op(name)
     found = getattr(np, row.ufunc) if row.ufunc else row.reference
     assert found is not None

@@ -1,4 +1,4 @@
-"""Functions of numbers inside kernels: Python's own, modules math and cmath, and NumPy's that are no rows."""
+"""Functions of numbers inside kernels, from Python, `math`, `cmath` and NumPy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _rows(module: Any, names: dict[str, str]) -> None:
 
 
 def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
-    """A function of module math: constants are folded by Python where it can."""
+    """Compile a function of `math`. Constants are folded by Python if possible."""
     c = call.c
     arity = len(operands)
     if arity != find_op(row).arity:
@@ -107,7 +107,7 @@ def _rect(call: Invocation, r: Any, phi: Any) -> Any:
 
 
 def _rect_parts(r: Any, phi: Any) -> Any:
-    """Compiled into kernels: the parts of ``cmath.rect(r, phi)``, at 0 and infinity as Python has them."""
+    """Compute the parts of ``cmath.rect(r, phi)`` in a kernel, with Python's results at 0 and infinity."""
     real, imag = r * np.cos(phi), r * np.sin(phi)
     if r == 0 and not np.isfinite(phi):
         real, imag = abs(r), abs(r)
@@ -121,7 +121,7 @@ def _rect_parts(r: Any, phi: Any) -> Any:
 
 
 def make_complex(call: Invocation, real: Any, imag: Any) -> Any:
-    """A complex number of its parts."""
+    """Return the complex number of two parts."""
     c = call.c
     if isinstance(real, Constant) and isinstance(imag, Constant):
         return compute(c, "complex()", complex, real.value, imag.value)
@@ -187,12 +187,12 @@ def _round(call: Invocation, x: Any, ndigits: Any = None, decimals: Any = None) 
 
 
 def number_dtype(c: Compiler, number: Any) -> np.dtype:
-    """The dtype of a number, of Python's own too."""
+    """Return the dtype of a number, including Python numbers."""
     return np.dtype(c.kind(number))
 
 
 def _round_digits(x: float, digits: int) -> float:
-    """Compiled into kernels: ``round(x, digits)``; what is an integer after scaling has no digits to lose."""
+    """Compute ``round(x, digits)`` in a kernel."""
     up = 10.0 ** min(max(digits, 0), 22)
     beyond = 10.0 ** max(digits - 22, 0)
     down = 10.0 ** max(-digits, 0)
@@ -244,7 +244,7 @@ def _ieee_remainder(call: Invocation, x: Any, y: Any) -> Any:
 
 
 def _exact_remainder(x: float, y: float) -> float:
-    """Compiled into kernels: IEEE 754's remainder; as FreeBSD's msun, by fmod and at most two subtractions."""
+    """Compute the IEEE 754 remainder in a kernel, by fmod and at most two subtractions as in FreeBSD's msun."""
     size = abs(y)
     rest = math.fmod(abs(x), size + size)
     if rest + rest > size:
@@ -327,7 +327,7 @@ def _pow(call: Invocation, base: Any, exponent: Any, mod: Any = None) -> Any:
 
 
 def _modular_power(base: int, exponent: int, mod: int) -> int:
-    """Compiled into kernels: ``pow(base, exponent, mod)`` for numbers below 2**31."""
+    """Compute ``pow(base, exponent, mod)`` in a kernel, for numbers below 2**31."""
     result = 1 % mod
     square = base % mod
     while exponent > 0:
@@ -339,7 +339,7 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
 
 
 def _extreme_item(call: Invocation, generator: Generator, row: str, strict: str) -> Any:
-    """The least or greatest item: the first one starts, which a flag tells."""
+    """Compile the minimum or maximum of a generator's items. A flag marks the first item."""
     c = call.c
     key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
     best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")

@@ -1,4 +1,4 @@
-"""Folding an array with a user's function: `weft.reduce`.
+"""`weft.reduce`: reduction of an array with a user function.
 
 Invariant: the order of the fold depends on the array's length alone, so the same bits come out each time. The function
 has to be associative and commutative.
@@ -23,7 +23,7 @@ MOST_BLOCKS = 1024
 
 
 class Reduce:
-    """A fold of arrays with a function of two numbers. Made by `weft.reduce`."""
+    """A reduction of arrays by a function of two numbers, created by `weft.reduce`."""
 
     def __init__(self, functor: Any) -> None:
         function = functor.function if isinstance(functor, DeviceFunction) else functor
@@ -37,7 +37,7 @@ class Reduce:
         return f"<weft reduction {self.__name__}>"
 
     def __call__(self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: Any = 0) -> Any:
-        """Fold an array of one axis.
+        """Reduce a 1-D array.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class Reduce:
 
 
 def _fold_blocks(function: FunctionType) -> Any:
-    """The kernel: each thread folds elements a grid apart, then the block folds its threads."""
+    """Return a kernel in which each thread reduces elements at a grid stride, then the block reduces its threads."""
 
     def fold_blocks(values, partial, count):  # type: ignore[no-untyped-def]
         folded = cuda.shared.array(THREADS, values.dtype)
@@ -110,7 +110,7 @@ def _fold_blocks(function: FunctionType) -> Any:
 
 
 def reduce(function: Any) -> Reduce:
-    """Make a function of two numbers fold arrays: ``total = weft.reduce(lambda a, b: a + b)``.
+    """Make a reduction from a function of two numbers: ``total = weft.reduce(lambda a, b: a + b)``.
 
     Parameters
     ----------

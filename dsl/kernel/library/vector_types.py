@@ -1,4 +1,4 @@
-"""Vector types: ``float32x4(1, 2, 3, 4)``, also under CUDA C's names (``float4``).
+"""Vector types such as ``float32x4(1, 2, 3, 4)``, also under CUDA C's names (``float4``).
 
 Owns the 40 classes, 10 number types with 1 to 4 lanes, made from one table. In and out: plain values, so that they work
 on the host and in kernels that run as Python; the compiler knows the classes and reads their `dtype` and `lanes`.
@@ -34,7 +34,7 @@ _LONG = {np.dtype("l").name: "long", np.dtype("L").name: "ulong"}  # as wide as 
 
 
 class Vector:
-    """A few numbers of one type: `x`, `y`, `z` and `w`, as many as it has lanes.
+    """A vector of 1 to 4 numbers of one type: `x`, `y`, `z` and `w`.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _component_property(lane: int) -> property:
 
 
 def _by_component(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """An operation by component, in the vector type that its results have."""
+    """Apply an operation componentwise. The result's dtype determines its vector type."""
     lanes = {side.lanes for side in (left, right) if isinstance(side, Vector)}
     if len(lanes) != 1:
         raise TypeError(f"{type(left).__name__} and {type(right).__name__} have different numbers of lanes")
@@ -160,7 +160,7 @@ _BY_SHAPE = {(kind.dtype, kind.lanes): kind for kind in VECTOR_TYPES.values()}
 
 
 def vector_type(dtype: Any, lanes: int) -> type[Vector]:
-    """The vector type of a dtype and a number of lanes. Raises TypeError where there is none."""
+    """Return the vector type of a dtype and a number of lanes. Raises TypeError if there is none."""
     kind = _BY_SHAPE.get((np.dtype(dtype), lanes))
     if kind is None:
         raise TypeError(f"there is no vector type of {lanes} {np.dtype(dtype)}; there are 1 to 4 of {', '.join(BASES)}")
@@ -168,7 +168,7 @@ def vector_type(dtype: Any, lanes: int) -> type[Vector]:
 
 
 def make_vector(name: str, *components: Any) -> Vector:
-    """A vector of the type with this name."""
+    """Return a vector of the type with this name."""
     return VECTOR_TYPES[name](*components)
 
 

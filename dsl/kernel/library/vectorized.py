@@ -1,4 +1,4 @@
-"""Functions of numbers inside lazy expressions: `weft.vectorize`.
+"""`weft.vectorize`: user functions of numbers as ops in lazy expressions.
 
 In: a Python function of numbers, arrays. Out: recorded arrays; the function is a row of the op table like any other, and
 is fused with what is around it. Invariant: a row's name says all that its code depends on.
@@ -42,7 +42,7 @@ _COST_OF_LOOPS = 200
 
 
 class VectorFunction(DeviceFunction):
-    """A function of numbers applied element by element. Made by `weft.vectorize`.
+    """A function of numbers applied elementwise, created by `weft.vectorize`.
 
     Called on arrays (they broadcast) it records a fused operation; inside kernels it is a device function.
     """
@@ -71,7 +71,7 @@ class VectorFunction(DeviceFunction):
         stream: Any = 0,
         **ignored: Any,
     ) -> Any:
-        """Apply to arrays and numbers.
+        """Apply the function to arrays and numbers.
 
         Parameters
         ----------
@@ -104,13 +104,13 @@ class VectorFunction(DeviceFunction):
         return deliver(rows[0].name, nodes[0], out, where, casting)
 
     def reduce(self, array: Any, axis: Any = 0, stream: Any = 0, **ignored: Any) -> Any:
-        """Fold an array of one axis with the function."""
+        """Reduce a 1-D array with the function."""
         from weft.dsl.kernel.library.reduction import Reduce
 
         return Reduce(self.function)(array)
 
     def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
-        """The rows for operands of these dtypes (or Python types, which are weak), one a result."""
+        """Return the ops for operands of these dtypes or weak Python types, one per result."""
         descriptors, result = self._typed(kinds)
         made = specialise(
             self.function,
@@ -153,7 +153,7 @@ class VectorFunction(DeviceFunction):
         )
 
     def _row(self, kernel: Kernel, body: Function, straight: bool, k: int) -> OpDef:
-        """Result number `k` as a row."""
+        """Return result number `k` as an op."""
         text = print_kernel(Kernel("row", [], kernel.body, INDEX, "threaded", {}, [body]))
         digest = hashlib.sha256(f"{straight} {text}".encode()).hexdigest()[:16]
         name = f"{_identifier(self.__name__)}_{digest}" + (f"_{k}" if len(body.results) > 1 else "")
@@ -177,14 +177,16 @@ class VectorFunction(DeviceFunction):
 
 
 def _takes(kind: Any, dtype: np.dtype) -> bool:
-    """Whether a signature's dtype takes an operand: safely, or where it is Python's number, of the same sort at least."""
+    """Return whether a signature's dtype accepts an operand: by a safe cast, or for a Python number of the same or
+    a lower kind.
+    """
     if not isinstance(kind, type):
         return bool(np.can_cast(kind, dtype, "safe"))
     return dtype_kind(dtype) in {bool: "biufc", int: "iufc", float: "fc", complex: "c"}[kind]
 
 
 def _only(body: Function, k: int) -> Function:
-    """The function with one of its results."""
+    """Return the function with only one of its results."""
     *inside, last = body.body.operations
     block = Block(body.body.parameters)
     block.operations = [*inside, Operation("yield", (last.operands[k],))]
@@ -200,7 +202,7 @@ def _cost(opcode: str) -> int:
 
 
 def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any:
-    """The function on NumPy arrays, number by number."""
+    """Return a function that applies the user's function to NumPy arrays element by element."""
 
     def run(*operands: Any) -> Any:
         def one(*values: Any) -> Any:
@@ -215,7 +217,7 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
 def vectorize(
     function: Any = None, signatures: Any = None, *, target: str = "cuda", identity: Any = None, **options: Any
 ) -> Any:
-    """Make a function of numbers work on arrays, element by element: ``@weft.vectorize``.
+    """Make a function of numbers apply elementwise to arrays: ``@weft.vectorize``.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Kernels that run as plain Python, for debuggers and as an oracle."""
+"""Kernels run as plain Python, for debuggers and as a reference."""

@@ -1,4 +1,4 @@
-"""Kernels as plain Python: what ``WEFT_KERNEL_PYTHON=1`` runs, for pdb and as the oracle of compiled kernels.
+"""Execution of kernels as plain Python, enabled by ``WEFT_KERNEL_PYTHON=1``.
 
 In: the kernel's Python function, grid, block, bytes of dynamic shared memory, arguments. Out: its effects on the
 arrays. Invariant: the same program gives the same turns of threads each time; an error says its block and thread.
@@ -61,7 +61,7 @@ def run_python(
 
 
 def _as_seen(argument: Any) -> Any:
-    """An argument as a kernel sees it: arrays convert what is written to them."""
+    """Return an argument as a kernel sees it. Arrays convert values written to them."""
     if isinstance(argument, np.ndarray):
         return as_kernel_array(argument)
     if isinstance(argument, tuple):

@@ -1,4 +1,4 @@
-"""Arrays of kernels that run as plain Python: NumPy's, with the conversions that kernels make.
+"""NumPy arrays with the conversions of compiled kernels.
 
 In: NumPy arrays. Out: views of them. Invariant: what is written into an element is converted as compiled kernels
 convert (integers wrap, floats saturate), records have their fields as attributes too.
@@ -33,21 +33,21 @@ class KernelArray(np.ndarray):
 
 
 class BrainArray(KernelArray):
-    """An array of bfloat16 as a kernel sees it."""
+    """A bfloat16 array as a kernel sees it."""
 
     def __getitem__(self, index: Any) -> Any:
         return seen(super().__getitem__(index))
 
 
 def as_kernel_array(array: np.ndarray) -> KernelArray:
-    """The same memory as a kernel sees it."""
+    """Return a view of an array as a kernel sees it."""
     if array.dtype.names is not None:
         array = array.view(np.dtype((np.record, array.dtype)))
     return array.view(BrainArray if is_bfloat16(array.dtype) else KernelArray)
 
 
 def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:
-    """An array whose contents are undefined: NaN for floats, -1 or the greatest for integers."""
+    """Return an array with undefined contents: NaN for floats, -1 or the maximum for integers, True for bools."""
     made = np.empty(shape, dtype)
     made.reshape(-1).view(np.uint8)[...] = 1 if dtype.kind == "b" else 0xFF
     return as_kernel_array(made)

@@ -1,4 +1,4 @@
-"""Numbers of dtype bfloat16 in kernels that run as plain Python.
+"""bfloat16 scalars in kernels run as plain Python.
 
 ml_dtypes' own numbers make float32 beside a Python float; in kernels, as among NumPy's own floats, they stay what they
 are. Invariant: a `Brain` holds one of ml_dtypes' numbers, and every operation on it is NumPy's on that.
@@ -15,7 +15,7 @@ from weft.codegen import is_bfloat16
 
 
 class Brain(NDArrayOperatorsMixin):
-    """A number of dtype bfloat16 as a kernel sees it."""
+    """A bfloat16 scalar as a kernel sees it."""
 
     __slots__ = ("held",)
     __array_priority__ = 2000.0
@@ -62,23 +62,23 @@ class Brain(NDArrayOperatorsMixin):
 
 
 def seen(value: Any) -> Any:
-    """A value as kernels see it: a number of dtype bfloat16 as a `Brain`."""
+    """Return a value as kernels see it: a bfloat16 scalar as a `Brain`."""
     return Brain(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 
 
 def plain(value: Any) -> Any:
-    """The number that a `Brain` holds; any other value itself."""
+    """Return the scalar in a `Brain`, or any other value unchanged."""
     return value.held if isinstance(value, Brain) else value
 
 
 def wide(value: Any) -> Any:
-    """A number of dtype bfloat16 in float32, which NumPy has rules for; any other value itself."""
+    """Convert a bfloat16 scalar to float32. Other values are unchanged."""
     value = plain(value)
     return np.float32(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 
 
 def beside_brains(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The numbers that NumPy is given: Python's ints and floats beside bfloat16 are bfloat16."""
+    """Convert Python ints and floats beside bfloat16 scalars to bfloat16."""
     held = tuple(map(plain, values))
     brain = next((v.dtype for v in held if isinstance(v, (np.generic, np.ndarray)) and is_bfloat16(v.dtype)), None)
     return held if brain is None else tuple(brain.type(v) if type(v) in (int, float) else v for v in held)

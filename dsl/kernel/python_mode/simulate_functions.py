@@ -1,4 +1,4 @@
-"""Names outside the language's own that mean something else in a kernel, for kernels that run as plain Python.
+"""Replacement of library functions and number types in kernels run as plain Python.
 
 In: a Python function. Out: the same code over globals in which math's functions keep their operand's dtype and do not
 raise, number types convert as kernels do (integers wrap, floats saturate), and NumPy's and weft's functions of numbers
@@ -38,7 +38,7 @@ ROWS = {
 
 
 def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
-    """The dtype of a float function's result; None where all are Python's own numbers, whose result is one too."""
+    """Return the result dtype of a float function, or None if all arguments are Python numbers."""
     if not any(isinstance(value, (np.generic, Brain)) for value in values):
         return None
     found = common_dtype(*values)
@@ -46,7 +46,7 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
-    """A function of math with the operand's dtype, and without exceptions."""
+    """Return a function of `math` that keeps the operand's dtype and does not raise."""
     function = getattr(math, name)
     row = find_op(ROWS[name])
     reference: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
@@ -68,7 +68,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """What comes out where Python raises, in float64; a logarithm to a base is a quotient."""
+    """Return the float64 result where Python's function raises."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
         case "lgamma":  # a pole, or too large
@@ -83,7 +83,7 @@ def _raised(name: str, reference: Any, plain: list[Any]) -> float:
 
 
 class _Cast(type):
-    """The class of number types as kernels know them: they convert, and stand for the real type everywhere else."""
+    """Metaclass of number types that convert like kernels, and otherwise act as the real type."""
 
     real: type
 
@@ -109,7 +109,7 @@ class _Cast(type):
 
 
 def _cast(kind: type) -> type:
-    """The type as kernels know it. NumPy takes it as a dtype, by its attribute."""
+    """Return the kernel's version of a number type. NumPy accepts it as a dtype."""
     return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
 
 
@@ -127,7 +127,7 @@ _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
 
 
 class _View:
-    """Stands for a module: what kernels know differently, and everything else its own."""
+    """Stand-in for a module that replaces some of its members."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -140,7 +140,7 @@ class _View:
 
 
 def replacement(held: Any) -> Any:
-    """What stands for an object in a kernel; None where it is the object itself."""
+    """Return the replacement of an object in a kernel, or None if it is unchanged."""
     match held:
         case ModuleType(__name__=name) if name in _VIEWED:
             return _View(held)
@@ -164,7 +164,7 @@ def _row_function(name: str) -> Callable[..., Any]:
 
 
 class _Forms:
-    """The functions that one function reaches, each over globals with the replacements."""
+    """The functions reachable from a kernel, each with its globals replaced."""
 
     def __init__(self) -> None:
         self.replaced = False
@@ -172,7 +172,7 @@ class _Forms:
         self._globals: dict[int, dict[str, Any]] = {}
 
     def function(self, function: FunctionType) -> FunctionType:
-        """The same code over other globals."""
+        """Return the function's code with the replaced globals."""
         if function in self._made:
             return self._made[function]
         own = function.__globals__
@@ -195,7 +195,7 @@ class _Forms:
         return made
 
     def value(self, held: Any) -> Any:
-        """What a name stands for."""
+        """Return the replacement of an object that a name refers to."""
         if isinstance(held, DeviceFunction):
             return self.function(held.function)
         if isinstance(held, FunctionType):
@@ -207,7 +207,7 @@ class _Forms:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names that a function and those inside it look up."""
+    """Yield the names that a function and its nested functions look up."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -215,7 +215,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as it runs in kernels; `function` itself where it reaches no such name."""
+    """Return the function with the kernel's replacements, or `function` itself if it uses none."""
     if not isinstance(function, FunctionType):
         return function
     forms = _Forms()

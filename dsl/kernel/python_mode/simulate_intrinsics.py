@@ -1,4 +1,4 @@
-"""What each intrinsic does where a kernel runs as plain Python.
+"""Intrinsics for kernels run as plain Python.
 
 Owns one table, path -> function of the simulated thread and the arguments. Invariant: every path of `names.TABLE`
 has its row; results are what CUDA gives, or NumPy's error where CUDA would be undefined; numbers that CUDA has no dtype
@@ -89,7 +89,7 @@ def _check_width(width: int) -> int:
 
 
 def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
-    """A shuffle from the lane that ``source(lane, operand, width)`` names."""
+    """Return a shuffle that reads from the lane ``source(lane, operand, width)``."""
 
     def exchange(brought: dict[int, tuple[Any, int]]) -> dict[int, Any]:
         return {lane: brought.get(place, (value, lane))[0] for lane, (value, place) in brought.items()}
@@ -207,7 +207,7 @@ def _const_array(thread: RunningThread, ary: Any) -> np.ndarray:
 
 
 def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
-    """The array, the index and the element that an atomic is about."""
+    """Return the array, the index and the current element of an atomic."""
     if not isinstance(ary, np.ndarray):
         raise TypeError(f"cuda.{path} works on an array's element, not on {type(ary).__name__}")
     place = tuple(operator.index(i) for i in idx) if isinstance(idx, (tuple, list)) else operator.index(idx)
@@ -218,7 +218,7 @@ def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
 
 
 def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Action:
-    """An atomic: `new` takes the old element and the value, in the array's dtype, to what is written."""
+    """Return an atomic that stores ``new(old, value)``, computed in the array's dtype."""
     path = f"atomic.{name}"
 
     def action(thread: RunningThread, ary: Any, idx: Any, val: Any) -> Any:
@@ -268,7 +268,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: Any) -> None:
 
 
 def _bits(x: Any) -> tuple[int, int]:
-    """An integer's bits and how many it has: 32, or 64 for 64-bit dtypes and Python's own."""
+    """Return an integer's bits and its width: 32, or 64 for 64-bit dtypes and Python ints."""
     if isinstance(x, (bool, np.bool_)):
         return int(x), 32
     if isinstance(x, (float, complex, np.inexact)):
@@ -298,7 +298,7 @@ def _brev(thread: RunningThread, x: Any) -> Any:
 
 
 def _float_function(function: Callable[[Any], Any]) -> Action:
-    """A function of one number, in the number's dtype where that is a float's; float64 else."""
+    """Return a function of one number, in the number's float dtype or else in float64."""
 
     def action(thread: RunningThread, a: Any) -> Any:
         dtype = common_dtype(a)

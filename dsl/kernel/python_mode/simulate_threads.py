@@ -1,4 +1,4 @@
-"""Threads of a kernel that runs as plain Python: who runs, who waits, who meets whom.
+"""Scheduler of the threads of a kernel run as plain Python.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
 thread. Invariant: exactly one simulated thread runs at a time, in an order that depends on the program alone. A
@@ -36,16 +36,16 @@ Fold = Callable[[dict[int, Any]], Mapping[int, Any]]
 
 
 class DivergenceError(KernelError, RuntimeError):
-    """Threads wait for one another at different places, and nobody can go on."""
+    """Raised if threads wait for one another at different places and none can continue."""
 
 
 class Abandoned(BaseException):
-    """Unwinds the stack of a thread whose launch has ended by another's error."""
+    """Raised to unwind a thread whose launch was ended by another thread's error."""
 
 
 @dataclass(slots=True)
 class Wait:
-    """What a thread waits for, and what it brings. Those with the same `key` can meet.
+    """What a thread waits for, with the value it contributes. Waits with equal `key` belong together.
 
     `fold` takes what each thread brought, by its number (lane for a warp, rank in the block else), to what each gets.
     """
@@ -68,7 +68,7 @@ class Wait:
 
 
 class SimulatedBlock:
-    """One block that has started: its threads and its shared memory."""
+    """A started block: its threads and its shared memory."""
 
     def __init__(self, launch: SimulatedLaunch, index: Triple) -> None:
         self.index = index
@@ -80,16 +80,16 @@ class SimulatedBlock:
         self.live = len(self.threads)
 
     def warp(self, number: int) -> list[RunningThread]:
-        """The threads of a warp, by lane."""
+        """Return the threads of a warp, by lane."""
         return self.threads[number * WARP : (number + 1) * WARP]
 
     def waiting(self) -> list[RunningThread]:
-        """The threads that wait for others."""
+        """Return the threads that wait for others."""
         return [thread for thread in self.threads if thread.wait is not None]
 
 
 class RunningThread:
-    """One simulated thread: where it stands, and what it waits for."""
+    """One simulated thread: its state, and what it waits for."""
 
     __slots__ = (
         "answer",
@@ -120,7 +120,7 @@ class RunningThread:
         self.ended = False
 
     def number(self, path: str) -> int:
-        """The value of ``threadIdx.x``, ``laneid`` ..."""
+        """Return the value of ``threadIdx.x``, ``laneid`` ..."""
         if not self.numbers:
             triples = {
                 "threadIdx": self.index,
@@ -133,7 +133,7 @@ class RunningThread:
         return self.numbers[path]
 
     def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Do what the intrinsic at `path` does in this thread."""
+        """Execute the intrinsic at `path` in this thread."""
         if self.launch.over:
             raise Abandoned
         action = self.launch.actions[path]
@@ -146,7 +146,7 @@ class RunningThread:
             raise
 
     def meet(self, scope: Scope, path: str, value: Any, fold: Fold, lanes: int = 0) -> Any:
-        """Wait for the others; what `fold` gives this thread of what all brought."""
+        """Wait for the other threads, and return this thread's result of `fold` over all contributed values."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
         self.wait = Wait(scope, path, site, user_line(frames), lanes, value, fold)
@@ -156,7 +156,7 @@ class RunningThread:
         return self.answer
 
     def nap(self) -> None:
-        """Let the others go first."""
+        """Yield to the other threads."""
         self.launch.sleepers.append(self)
         assert self.stack is not None
         self.stack.suspend(self)
@@ -166,7 +166,7 @@ class RunningThread:
 
 
 def call_frames() -> list[FrameType]:
-    """The frames between the intrinsic that runs here and the kernel's own, innermost first."""
+    """Return the frames from the running intrinsic to the kernel function, innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not Intrinsic.__call__.__code__:
         frame = frame.f_back
@@ -179,7 +179,7 @@ def call_frames() -> list[FrameType]:
 
 
 def user_line(frames: Sequence[FrameType]) -> str:
-    """File and line of the innermost frame that is the user's."""
+    """Return the file and line of the user's innermost frame."""
     package = str(Path(__file__).parents[1])
     frame = next((f for f in frames if not f.f_code.co_filename.startswith(package)), frames[0])
     path = frame.f_code.co_filename
@@ -187,7 +187,7 @@ def user_line(frames: Sequence[FrameType]) -> str:
 
 
 class Stack:
-    """An OS thread that carries simulated threads, one after another. It runs only while it has the baton."""
+    """An OS thread that runs simulated threads one after another. It runs only while it holds the baton."""
 
     def __init__(self, launch: SimulatedLaunch) -> None:
         self._launch = launch
@@ -197,7 +197,7 @@ class Stack:
         self._carrier: threading.Thread | None = None
 
     def start(self, thread: RunningThread) -> None:
-        """Give the baton to an OS thread of its own, and a simulated thread to carry."""
+        """Start an OS thread with the baton and a simulated thread to run."""
         trace = sys.gettrace()  # a debugger's, of the thread that starts this one
 
         def run() -> None:
@@ -217,12 +217,12 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Give this sleeping stack the baton, and where it is idle a simulated thread to carry."""
+        """Pass the baton to this stack, with a simulated thread to run if it is idle."""
         self._next = thread
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """Unwind what the stack carries, and wait for its end; `at_once` also where it runs and asks for nothing."""
+        """Unwind the stack's simulated thread, and join the OS thread. `at_once` also interrupts running code."""
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return
@@ -252,7 +252,7 @@ class Stack:
             running.thread = before
 
     def _take(self) -> RunningThread | None:
-        """The next simulated thread that this stack can carry; hands the baton on while others have their turn."""
+        """Return the next simulated thread for this stack. Until then, pass the baton to other stacks."""
         launch = self._launch
         thread = launch.choose()
         if thread is None:
@@ -266,7 +266,7 @@ class Stack:
         return None if launch.over else self._next
 
     def suspend(self, thread: RunningThread) -> None:
-        """Let others run until the simulated thread, which this stack carries, has its turn again."""
+        """Let other threads run until this stack's simulated thread is scheduled again."""
         launch = self._launch
         other = launch.choose()
         if other is thread:
@@ -287,7 +287,7 @@ class Stack:
 
 @dataclass(eq=False)
 class SimulatedLaunch:
-    """One run of a kernel: its blocks, and who has a turn.
+    """One run of a kernel: its blocks and its schedule.
 
     Turns: threads that others have let go; threads of the newest block that have not started; threads that sleep. Where
     none is left, lanes at an `activemask` go on; then, if all wait for the grid, the next block starts.
@@ -318,7 +318,7 @@ class SimulatedLaunch:
         return getattr(self.function, "__name__", "kernel")
 
     def run(self) -> None:
-        """Run every thread. Raises what a thread raised, or DivergenceError."""
+        """Run every thread. Raises a thread's exception, or DivergenceError."""
         self._main.carry(self.choose())
         self.over = True
         for stack in self.stacks:  # one after another, since each may run the user's `finally`
@@ -330,7 +330,7 @@ class SimulatedLaunch:
     # -- who has a turn --
 
     def choose(self) -> RunningThread | None:
-        """The thread to run now; None at the end, or after a failure."""
+        """Return the thread to run next, or None at the end or after a failure."""
         while self.failure is None:
             if self._ready:
                 return self._ready.popleft()
@@ -346,14 +346,14 @@ class SimulatedLaunch:
         return None
 
     def finish(self, stack: Stack) -> bool:
-        """End the launch; whether `stack` is the calling thread's. Else that one has the baton now."""
+        """End the launch. Return whether `stack` belongs to the calling thread; otherwise that one gets the baton."""
         self.over = True
         if stack is not self._main:
             self._main.resume()
         return stack is self._main
 
     def fail(self, error: BaseException, thread: RunningThread) -> None:
-        """Keep the first error, saying whose it is."""
+        """Record the first error, with its thread."""
         if self.failure is None:
             error.add_note(f"in thread {thread} of block {thread.block.index}, kernel {self.name}")
             self.failure = error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None)
@@ -372,7 +372,7 @@ class SimulatedLaunch:
     # -- who meets whom --
 
     def arrive(self, thread: RunningThread) -> None:
-        """A thread waits now: let its group go if it was the last."""
+        """Register that a thread waits, and release its group if it is complete."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1
@@ -382,7 +382,7 @@ class SimulatedLaunch:
             self._try_warp(thread.block.warp(thread.warp), key, thread.wait.lanes)
 
     def end(self, thread: RunningThread) -> None:
-        """A thread has ended: nobody waits for it any more."""
+        """Register that a thread has ended, so that no thread waits for it."""
         thread.ended = True
         block = thread.block
         block.live -= 1
@@ -403,7 +403,7 @@ class SimulatedLaunch:
             self._release(members)
 
     def _release(self, group: list[RunningThread]) -> None:
-        """Let a group go on, each with its answer."""
+        """Release a group of threads, each with its result."""
         first = group[0].wait
         assert first is not None
         by_lane = first.scope in ("warp", "active")
@@ -419,7 +419,7 @@ class SimulatedLaunch:
         self._ready.extend(group)
 
     def _release_active(self) -> bool:
-        """Let the lanes of one warp go that wait at the same `activemask`."""
+        """Release the lanes of one warp that wait at the same `activemask`."""
         for block in self._blocks:
             if not any(key[0] == "active" for key in block.arrived):
                 continue
@@ -441,7 +441,7 @@ class SimulatedLaunch:
         return True
 
     def _report_stuck(self) -> bool:
-        """Nobody can run: fail where threads of a block wait for one another in vain."""
+        """Fail if no thread can run and threads of a block wait for one another."""
         for block in self._blocks:
             if any(key[0] != "grid" for key in block.arrived):
                 return self._diverge(block.threads, f"block {block.index}")
@@ -461,7 +461,7 @@ class SimulatedLaunch:
 
 
 def _name_threads(threads: list[RunningThread]) -> str:
-    """A few of the threads by name, and how many more."""
+    """Return the names of a few threads, and the number of the rest."""
     names = [str(thread) for thread in threads[:4]]
     rest = len(threads) - len(names)
     return ("threads " if len(threads) > 1 else "thread ") + ", ".join(names) + (f" and {rest} more" if rest else "")

@@ -1,1 +1,1 @@
-"""Kernels watched: out-of-bounds accesses, races, barriers in divergent flow."""
+"""Sanitizer of kernels: out-of-bounds accesses, races, and barriers in divergent flow."""

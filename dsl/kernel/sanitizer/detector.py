@@ -1,4 +1,4 @@
-"""The sanitizer's judgement: from the events of a launch to reports.
+"""Detection of errors from the events of a launch.
 
 In: events in the order in which they came, and the sites that they name. Out: findings. Two accesses of different
 threads to the same bytes race if one of them writes, not both are atomic, not both write the same value (what a kernel does
@@ -36,7 +36,7 @@ Known = dict[Any, int]
 
 @dataclass(slots=True)
 class Unwritten:
-    """Memory from `start` to below `stop` of which a byte that nobody has written is 1 in `fresh`."""
+    """The memory range [`start`, `stop`) with a flag per byte in `fresh`: 1 if never written."""
 
     start: int
     stop: int
@@ -45,7 +45,7 @@ class Unwritten:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. The other party's row is known for nothing but its site and thread."""
+    """One detected error. The other thread of a race is known by site and thread only."""
 
     kind: str
     site: Site
@@ -58,7 +58,7 @@ class Finding:
 
 
 class ThreadState:
-    """A thread: how many barriers it has passed, what it knows of others, who it waits with.
+    """A thread's state: barriers passed, its knowledge of other threads, and the group it waits with.
 
     `now` is what an access of this moment is remembered by: the thread, its barriers, those of the grid, its clock.
     """
@@ -76,12 +76,12 @@ class ThreadState:
         self.move_on()
 
     def move_on(self) -> None:
-        """A new moment: after a meeting or a fence."""
+        """Advance the thread's logical time, after a synchronization or a fence."""
         self.now = (self, self.epoch, self.grid, self.clock)
         self.seen: dict[Site, Access] = {}
 
     def forget(self) -> None:
-        """The thread has ended: nothing goes round in circles any more, so that memory is given back at once."""
+        """Clear an ended thread's state. This breaks reference cycles, so memory is freed immediately."""
         self.seen.clear()
         self.group = self.known = self.released = None
         del self.now
@@ -92,7 +92,7 @@ Access = tuple[Now, Site, "int | None"]  # the last one is the value that is wri
 
 
 class Cell:
-    """What is remembered of a few bytes that more than one thread has come to."""
+    """The recorded accesses of a few bytes that several threads accessed."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 
@@ -103,7 +103,7 @@ class Cell:
         self.released: Known | None = None  # by fences before atomics here
 
     def add(self, access: Access) -> None:
-        """Remember an access that is in order."""
+        """Record an access without a conflict."""
         thread, kind = access[0][0], access[1].kind
         kept = self.reads if kind is READ else self.atomics
         if kind is WRITE:
@@ -116,7 +116,7 @@ class Cell:
             kept[thread] = access
 
     def conflict(self, new: Access) -> Access | None:
-        """An earlier access that a new one races with."""
+        """Return an earlier access that races with a new one, or None."""
         thread, kind, value = new[0][0], new[1].kind, new[2]
         for access in self.writes.values():
             if not ordered(access[0], thread) and (kind is not WRITE or value is None or access[2] != value):
@@ -133,7 +133,7 @@ Memory = dict[int, "Access | Cell"]
 
 
 class BlockState:
-    """A block: its threads, its shared memory, who came to which barrier."""
+    """A block's state: its threads, shared memory, and arrivals at barriers."""
 
     __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
 
@@ -152,7 +152,7 @@ class BlockState:
 
 
 def ordered(before: Now, thread: ThreadState) -> bool:
-    """Whether an access that was made comes before what `thread` does now."""
+    """Return whether an earlier access happens before the present of `thread`."""
     other, epoch, grid, clock = before
     if other is thread or grid < thread.grid:
         return True
@@ -163,7 +163,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def together(parts: Sequence[Known | None]) -> Known | None:
-    """Everything that one thread has seen."""
+    """Merge the knowledge of several threads."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
@@ -177,7 +177,7 @@ def together(parts: Sequence[Known | None]) -> Known | None:
 
 
 class Detector:
-    """Judges the events of one launch.
+    """Analysis of the events of one launch.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class Detector:
         self.unit = min(units, default=1)
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Judge events."""
+        """Process events."""
         sites, unit, block = self.sites, self.unit, self.block
         threads = block.threads
         for row in rows:
@@ -253,7 +253,7 @@ class Detector:
                     self.meet(memory, place, held, access, row)
 
     def enter(self, number: int) -> BlockState:
-        """The block that the events are from now."""
+        """Return the state of the block that the next events belong to."""
         if not self.at_once:
             self.leave()
             self.block = BlockState(number, self.size)
@@ -265,7 +265,7 @@ class Detector:
         return self.block
 
     def finish(self, stuck: bool = False) -> list[Finding]:
-        """All findings. `stuck`: the launch ended because its threads waited for each other."""
+        """Return all findings. `stuck` means that the launch ended in a deadlock."""
         for block in list(self.blocks.values()) if self.at_once else [self.block]:
             self.block = block
             if stuck:
@@ -277,7 +277,7 @@ class Detector:
     # -- accesses ---------------------------------------------------------------------------------
 
     def meet(self, memory: Memory, place: int, held: Access | Cell | None, access: Access, row: Row) -> None:
-        """An access to bytes where there has been one before, or an atomic."""
+        """Process an access to bytes accessed before, or an atomic."""
         now, site, _ = access
         thread = now[0]
         if isinstance(held, tuple):
@@ -316,14 +316,14 @@ class Detector:
         cell.add(access)
 
     def use_own(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """An access to memory of the thread's own."""
+        """Process an access to thread-local memory."""
         places = range(row[2], row[2] + site.size, self.unit)
         if site.kind is not WRITE and not thread.written.issuperset(places):
             self.tell("uninitialised", site, thread, row)
         thread.written.update(places)
 
     def use_global(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """An access to memory of the device that may have no values yet."""
+        """Process an access to device memory that may be uninitialised."""
         address = row[2]
         for region in self.unwritten:
             if region.start <= address < region.stop:
@@ -337,7 +337,7 @@ class Detector:
     # -- meetings ---------------------------------------------------------------------------------
 
     def event(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """What is no access."""
+        """Process an event other than an access."""
         block = thread.block
         match site.kind:
             case SiteKind.OUTSIDE:
@@ -360,13 +360,13 @@ class Detector:
                 self.join(thread, (site, mask, thread.number // 32))
 
     def join(self, thread: ThreadState, key: Any) -> None:
-        """The thread waits with all that come to the same meeting."""
+        """Add a thread to the group that waits at a synchronization point."""
         group = thread.block.groups.setdefault(key, [])
         group.append(thread)
         thread.group = key, group
 
     def part(self, thread: ThreadState) -> None:
-        """A thread goes on, so all who were to meet have met: they know what each of them knew."""
+        """Process a thread's release: all threads of its group now know what each of them knew."""
         assert thread.group is not None
         key, group = thread.group
         known = together([one.known for one in group])
@@ -389,7 +389,7 @@ class Detector:
             one.move_on()
 
     def arrive(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """A thread comes to a barrier: the others of its block have to come to the same one."""
+        """Process a thread's arrival at a barrier, which must be the same for the whole block."""
         block, turn = thread.block, thread.epoch
         if turn == len(block.barriers):
             block.barriers.append((site, thread))
@@ -401,7 +401,7 @@ class Detector:
             self.tell("divergent barrier", site, thread, row, (other.now, first, None))
 
     def leave(self) -> None:
-        """A block has ended."""
+        """Process the end of a block."""
         block = self.block
         for (site, thread), arrived in zip(block.barriers, block.arrived, strict=True):
             if arrived < self.size and not block.stopped:
@@ -416,7 +416,7 @@ class Detector:
         block.threads = []
 
     def tell_stuck(self) -> None:
-        """Who waits for others of its warp for ever."""
+        """Report threads that wait forever for others of their warp."""
         for key, group in self.block.groups.items():
             if isinstance(key, tuple) and not self.block.stopped:
                 self.block.stopped = True
@@ -425,13 +425,13 @@ class Detector:
     # -- findings ---------------------------------------------------------------------------------
 
     def tell_fresh(self, fresh: dict[int, tuple[Site, ThreadState, Row]]) -> None:
-        """What was read and never written by another thread."""
+        """Report reads of memory that no thread had written."""
         for site, thread, row in fresh.values():
             self.tell("uninitialised", site, thread, row)
         fresh.clear()
 
     def tell(self, kind: str, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
-        """Note a finding, once for each pair of places."""
+        """Record a finding, once for each pair of sites."""
         key = kind, site, other and other[1]
         self.counts[key] += 1
         if self.counts[key] > 1 or len(self.findings) >= FINDINGS:

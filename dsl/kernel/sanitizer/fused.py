@@ -1,4 +1,4 @@
-"""The sanitizer for fused kernels: device ``simt::watched`` runs the schedules that a GPU would, and this judges them.
+"""Sanitizer for fused kernels: checks of GPU schedules on device ``simt::watched``.
 
 In: a fused kernel that was compiled with its threads watched, and the events of a launch. Out: nothing where it is clean, else
 a `SanitizerError`, whose places are operations of the kernel's IR (line 1 is the first that is watched).
@@ -28,7 +28,7 @@ def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
 
 @contextmanager
 def judge(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
-    """Judge a launch of a watched kernel inside the ``with``, which gives the reader of its events."""
+    """Check a launch of an instrumented kernel inside the ``with``, which yields the consumer of its events."""
     sites = [_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.watched)]
     detector = Detector(sites, function.schedule.threads)
     stuck: KernelFault | None = None

@@ -1,4 +1,4 @@
-"""What the compiler does for the sanitizer: every access and meeting of threads is preceded by a `watch`.
+"""Instrumentation: a `watch` operation before every access and every synchronization.
 
 In: accesses and indices as they are compiled. Out: `watch` operations, and a `Site` for each. Invariant: an index is
 looked at before the address is made of it, and an address before it is used, so that a thread ends instead of reaching
@@ -53,7 +53,7 @@ _MASKED = frozenset({"warp_barrier", "shuffle", "vote", "match", "warp_reduce"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """A place in the kernel where threads are watched.
+    """An instrumented source location of a kernel.
 
     `array` is the name that the array has there, `space` its memory, `size` the bytes of an access, `align` what its
     address is a multiple of, `numbers` how many numbers the index has; `valued`: the value that is written follows them. `compares`: a compare and swap.
@@ -71,7 +71,7 @@ class Site:
 
 
 class WatchingBuilder(KernelBuilder):
-    """A builder that puts a `watch` before every operation that makes threads meet."""
+    """A builder that inserts a `watch` before every operation that synchronizes threads."""
 
     def __init__(self, watch: Watch, name: str, index_dtype: np.dtype) -> None:
         super().__init__(name, index_dtype)
@@ -95,14 +95,14 @@ class WatchingBuilder(KernelBuilder):
 
 
 class Watch:
-    """What is watched in one compilation."""
+    """The instrumentation of one compilation."""
 
     def __init__(self) -> None:
         self.sites: list[Site] = []
         self._named: dict[tuple[int, str], tuple[ArrayValue, ArrayValue]] = {}
 
     def begin(self, c: Compiler, name: str) -> KernelBuilder:
-        """Start a run: the builder that is to be used."""
+        """Start a run and return its builder."""
         self.sites = []
         self._named = {}
         self.c = c
@@ -110,23 +110,23 @@ class Watch:
 
     @property
     def width(self) -> int:
-        """Words of an event."""
+        """Number of words of an event."""
         return 3 + max((site.numbers + site.valued for site in self.sites), default=0)
 
     @property
     def place(self) -> Place:
-        """Where in the user's source the compiler is."""
+        """Current source location of the compiler."""
         found = self.c.place
         assert found is not None
         return found
 
     def event(self, site: Site, operands: tuple[Value, ...]) -> Value:
-        """Append a `watch`; whether the address is aligned."""
+        """Emit a `watch` and return whether the address is aligned."""
         self.sites.append(site)
         return self.c.builder.emit("watch", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """An array as the variable that holds it: this is what it is called from here on, unless it is a part of one."""
+        """Return an array labelled with the variable that holds it, unless it is a field of a labelled array."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))
@@ -139,7 +139,7 @@ class Watch:
     def bounds(
         self, array: ArrayValue, parts: Sequence[Any], asked: list[tuple[Any, Extent, Extent]]
     ) -> tuple[str, tuple[Value, ...]]:
-        """Watch an index. `asked`: its numbers, each with the position it means and the length of its axis.
+        """Instrument an index. `asked` holds its numbers, each with its position and the length of its axis.
 
         Returns what the chosen part is called, and its index in the array of that name.
         """
@@ -165,14 +165,14 @@ class Watch:
         return array.label, whole
 
     def refuse(self, outside: Value, array: ArrayValue, index: tuple[Value, ...]) -> None:
-        """Where `outside` holds, the thread says so and ends."""
+        """Report an out-of-bounds index and end the thread if `outside` holds."""
         with self.c.builder.if_(outside):
             name = array.label or "the array"
             self.event(Site(SiteKind.OUTSIDE, self.place, name, array.space, numbers=len(index)), index)
             self.c.builder.leave(self.c.exit)
 
     def fits(self, array: ArrayValue, bytes_held: Value, start: Extent) -> None:
-        """Watch that an array lies within the dynamic shared memory."""
+        """Check that an array lies within the dynamic shared memory."""
         b = self.c.builder
         behind: Value = b.constant(array.dtype.itemsize)
         extents = [b.constant(n) if isinstance(n, int) else n for n in array.shape]
@@ -187,7 +187,7 @@ class Watch:
     def access(
         self, view: ArrayValue, kind: SiteKind, align: int = 0, value: Value | None = None, compares: bool = False
     ) -> None:
-        """Watch the access to one element; a thread that finds it misaligned ends.
+        """Instrument the access to one element. A misaligned access ends the thread.
 
         `align`: as the access says; `value`: what is written.
         """

@@ -1,4 +1,4 @@
-"""The sanitizer: kernels run on the CPU with every access watched.
+"""Sanitizer: execution of kernels on the CPU with every access checked.
 
 In: a launch made inside ``with weft.sanitize():`` or with ``WEFT_SANITIZE=1``. Out: nothing where the kernel is clean, else a
 `SanitizerError` with its reports. It finds accesses out of bounds and misaligned ones (they are not made: the thread ends),
@@ -38,7 +38,7 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """The other side of a race: a thread, and where it was.
+    """The other side of a race: a thread and its source location.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One thing that a launch did wrong.
+    """One error detected in a launch.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ _ACCESS |= dict.fromkeys((SiteKind.WARP, SiteKind.ACTIVE), "warp operation")
 
 
 class SanitizerError(WeftError):
-    """A kernel did what it may not do.
+    """Raised for a kernel with invalid accesses, races or barriers.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class SanitizerError(WeftError):
 
 
 def sanitize() -> AbstractContextManager[None]:
-    """Run kernels with every access watched: ``with weft.sanitize():``.
+    """Run kernels with every access checked: ``with weft.sanitize():``.
 
     A launch inside raises `SanitizerError` for what its kernel does wrong; a kernel that is clean stays silent. The same
     as the setting ``WEFT_SANITIZE=1``.
@@ -163,18 +163,18 @@ def sanitize() -> AbstractContextManager[None]:
 
 
 class WatchedLaunch(DispatchedLaunch):
-    """A launch whose accesses are watched."""
+    """A launch of an instrumented kernel."""
 
     watched = True
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """The CPU, always."""
+        """Return the CPU."""
         self.unwritten: list[Unwritten] = []
         self.host_copies: list[tuple[Any, np.ndarray]] = []
         return get_device("cpu")
 
     def choose_index(self) -> np.dtype:
-        """Wide ones: an index that does not fit into 32 bits is out of bounds, and not another one."""
+        """Return int64, so that an out-of-bounds index does not wrap."""
         return np.dtype(np.int64)
 
     def _prepare(self, value: Any) -> Any:
@@ -193,7 +193,7 @@ class WatchedLaunch(DispatchedLaunch):
         return found
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """The memory of an argument; what of it has no values is watched for."""
+        """Return the memory of an argument, and register its uninitialised bytes."""
         fresh = storage.expr is not None and storage.buffer is None and storage.expr.kind == "empty"
         known = None if storage.buffer is None else storage.buffer.unwritten
         buffer = super().memory(storage, written)
@@ -205,7 +205,7 @@ class WatchedLaunch(DispatchedLaunch):
         return buffer
 
     def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
-        """Launch, judge, raise."""
+        """Launch the kernel, analyse its events, and raise SanitizerError for findings."""
         launcher = self.launcher
         assert found.watch is not None
         detector = Detector(found.watch.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
@@ -230,7 +230,7 @@ class WatchedLaunch(DispatchedLaunch):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Python's garbage collector would go through all that is remembered of the launch, again and again."""
+    """Disable Python's garbage collector, which would repeatedly scan the recorded accesses."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -247,12 +247,12 @@ class _HostCopy:
         self.values = values
 
     def copy_to_host(self, ary: np.ndarray) -> None:
-        """Give the values back."""
+        """Copy the values back."""
         ary[...] = self.values
 
 
 def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
-    """What people are told of a finding that was made so many times."""
+    """Return the report of a finding that occurred `count` times."""
     other = None
     if finding.other is not None:
         place = finding.other.place
