@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import find_op
-from weft.dsl.arrays.again import apply
 from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.ufunc import find_ufunc
+from weft.dsl.functions.attribute_functions import imag, real
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.joining import stack
 from weft.dsl.functions.manipulation import broadcast_arrays, reshape
+from weft.dsl.functions.selecting import where
 from weft.fusion import SymbolicProgram, entries_of, take_apart
+
+_WEAK = (bool, int, float, complex)
+_NUMBER = object()  # in place of a function: the number itself
 
 
 class SymbolicFunction:
@@ -31,6 +36,7 @@ class SymbolicFunction:
             for s in (found[1] if found else [symbol])
         ]
         self.program: SymbolicProgram = take_apart(flat, expression, self.wrt)
+        self.steps = _steps_of(self.program)
         self.__doc__ = f"{expression} of {', '.join(map(str, self.symbols))}."
 
     def __repr__(self) -> str:
@@ -41,15 +47,18 @@ class SymbolicFunction:
         if len(values) != len(self.symbols):
             raise TypeError(f"a function of {len(self.symbols)} symbols, but {len(values)} values were given")
         arrays = [part for k, value in enumerate(values) for part in self._parts(k, value)]
+        weak = not all(isinstance(value, Array) for value in arrays)
         found: list[Any] = []
-        for name, *operands in self.program.instructions:
-            match name:
-                case "symbol":
-                    found.append(arrays[operands[0]])
-                case "number":
-                    found.append(operands[0])
-                case _:
-                    found.append(_apply(name, [found[k] for k in operands]))
+        with np.errstate(all="ignore"):  # (a piece that is not chosen may divide by zero)
+            for function, places in self.steps:
+                if function is None:
+                    found.append(arrays[places])
+                elif function is _NUMBER:
+                    found.append(places)
+                else:
+                    operands = [found[k] for k in places]
+                    alone = weak and all(type(value) in _WEAK for value in operands)
+                    found.append(_of_numbers(function, operands) if alone else function(*operands))
         results = [found[k] for k in self.program.results]
         value = self._shaped(results)
         if not self.wrt:
@@ -82,15 +91,33 @@ class SymbolicFunction:
         return reshape(stack(parts), (*self.program.shape, *parts[0].shape))
 
 
-def _apply(name: str, operands: list[Any]) -> Any:
-    """Apply an op to arrays, or to Python numbers, whose result stays weak."""
-    if any(isinstance(operand, Array) for operand in operands):
-        return apply(name, *operands)
-    row = find_op(name)
-    function = getattr(np, row.ufunc) if row.ufunc else row.reference
-    assert function is not None
+def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
+    """Return a program's instructions with functions in place of names: of an argument (None), of a number, of results."""
+    steps: list[tuple[Any, Any]] = []
+    for name, *operands in program.instructions:
+        if name == "symbol":
+            steps.append((None, operands[0]))
+        elif name == "number":
+            steps.append((_NUMBER, operands[0]))
+        elif all(steps[k][0] is _NUMBER for k in operands):
+            function = _function_of(name)
+            steps.append((_NUMBER, _of_numbers(function, [steps[k][1] for k in operands])))
+        else:
+            steps.append((_function_of(name), operands))
+    return steps
+
+
+def _function_of(name: str) -> Any:
+    return {"where": where, "real": real, "imag": imag}.get(name) or find_ufunc(name)
+
+
+def _of_numbers(function: Any, operands: list[Any]) -> Any:
+    """Return a function of Python numbers as one, so that it stays weak."""
+    row = find_op(function.__name__)
+    theirs = getattr(np, row.ufunc) if row.ufunc else row.reference
+    assert theirs is not None
     with np.errstate(all="ignore"):
-        return np.asarray(function(*operands)).item()
+        return np.asarray(theirs(*operands)).item()
 
 
 def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.runtime import override
 
 sympy = pytest.importorskip("sympy")
 x, y, z = sympy.symbols("x y z", real=True)
@@ -170,3 +172,24 @@ def test_numbers_among_symbols() -> None:
     x, number = sympy.Symbol("x"), wf.asarray([1.0, 2.0]).sum()
     assert sympy.sin(number) == sympy.sin(3.0) and x * number == number * x == 3.0 * x
     assert (wf.asarray([1, 2]) * x).tolist() == [x, 2 * x]
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("chooses", [False, True])
+def test_small_arrays_are_computed_at_the_call_with_the_same_bits(chooses: bool, kind: str) -> None:
+    expression = sympy.log(x) / x + sympy.exp(y) / 3
+    f = wf.lambdify((x, y), sympy.Piecewise((expression, x > 0), (x * y, True)) if chooses else expression, wrt=(x, y))
+    a, b = np.linspace(-1, 2, 31).astype(kind), np.float32(2)
+
+    def run() -> list[Any]:
+        value, slopes = f(wf.asarray(a), b)
+        return [np.asarray(part) for part in (value, *slopes)]
+
+    recorded = run()
+    wf.reset_statistics()
+    with override(immediate=1000), warnings.catch_warnings(action="error"):
+        at_call = run()
+    assert chooses or wf.statistics()["plans"] == 0
+    for one, other in zip(recorded, at_call, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
