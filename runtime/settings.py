@@ -78,7 +78,7 @@ TABLE = (
     Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
     Setting("dump", "WEFT_DUMP", str, "", "folder that every kernel's stages are written to"),
     Setting("checked", "WEFT_CHECKED", _flag, False, "whether kernels check every index"),
-    Setting("sanitize", "WEFT_SANITIZE", _flag, False, "whether kernels run on the CPU with every access watched"),
+    Setting("sanitize", "WEFT_SANITIZE", _flag, False, "whether kernels run on the CPU with every access checked"),
     Setting("kernel_python", "WEFT_KERNEL_PYTHON", _flag, False, "whether kernels run as plain Python, for a debugger"),
     Setting("progress", "WEFT_PROGRESS", _flag, True, "whether compilations that take seconds are shown on a terminal"),
     Setting(
@@ -101,7 +101,7 @@ TABLE = (
     Setting(
         "verify", "WEFT_VERIFY", _flag, False, "whether every plan also runs interpreted, and the bits are compared"
     ),
-    Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one a usable core"),
+    Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one per usable core"),
     Setting("graphs", "WEFT_GRAPHS", _count, 3, "runs of a plan of small kernels that make it a CUDA graph; 0: never"),
     Setting("xdg_cache", "XDG_CACHE_HOME", str, "", "the user's cache folder"),
     Setting("cuda_visible", "CUDA_VISIBLE_DEVICES", str, None, "the GPUs that CUDA shows"),
