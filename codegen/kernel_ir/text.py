@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -77,6 +78,16 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
     # a loop that folds nothing says nothing about it
     shown = sorted(item for item in attributes.items() if item[0] != "combine" or item[1])
     return "".join(f" {k}={_show_attribute(v)}" for k, v in shown)
+
+
+def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
+    """A kernel's attributes with those of its schedule: the name of the class, and what is not as it is by default."""
+    decision = attributes.get("schedule")
+    if decision is None:
+        return attributes
+    given = {each.name: (getattr(decision, each.name), each.default) for each in fields(decision)}
+    own = {name: value for name, (value, default) in given.items() if value != default}
+    return {**attributes, "schedule": type(decision).__name__, **own}
 
 
 class _Printer:
@@ -145,7 +156,7 @@ def print_kernel(kernel: Kernel) -> str:
         parameters.append(f"  %{p.value.name}: {show_type(p.value.type)}{flags}{align}{given}\n")
     body = "".join(line + "\n" for line in printer.bodies(kernel))
     head = f"kernel {kernel.name} index={kernel.index_dtype.name} level={kernel.level}"
-    return f"{head}{_show_attributes(kernel.attributes)} (\n{''.join(parameters)}) {{\n{body}"
+    return f"{head}{_show_attributes(_flat(kernel.attributes))} (\n{''.join(parameters)}) {{\n{body}"
 
 
 def print_operations(kernel: Kernel) -> dict[Operation, str]:

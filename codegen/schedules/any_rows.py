@@ -11,13 +11,13 @@ Invariant: the tree of a fold is that of `rows.py`, or of `folds.py` below 64 el
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from weft.codegen.kernel_ir.operation import Kernel, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.known_multiples import needed_multiples
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.folds import ROW_ELEMENTS, shuffled
 from weft.codegen.schedules.nest import Nest, prefers_columns
 from weft.codegen.schedules.rows import (
@@ -47,32 +47,39 @@ MANY = 4
 LOADS = 2
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """For sizes that are not `exact` alone: ``rows`` (vectors that a thread keeps, in each form of the code) for any length, and ``vectors`` where sizes are ``multiples``."""
+@dataclass(frozen=True, slots=True)
+class AnyRows(Decision):
+    """Vectors of a row, whatever its length, that a thread keeps in registers, for each form of the code."""
+
+    kept: tuple[int, ...]
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
+    """The decision for rows of any length, unless sizes are `exact`."""
     if exact:
-        return {}
+        return None
     row = find_row(nest)
     if row is None or row.stop.name not in sizes or prefers_columns(nest, row.loops):
-        return {}
+        return None
     if not any(
         o.results == (row.start,) and o.opcode == "constant" and o.attributes["value"] == 0 for o in kernel.walk()
     ):
-        return {}
+        return None
     items = 1
     for level in nest.levels:
         items *= sizes[level.extent.name]
     if sizes[row.stop.name] > MOST_LENGTH or items > MAX_ITEMS:
-        return {}
+        return None
     vectors, multiples = needed_multiples(kernel, row.walks(), sizes, row.lanes(), row.stop)
     keeps = len(row.loops) > 1 and has_registers(row, MANY)
-    return {"rows": (MANY, 0) if keeps else (0,), "vectors": vectors, "multiples": multiples}
+    return AnyRows((MANY, 0) if keeps else (0,), vectors=vectors, multiples=multiples)
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with a ``rows`` attribute."""
+def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kernel:
+    """The threaded form of rows of any length."""
     row = find_row(nest)
     assert row is not None
-    kept, multiples = kernel.attributes["rows"], kernel.attributes.get("multiples", ())
+    kept, multiples = decision.kept, decision.multiples
     w = ThreadWriter(kernel, nest, GPU.wide_block)
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[2:] if kept[0] else REGISTER_AIMS[:2]
     aligned = w.are_multiples(multiples, row.lanes()) if multiples else None
@@ -90,7 +97,9 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
 
         def write(slots: int, *, alone: bool = False, whole: bool = False) -> None:
-            AnyRowWriter(w, row, team, part, slots, alone=alone, whole=whole).write(nest)
+            AnyRowWriter(
+                w, row, team, part, RowFacts(slots, whole, decision.vectors if whole else ()), alone=alone
+            ).write(nest)
 
         def kept_or_not(*, whole: bool) -> None:
             if not kept[0]:
@@ -139,12 +148,9 @@ class AnyRowWriter(RowWriter):
 
     all_fold = False
 
-    def __init__(
-        self, w: ThreadWriter, row: RowNest, team: Team, part: Value, kept: int, *, alone: bool, whole: bool
-    ) -> None:
-        vectors = w.builder.kernel.attributes.get("vectors", ()) if whole else ()
+    def __init__(self, w: ThreadWriter, row: RowNest, team: Team, part: Value, known: RowFacts, *, alone: bool) -> None:
         loads = TILE_LOADS if len(row.loops) == 1 else LOADS
-        known = RowFacts(kept, whole, vectors, loads=loads, rest_at_once=False)
+        known = replace(known, loads=loads, rest_at_once=False)
         super().__init__(w, row, GPU.wide_block, part, known)
         self.team = team
         self.alone = alone

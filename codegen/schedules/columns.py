@@ -11,6 +11,7 @@ from the number of columns alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -19,6 +20,7 @@ from weft.codegen.machines import GPU
 from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.folds import fold_all, shuffled
 from weft.codegen.schedules.lanes import Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, is_spread, prefers_columns
@@ -36,32 +38,35 @@ SHORT_SIDE = 8
 FEW_BLOCKS = 256
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``columns`` (threads side by side, columns of each), ``whole`` and ``vectors`` for these sizes; none where the folds
-    do not go across rows.
+@dataclass(frozen=True, slots=True)
+class ColumnReduction(Decision):
+    """Threads side by side (0: as many as the launch says), and how many columns each folds."""
 
-    Unless `exact` it is 0 threads, which the launch knows, and ``multiples`` instead of ``whole``.
-    """
+    side: int
+    lanes: int
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> ColumnReduction | None:
+    """The decision for these sizes; None where the folds do not go across rows."""
     row = find_columns(nest)
     if row is None:
-        return {}
+        return None
     widest = _columns_of(row, nest.levels[-1].index)
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
     walks = [(list(program_order(nest.operations)), nest.levels[-1].index)]
     any_side = not exact and values * GPU.warps * GPU.warp * widest <= SHARED_BYTES
     if any_side:
         vectors, multiples = needed_multiples(kernel, walks, sizes, widest, nest.levels[-1].extent)
-        return {"columns": (0, widest), "vectors": vectors, "multiples": multiples}
+        return ColumnReduction(0, widest, vectors=vectors, multiples=multiples)
     count = sizes[nest.levels[-1].extent.name]
     lanes = _power_of_two(count, widest)
     items = prod(sizes[level.extent.name] for level in nest.levels)
     side = _side(count, items, lanes)
     if values * GPU.warps * side * lanes > SHARED_BYTES:
-        return {}
-    found: dict[str, Any] = {"columns": (side, lanes)}
-    if count % lanes == 0:
-        found |= {"whole": True, "vectors": aligned_pointers(kernel, walks, sizes, lanes)}
-    return found
+        return None
+    whole = count % lanes == 0
+    vectors = aligned_pointers(kernel, walks, sizes, lanes) if whole else ()
+    return ColumnReduction(side, lanes, vectors=vectors, whole=whole)
 
 
 def _side(count: int, items: int, lanes: int) -> int:
@@ -120,11 +125,11 @@ def _power_of_two(number: int, most: int) -> int:
     return found
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with a ``columns`` attribute."""
+def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target) -> Kernel:
+    """The threaded form of reductions across rows."""
     row = find_columns(nest)
     assert row is not None
-    known, lanes = kernel.attributes["columns"]
+    known, lanes, multiples = decision.side, decision.lanes, decision.multiples
     w = ThreadWriter(kernel, nest, GPU.block)
     *outer, columns = w.extents()
     if known:
@@ -140,7 +145,6 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     width = w.compute("multiply", side, lanes)
     across = w.parts(columns, width)
     count = w.compute("multiply", w.product(outer), across) if outer else across
-    multiples = kernel.attributes.get("multiples")
     aligned = w.are_multiples(multiples, lanes) if multiples else None
     if aligned is not None and len(row.loops) > 1:
         w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[-1:]
@@ -150,12 +154,12 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
         first = w.compute("add", w.compute("multiply", number, width), w.compute("multiply", right, lanes))
 
         def write(*, whole: bool) -> None:
-            writer = ColumnWriter(w, row, nest, down, side, whole=whole)
+            writer = ColumnWriter(w, row, down, side, lanes, RowFacts(0, whole, decision.vectors if whole else ()))
             writer.place(first, columns)
             writer.write(nest)
 
         if aligned is None:
-            write(whole=bool(kernel.attributes.get("whole")))
+            write(whole=decision.whole)
         else:
             w.choose_form(aligned, lambda: write(whole=True), lambda: write(whole=False))
         w.barrier()
@@ -178,15 +182,13 @@ class ColumnWriter(RowWriter):
     """Writes what is done for the columns of a thread, this one being number `part` below one another."""
 
     def __init__(
-        self, w: ThreadWriter, row: RowNest, nest: Nest, part: Value, side: Value | int, *, whole: bool
+        self, w: ThreadWriter, row: RowNest, part: Value, side: Value | int, lanes: int, known: RowFacts
     ) -> None:
-        attributes = w.builder.kernel.attributes
-        super().__init__(w, row, GPU.block, part, RowFacts(0, whole, attributes.get("vectors", ()) if whole else ()))
+        super().__init__(w, row, GPU.block, part, known)
         self.side = side
-        _, self.lanes = attributes["columns"]
-        self.writer.lanes = self.lanes
-        self.index = nest.levels[-1].index
-        self.steps = index_steps(nest.operations, self.index)
+        self.lanes = self.writer.lanes = lanes
+        self.index = w.nest.levels[-1].index
+        self.steps = index_steps(w.nest.operations, self.index)
         self.columns = Slot([], [])
 
     def place(self, first: Value, count: Value) -> None:

@@ -1,6 +1,6 @@
 """Rows and columns of the same elements at once: a warp or a block goes down rows, folds each, and keeps its columns.
 
-In: a logical kernel with the attribute ``crossed``: items that set the partial results of columns to nothing, then go down
+In: a logical kernel whose items set the partial results of columns to nothing, then go down
 rows one by one; in each a loop folds the row, and the partial results with its elements. Out: the threaded kernel, in which
 the partial results are in registers until all rows are through. A row is folded as by `rows.py`.
 """
@@ -14,16 +14,9 @@ from typing import Any
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import program_order
-from weft.codegen.passes.known_multiples import aligned_pointers
 from weft.codegen.schedules.lanes import Slot
 from weft.codegen.schedules.nest import Nest, is_spread
-from weft.codegen.schedules.rows import (
-    RowFacts,
-    RowNest,
-    RowWriter,
-    threads_of,
-    vectors_kept,
-)
+from weft.codegen.schedules.rows import EachRow, RowFacts, RowNest, RowWriter, decide, write_items
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -51,36 +44,24 @@ def find_crossed(nest: Nest) -> CrossedNest:
     return CrossedNest([o for o in before if o is not begin], begin, rows, row)
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``crossed`` (threads that share a row, vectors that each keeps), ``whole`` and ``vectors`` for these sizes."""
-    row = find_crossed(nest).row
-    length = sizes[row.stop.name]
-    threads = threads_of(length)
-    found: dict[str, Any] = {"crossed": (threads, vectors_kept(row, length, threads, ANY))}
-    if length % row.lanes() == 0:
-        found |= {"whole": True, "vectors": aligned_pointers(kernel, row.walks(), sizes, row.lanes())}
-    return found
+class RowColumnReduction(EachRow):
+    """As of each row; not known before the sizes are."""
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with a ``crossed`` attribute."""
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
+    """The decision for these sizes, for a kernel that was written for this schedule."""
+    if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
+        return None
+    return decide(RowColumnReduction, kernel, find_crossed(nest).row, sizes, ANY)
+
+
+def write(kernel: Kernel, nest: Nest, decision: RowColumnReduction, target: Target) -> Kernel:
+    """The threaded form of a kernel with this schedule."""
     parts = find_crossed(nest)
-    threads, kept = kernel.attributes["crossed"]
+    threads = decision.threads
     w = ThreadWriter(kernel, nest, max(threads, GPU.block))
-    attributes = kernel.attributes
-    length = w.exact.get(parts.row.stop.name)
-    known = RowFacts(kept, bool(attributes.get("whole")), attributes.get("vectors", ()), length)
-    if threads == w.threads:
-        w.bind(nest.levels, w.block)
-        CrossedRows(w, parts, threads, w.thread, known).write(nest)
-        return w.finish("crossed", 1, every=True)
-    warp, lane = w.split(w.thread, threads)
-    together = w.threads // threads
-    item = w.compute("add", w.compute("multiply", w.block, together), warp)
-    with w.when(w.test("less", item, w.product(w.extents()))):
-        w.bind(nest.levels, item)
-        CrossedRows(w, parts, threads, lane, known).write(nest)
-    return w.finish("crossed", together, every=True)
+    known = RowFacts(decision.kept, decision.whole, decision.vectors, w.exact.get(parts.row.stop.name))
+    return write_items(w, threads, "crossed", lambda part: CrossedRows(w, parts, threads, part, known).write(nest))
 
 
 class CrossedRows(RowWriter):

@@ -1,20 +1,19 @@
-"""Schedules without folds: pointwise kernels, and kernels whose items are computed in order by one thread each."""
+"""Pointwise kernels: no folds, and no loops in an item."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Pointer, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.schedules.decision import AnySizesDecision
 from weft.codegen.schedules.lanes import LaneWriter
 from weft.codegen.schedules.nest import Nest, has_loops, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-ITEM_THREADS = 128
 # From here on one vector a thread does not keep enough bytes under way: 64 KiB a multiprocessor.
 WIDE_MEMORY = 100
 # Threads along a row for each byte of an element whose columns are contiguous: 256 threads / 32 bytes of a sector.
@@ -23,28 +22,17 @@ SECTOR = 8
 COLUMNS = 4
 
 
-def write_items(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """One thread for each point of the domain; everything inside it runs in order."""
-    w = ThreadWriter(kernel, nest, ITEM_THREADS)
-    items = w.product(w.extents())
-    with w.tiles(w.parts(items, w.threads)) as tile:
-        item = w.compute("add", w.compute("multiply", tile, w.threads), w.thread)
-        with w.when(w.test("less", item, items)):
-            w.bind(nest.levels, item)
-            w.enter(nest.levels[1:])
-            w.copy(nest.item)
-    return w.finish("items", w.threads)
+class Elements(AnySizesDecision):
+    """No loops in the body; all that is known is what is aligned."""
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel | None:
-    """The threaded form of a kernel without loops in its items; None for one with them, or without a loop around them."""
-    if has_loops(nest.item) or not nest.levels:
-        return None
+def write(kernel: Kernel, nest: Nest, decision: Elements, target: Target) -> Kernel:
+    """The threaded form of a kernel without loops in its items."""
     lanes, aligned = vector_lanes(kernel, nest)
-    return _line(kernel, nest, lanes, aligned, target) if lanes > 1 else _plane(kernel, nest)
+    return _line(kernel, nest, lanes, aligned, decision, target) if lanes > 1 else _plane(kernel, nest)
 
 
-def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], target: Target) -> Kernel:
+def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], decision: Elements, target: Target) -> Kernel:
     """One loop: each thread computes whole vectors of `lanes` elements; what is left over, the first threads one by one.
 
     A thread has a vector, or two a block apart where one would keep too few bytes under way for the memory.
@@ -65,7 +53,7 @@ def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], target: Ta
             made.append(writer.slot(w.compute("multiply", at, lanes), [w.test("less", vector, count)] * lanes))
         writer.begin(made, level.index)
         writer.copy(operations, made, level.index)
-    if not kernel.attributes.get("whole"):
+    if not decision.whole:
         rest = w.compute("bitwise_and", extent, lanes - 1)
         with w.when(w.test("less", own, rest)):
             w.map[level.index] = w.compute("add", w.compute("subtract", extent, rest), own)
@@ -80,14 +68,13 @@ def _vectors_a_thread(nest: Nest, lanes: int) -> int:
     return 2 if 0 < read <= GPU.vector_bytes and 2 * lanes * pressure(nest.item) <= GPU.registers else 1
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``vectors``, and ``whole`` where nothing is left over of these sizes, if it is `exact`."""
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Elements | None:
+    """The decision for these sizes; None for a kernel with loops in its items, or without a loop around them."""
     if has_loops(nest.item) or not nest.levels:
-        return {}
+        return None
     lanes, vectors = vector_lanes(kernel, nest)
-    if lanes == 1:
-        return {}
-    return {"vectors": tuple(vectors), "whole": exact and sizes[nest.levels[0].extent.name] % lanes == 0}
+    whole = exact and lanes > 1 and sizes[nest.levels[0].extent.name] % lanes == 0
+    return Elements(vectors=tuple(vectors) if lanes > 1 else (), whole=whole)
 
 
 def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None], rest: Callable[[], None]) -> None:

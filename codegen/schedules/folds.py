@@ -11,7 +11,7 @@ columns  the items lie side by side: X neighbours have X items, and the threads 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from weft.codegen.machines import GPU
 from weft.codegen.ops import accumulators, fold
 from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import program_order
+from weft.codegen.schedules.decision import AnySizesDecision
 from weft.codegen.schedules.nest import (
     Nest,
     fold_chain,
@@ -81,11 +82,19 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
     return head, tail
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel | None:
-    """The kernel with its folds shared by the threads of a block; None where `split_item` refuses."""
+class SharedItems(AnySizesDecision):
+    """The threads of a block share items."""
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:
+    """The decision for any sizes; None where `split_item` refuses."""
+    return SharedItems() if split_item(nest) is not None else None
+
+
+def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> Kernel:
+    """The kernel with its folds shared by the threads of a block."""
     parts = split_item(nest)
-    if parts is None:
-        return None
+    assert parts is not None
     head, tail = parts
     loops = [operation for operation in head if is_spread(operation)]
     columns = prefers_columns(nest, loops)

@@ -7,7 +7,8 @@ it folds the partial results in the order of the chunks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from weft.codegen.machines import GPU
 from weft.codegen.passes.join_kernels import TICKET
 from weft.codegen.passes.known_multiples import Multiples, aligned_pointers, needed_multiples
 from weft.codegen.schedules.columns import find_columns
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest, find_nest
 from weft.codegen.schedules.rows import (
     RowFacts,
@@ -54,38 +56,48 @@ def can_join(first: Kernel, second: Kernel) -> bool:
     return all(find_row(nest) is not None for nest in nests) and find_columns(nests[0]) is None
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``whole`` and ``vectors`` for these sizes, ``kept``: vectors of a chunk that each thread keeps if the chunk is read twice,
-    and ``finish``: threads, vectors that each keeps and whether all are whole, where the partial results are folded.
+@dataclass(frozen=True, slots=True)
+class SplitReduction(Decision):
+    """How a block folds a chunk, and the last block what all of them found.
 
-    Unless `exact`, there are ``multiples`` instead of ``whole``, and the launch knows how the partial results are folded.
+    `kept`: vectors of a chunk that each thread keeps if the chunk is read twice. `finish`: threads, vectors that each keeps and whether
+    all are whole, where the partial results are folded; (): the launch knows.
     """
+
+    kept: int = 0
+    finish: tuple[int, int, bool] | tuple[()] = ()
+    keeps_alignment: ClassVar[bool] = True
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
+    """The decision for these sizes, for a joined kernel. Unless `exact`, the launch knows how the partial results are folded."""
+    if "joined" not in kernel.attributes:
+        return None
     nest, rest = split_joined(kernel)
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
     assert final is not None
-    found: dict[str, Any] = {}
+    kept = 0
     parts = _chunk_parts(chunk)
     if len(chunk.loops) > 1 and parts is not None:
-        found["kept"] = vectors_kept(chunk, sizes[parts[0].name], GPU.wide_block, CHUNK_REGISTERS)
+        kept = vectors_kept(chunk, sizes[parts[0].name], GPU.wide_block, CHUNK_REGISTERS)
     if not exact:
         bounds = chunk.start, chunk.stop
         vectors, multiples = needed_multiples(kernel, chunk.walks(), sizes, chunk.lanes(), *bounds)
-        return found | {"vectors": vectors, "multiples": multiples}
+        return SplitReduction(kept, vectors=vectors, multiples=multiples)
     known = Multiples(kernel, sizes)
-    vectors = ()
-    if all(known.hold(v, chunk.lanes()) for v in (chunk.start, chunk.stop)):
-        found["whole"] = True
-        vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes())
+    whole = all(known.hold(v, chunk.lanes()) for v in (chunk.start, chunk.stop))
+    vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes()) if whole else ()
     count = sizes[final.stop.name]
     threads = GPU.warp if count <= FEW_PARTS else GPU.wide_block
-    whole = count % final.lanes() == 0
-    if whole:
+    final_whole = count % final.lanes() == 0
+    if final_whole:
         vectors += aligned_pointers(kernel, final.walks(), sizes, final.lanes())
-    return found | {"finish": (threads, vectors_kept(final, count, threads), whole), "vectors": vectors}
+    finish = threads, vectors_kept(final, count, threads), final_whole
+    return SplitReduction(kept, finish, vectors=vectors, whole=whole)
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
+def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) -> Kernel:
     """The threaded form of a joined kernel."""
     nest, rest = split_joined(kernel)
     chunk, final = find_row(nest), find_row(rest)
@@ -93,25 +105,22 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     assert final is not None
     w = ThreadWriter(kernel, nest, GPU.wide_block)
     w.bind(nest.levels, w.block)
-    attributes = kernel.attributes
-    vectors, multiples = attributes.get("vectors", ()), attributes.get("multiples", ())
-    if attributes.get("kept"):
+    vectors = decision.vectors
+    if decision.kept:
         w.builder.kernel.attributes["register_aims"] = (TWO_BLOCKS,)
     length = _chunk_length(chunk, w)
 
     def fold(kept: int, whole: bool, vectors: tuple[str, ...]) -> None:
         RowWriter(w, chunk, GPU.wide_block, w.thread, RowFacts(kept, whole, vectors, length, CHUNK_LOADS)).write(nest)
 
-    kept = attributes.get("kept", 0)
-    if multiples:  # (others are read again: there is less code)
-        aligned = w.are_multiples(multiples, chunk.lanes())
-        w.choose_form(aligned, lambda: fold(kept, True, vectors), lambda: fold(0, False, ()))
-    else:
-        fold(kept, bool(attributes.get("whole")), vectors)
+    whole = decision.whole or bool(decision.multiples)
+    w.choose_aligned(  # (others are read again: there is less code)
+        decision.multiples, chunk.lanes(), lambda: fold(decision.kept, whole, vectors), lambda: fold(0, False, ())
+    )
     last = _count(w, kernel)
     with w.when(last):
-        if "finish" in attributes:
-            threads, kept, whole = attributes["finish"]
+        if decision.finish:
+            threads, kept, whole = decision.finish
             _finish(w, rest, final, threads, RowFacts(kept, whole, vectors, w.exact.get(final.stop.name)))
         else:
             few = w.test("less_equal", w.map[final.stop], FEW_PARTS)

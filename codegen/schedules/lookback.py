@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from weft.codegen.kernel_ir.operation import Kernel, Parameter, Pointer, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
 from weft.codegen.schedules.nest import Nest, find_nest
 from weft.codegen.schedules.scans import (
@@ -82,7 +83,7 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
         return None
     notes = sum(map(_parts_of_value, scan.folds)) * rows * _values_of_row(tiles)
     parameter = Parameter(Value(BOARD, Pointer(_WORD)), writable=True, noalias=True, align=_WORD.itemsize)
-    attributes = {**kernel.attributes, "lookback": True}
+    attributes = {**kernel.attributes, "schedule": LookbackScan()}
     shared = replace(kernel, parameters=[*kernel.parameters, parameter], attributes=attributes)
     return Shared(shared, rows * tiles, (FIRST_NOTE + notes) * _WORD.itemsize)
 
@@ -98,19 +99,28 @@ def _values_of_row(tiles: int) -> int:
     return tiles + groups + -(-groups // GPU.warp)
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``vectors`` for these sizes; unless `exact` where sizes are ``multiples``."""
+@dataclass(frozen=True, slots=True)
+class LookbackScan(Decision):
+    """Blocks share a row, each of them a tile; all that is known is what is aligned."""
+
+    keeps_alignment: ClassVar[bool] = True
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> LookbackScan | None:
+    """The decision for these sizes, for a kernel with a board."""
+    if not isinstance(kernel.attributes.get("schedule"), LookbackScan):
+        return None
     scan = find_scan(nest)
     assert scan is not None
     walks = [(list(scan.loop.regions[0].operations), scan.index)]
     if exact:
-        return {"lookback": True, "vectors": aligned_pointers(kernel, walks, sizes, LANES)}
+        return LookbackScan(vectors=aligned_pointers(kernel, walks, sizes, LANES))
     vectors, multiples = needed_multiples(kernel, walks, sizes, LANES)
-    return {"lookback": True, "vectors": vectors, "multiples": multiples}
+    return LookbackScan(vectors=vectors, multiples=multiples)
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with a ``lookback`` attribute."""
+def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) -> Kernel:
+    """The threaded form of a kernel with a board."""
     scan = find_scan(nest)
     assert scan is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -120,11 +130,11 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     tiles = w.parts(w.compute("subtract", w.map[stop], w.map[start]), TILE)
     row, tile = w.split(number, tiles) if nest.levels else (w.number(0), number)
     w.bind(nest.levels, row)
-    writer = LaneWriter(w, LANES, kernel.attributes.get("vectors", ()))
+    writer = LaneWriter(w, LANES, decision.vectors)
     for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
         writer.point(o)
     warp, lane = w.split(w.thread, GPU.warp)
-    elements = _TileWriter(w, writer, scan, tile, (warp, lane))
+    elements = _TileWriter(writer, scan, tile, (warp, lane), decision.multiples)
     folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
     for folder, values in zip(folders, elements.read(folders), strict=True):
         folder.fold_warps(values)
@@ -169,16 +179,15 @@ class _TileWriter:
     """Reads and writes the elements of a tile: in whole vectors, or one by one where the row ends."""
 
     def __init__(
-        self, w: ThreadWriter, writer: LaneWriter, scan: Scan, tile: Value, thread: tuple[Value, Value]
+        self, writer: LaneWriter, scan: Scan, tile: Value, thread: tuple[Value, Value], multiples: Sequence[str]
     ) -> None:
-        self.w = w
+        self.w = w = writer.w
         self.writer = writer
         self.scan = scan
         start, self.stop = (w.map[v] for v in scan.loop.operands[:2])
         warp, lane = thread
         begin = w.compute("add", start, w.compute("multiply", tile, TILE))
         self.whole = w.test("less_equal", begin, w.compute("subtract", self.stop, TILE))
-        multiples = w.builder.kernel.attributes.get("multiples", ())
         if multiples:
             self.whole = w.builder.op("bitwise_and", self.whole, w.are_multiples(multiples, LANES))
         own = w.compute("multiply", warp, SLOTS * LANES * GPU.warp)

@@ -1,6 +1,6 @@
 """Planes: pointwise kernels over several loops, with broadcasts, slices, stencils, whose rows are long enough for many threads.
 
-In: a logical kernel without loops in its items, and its ``plane`` attribute (`fits`). Out: the threaded kernel: threads lie
+In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel: threads lie
 side by side along the innermost loop, with whole vectors where those are aligned, and each does a few rows, so that what
 neighbouring rows have in common is still in the cache. A block finds its place by one division, a thread by none. For any sizes
 there is code for vectors (where ``multiples`` are) and for single elements, of which a launch takes one.
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.elements import along_row
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, has_loops, pressure
@@ -33,13 +33,19 @@ FEWEST = 8
 ROWS = 4
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``plane`` (threads along a row, elements of a vector, rows a thread), ``vectors`` and ``whole`` for these sizes.
+@dataclass(frozen=True, slots=True)
+class RowPlanes(Decision):
+    """Threads along a row (0: the launch knows), elements of a vector, and rows a thread."""
 
-    Unless `exact` it is 0 threads, which the launch knows, and ``multiples`` instead of ``whole``.
-    """
+    along: int
+    lanes: int
+    deep: int
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowPlanes | None:
+    """The decision for these sizes."""
     if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.operations):
-        return {}
+        return None
     operations = _operations(nest)
     index = nest.levels[-1].index
     length = sizes[nest.levels[-1].extent.name]
@@ -47,21 +53,21 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
     lanes = lanes_of(operations, index)
     if not exact:
         if along_row(nest) != GPU.block:
-            return {}  # (short columns of others are better side by side)
+            return None  # (short columns of others are better side by side)
         walks = [(operations, index)]
         vectors, multiples = needed_multiples(kernel, walks, sizes, lanes, nest.levels[-1].extent)
         if not _pays(operations, index, vectors):
             lanes, vectors, multiples = 1, (), ()
-        return {"plane": (0, lanes, _rows_a_thread(nest, lanes)), "vectors": vectors, "multiples": multiples}
+        return RowPlanes(0, lanes, _rows_a_thread(nest, lanes), vectors=vectors, multiples=multiples)
     vectors = aligned_pointers(kernel, [(operations, index)], sizes, lanes)
     if length % lanes or not _pays(operations, index, vectors):
         lanes, vectors = 1, ()
     if rows < ROWS or length < LEAST * lanes:
-        return {}
+        return None
     along = GPU.block if length > 2 * SHORT_ALONG * lanes else SHORT_ALONG
     deep = _rows_a_thread(nest, lanes)
     whole = not length % (along * lanes) and not rows % (GPU.block // along * deep)
-    return {"plane": (along, lanes, deep), "vectors": vectors, "whole": whole}
+    return RowPlanes(along, lanes, deep, vectors=vectors, whole=whole)
 
 
 def _rows_a_thread(nest: Nest, lanes: int) -> int:
@@ -87,20 +93,16 @@ def _pays(operations: list[Operation], index: Value, vectors: tuple[str, ...]) -
     return balance > 0
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with a ``plane`` attribute."""
-    known, lanes, deep = kernel.attributes["plane"]
+def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Kernel:
+    """The threaded form of elements in long rows."""
+    known, lanes, deep, whole = decision.along, decision.lanes, decision.deep, decision.whole
     w = ThreadWriter(kernel, nest, GPU.block)
-    whole, multiples = bool(kernel.attributes.get("whole")), kernel.attributes.get("multiples", ())
-    vectors = kernel.attributes.get("vectors", ())
-    if multiples:
-        w.choose_form(
-            w.are_multiples(multiples, lanes),
-            lambda: _plane(w, known, _Piece(lanes, deep, vectors, whole)),
-            lambda: _plane(w, known, _Piece(1, _rows_a_thread(nest, 1), (), whole)),
-        )
-    else:
-        _plane(w, known, _Piece(lanes, deep, vectors, whole))
+    w.choose_aligned(
+        decision.multiples,
+        lanes,
+        lambda: _plane(w, known, _Piece(lanes, deep, decision.vectors, whole)),
+        lambda: _plane(w, known, _Piece(1, _rows_a_thread(nest, 1), (), whole)),
+    )
     return w.finish("planes", GPU.block * lanes * deep, every=whole)
 
 

@@ -1,6 +1,6 @@
 """Rows that a warp or a block goes over, once or several times: the schedule of softmax, norms, sums of rows.
 
-In: a logical kernel whose items are loops over one row, and its ``row`` attribute (`fits`). Out: the threaded kernel.
+In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: the threaded kernel.
 A row's elements lie with its threads in vectors: vector v is thread ``v % threads``'s. With slots a thread keeps all of
 its vectors in registers, so that memory is read once; without, it goes over the row in tiles, whole ones first.
 
@@ -10,7 +10,7 @@ the lanes of a warp by halves, and the warps by halves. It follows from the row'
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.folds import fold_all, shuffled, split_item
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, fold_chain, has_loops, is_spread
@@ -116,24 +117,37 @@ def _stores_carried(loop: Operation) -> bool:
 # -- what the sizes allow ----------------------------------------------------------------------
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """The attributes ``row``, ``whole`` and ``vectors`` for these sizes; none where another schedule does better."""
+@dataclass(frozen=True, slots=True)
+class EachRow(Decision):
+    """Threads that share a row, and vectors of it that each keeps in registers.
+
+    With 0 vectors the row is read again for each loop over it.
+    """
+
+    threads: int = 0
+    kept: int = 0
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
+    """The decision for these sizes; None where another schedule does better."""
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
-        return {}
+        return None
     length = sizes[row.stop.name]
     items = 1
     for level in nest.levels:
         items *= sizes[level.extent.name]
     if not LEAST_LENGTH <= length <= MOST_LENGTH or items > MAX_ITEMS:
-        return {}
-    lanes = row.lanes()
-    threads = threads_of(length)
-    found: dict[str, Any] = {"row": (threads, vectors_kept(row, length, threads))}
-    if length % lanes == 0:
-        found["whole"] = True
-        found["vectors"] = aligned_pointers(kernel, row.walks(), sizes, lanes)
-    return found
+        return None
+    return decide(EachRow, kernel, row, sizes, GPU.kept_registers)
+
+
+def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
+    """The decision for a row of this length, of which a thread keeps as much as so many registers hold."""
+    length = sizes[row.stop.name]
+    threads, whole = threads_of(length), length % row.lanes() == 0
+    vectors = aligned_pointers(kernel, row.walks(), sizes, row.lanes()) if whole else ()
+    return kind(threads, vectors_kept(row, length, threads, registers), vectors=vectors, whole=whole)
 
 
 def threads_of(length: int) -> int:
@@ -169,33 +183,32 @@ def has_registers(row: RowNest, slots: int, registers: int = GPU.kept_registers)
 # -- the schedule -------------------------------------------------------------------------------
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with a ``row`` attribute."""
+def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kernel:
+    """The threaded form of rows of a known length."""
     row = find_row(nest)
     assert row is not None
-    threads, kept = kernel.attributes["row"]
+    threads, kept = decision.threads, decision.kept
     w = ThreadWriter(kernel, nest, max(threads, GPU.block))
     least = kept * row.lanes() * _kept(row) + OTHER_REGISTERS if kept else REGISTER_AIMS[-1]
     # two at most: each that spills is a compilation
     w.builder.kernel.attributes["register_aims"] = tuple(n for n in REGISTER_AIMS if n >= least)[:2]
-    items = w.product(w.extents())
-    known = RowFacts(
-        kept,
-        bool(kernel.attributes.get("whole")),
-        kernel.attributes.get("vectors", ()),
-        w.exact.get(row.stop.name),
-    )
+    known = RowFacts(kept, decision.whole, decision.vectors, w.exact.get(row.stop.name))
+    return write_items(w, threads, "rows", lambda part: RowWriter(w, row, threads, part, known).write(nest))
+
+
+def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Value], None]) -> Kernel:
+    """The kernel in which so many threads do an item: `write` gets the number of each among them."""
     if threads == w.threads:
-        w.bind(nest.levels, w.block)
-        RowWriter(w, row, threads, w.thread, known).write(nest)
-        return w.finish("rows", 1, every=True)
+        w.bind(w.nest.levels, w.block)
+        write(w.thread)
+        return w.finish(scheme, 1, every=True)
     warp, lane = w.split(w.thread, threads)
     together = w.threads // threads
     item = w.compute("add", w.compute("multiply", w.block, together), warp)
-    with w.when(w.test("less", item, items)):
-        w.bind(nest.levels, item)
-        RowWriter(w, row, threads, lane, known).write(nest)
-    return w.finish("rows", together, every=True)
+    with w.when(w.test("less", item, w.product(w.extents()))):
+        w.bind(w.nest.levels, item)
+        write(lane)
+    return w.finish(scheme, together, every=True)
 
 
 @dataclass(frozen=True, slots=True)

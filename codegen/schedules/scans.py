@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
 from weft.codegen.schedules.nest import Nest, has_loops, prefers_columns
 from weft.codegen.schedules.writer import ThreadWriter
@@ -115,47 +115,53 @@ def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
     return rows >= GPU.threads and prefers_columns(nest, [scan.loop])
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``scan`` (least elements of a row that a block shares), ``whole`` and ``vectors`` for these sizes; none where another schedule
-    does better. Unless `exact` ``multiples`` instead of ``whole``, and shorter rows are a thread's each.
-    """
+@dataclass(frozen=True, slots=True)
+class RowScan(Decision):
+    """Least elements of a row that a block shares; shorter rows are a thread's each."""
+
+    least: int
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowScan | None:
+    """The decision for these sizes; None where another schedule does better."""
     scan = find_scan(nest)
     if scan is None or scan.loop.operands[1].name not in sizes:
-        return {}
+        return None
     length = sizes[scan.loop.operands[1].name]
     rows = prod(sizes[level.extent.name] for level in nest.levels)
     if length > MOST_LENGTH or rows > MOST_BLOCKS or fills_with_columns(nest, scan, rows):
-        return {}
+        return None
     walks = [(list(scan.loop.regions[0].operations), scan.index)]
     if not exact:
         vectors, multiples = needed_multiples(kernel, walks, sizes, LANES, scan.loop.operands[1])
-        return {"scan": LEAST_LENGTH, "vectors": vectors, "multiples": multiples}
+        return RowScan(LEAST_LENGTH, vectors=vectors, multiples=multiples)
     if length < LEAST_LENGTH:
-        return {}
-    if length % LANES:
-        return {"scan": 1}
-    return {"scan": 1, "whole": True, "vectors": aligned_pointers(kernel, walks, sizes, LANES)}
+        return None
+    whole = length % LANES == 0
+    return RowScan(1, vectors=aligned_pointers(kernel, walks, sizes, LANES) if whole else (), whole=whole)
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with a ``scan`` attribute."""
+def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kernel:
+    """The threaded form of running folds along rows."""
     scan = find_scan(nest)
     assert scan is not None
     w = ThreadWriter(kernel, nest, GPU.block)
-    least, multiples = kernel.attributes["scan"], kernel.attributes.get("multiples", ())
+    least, vectors = decision.least, decision.vectors
+    whole = decision.whole or bool(decision.multiples)
+
+    def shared() -> None:
+        w.choose_aligned(
+            decision.multiples,
+            LANES,
+            lambda: _write_row(w, scan, vectors if whole else (), whole=whole),
+            lambda: _write_row(w, scan, (), whole=False),
+        )
+
     if least == 1:
-        _write_row(w, scan, whole=bool(kernel.attributes.get("whole")))
+        shared()
         return w.finish("scans", 1, every=True)
     start, stop = scan.loop.operands[:2]
     length = w.compute("subtract", w.map[stop], w.map.get(start) or w.number(0))
-
-    def shared() -> None:
-        if not multiples:
-            _write_row(w, scan, whole=False)
-            return
-        aligned = w.are_multiples(multiples, LANES)
-        w.choose_form(aligned, lambda: _write_row(w, scan, whole=True), lambda: _write_row(w, scan, whole=False))
-
     w.choose_form(w.test("less", length, least), lambda: _write_rows(w), shared)
     # (a block has a row, or a thread each of as many as it has threads)
     return w.finish("scans", 1, every=True, row_limits=(0, 0, 0, 0, least, least))
@@ -170,11 +176,11 @@ def _write_rows(w: ThreadWriter) -> None:
         w.copy(w.nest.item)
 
 
-def _write_row(w: ThreadWriter, scan: Scan, *, whole: bool) -> None:
+def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bool) -> None:
     """A row for the block, tile by tile; `whole`: in whole vectors."""
     nest = w.nest
     w.bind(nest.levels, w.block)
-    writer = LaneWriter(w, LANES, w.builder.kernel.attributes.get("vectors", ()) if whole else ())
+    writer = LaneWriter(w, LANES, vectors)
     for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
         writer.point(o)
     start, stop, *before = (w.map[v] for v in scan.loop.operands)

@@ -1,13 +1,13 @@
 """Folds into few places: each block folds into places of its own, in shared memory, and those into the result at the end.
 
-In: a logical kernel of one loop whose item ends in an atomic of integers, and its ``private`` attribute (`fits`).
+In: a logical kernel of one loop whose item ends in an atomic of integers, and a `PrivateScatter`.
 Out: the threaded kernel. Invariant: the order in which threads get to a place does not show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.ops import identity_of
 from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.elements import vector_lanes
 from weft.codegen.schedules.lanes import LaneWriter
 from weft.codegen.schedules.nest import Nest
@@ -38,20 +39,27 @@ def find_scatter(nest: Nest) -> Operation | None:
     return found[0] if not any(o.regions for o in nest.item) else None
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``private`` for these sizes: for so many places a block has room; none where they are too many."""
+@dataclass(frozen=True, slots=True)
+class PrivateScatter(Decision):
+    """Room for so many places that a block folds into by itself."""
+
+    room: int
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> PrivateScatter | None:
+    """The decision for these sizes; None where there are too many places."""
     atomic = find_scatter(nest)
     if atomic is None or "places" not in kernel.attributes:
-        return {}
+        return None
     places, elements = sizes[kernel.attributes["places"]], sizes[nest.levels[0].extent.name]
     room, most = LEAST_ROOM, MOST_BYTES // _kept_as(kernel, atomic).itemsize
     while room < places and room <= most:
         room *= 2
-    return {"private": room} if room <= most and elements >= LEAST_ELEMENTS * places else {}
+    return PrivateScatter(room) if room <= most and elements >= LEAST_ELEMENTS * places else None
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with a ``private`` attribute."""
+def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) -> Kernel:
+    """The threaded form of a kernel whose blocks have places of their own."""
     atomic = find_scatter(nest)
     assert atomic is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -59,7 +67,7 @@ def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
     places = next(w.map[p.value] for p in kernel.parameters if p.value.name == kernel.attributes["places"])
     # what is subtracted is added up, negative
     nothing = w.number(identity_of("add" if kind == "subtract" else kind, dtype), dtype)
-    held = w.shared_array(dtype, kernel.attributes["private"])
+    held = w.shared_array(dtype, decision.room)
     with w.loop(places, w.thread, step=GPU.block) as place:
         w.builder.store(held, place, nothing)
     w.barrier()

@@ -1,6 +1,6 @@
 """Sweeps: steps that follow each other, whose values between a block keeps in shared memory.
 
-In: a logical kernel with the attribute ``sweep`` (threads of a block): one parallel loop over parts; in a part, or in serial loops of it,
+In: a logical kernel that says so: one parallel loop over parts; in a part, or in serial loops of it,
 loops in any order (role reduce) over the points of a tile, perfectly nested, whose extents are constants. Out: the threaded kernel: a block has a part,
 its `local` arrays are shared, and a tile's points are the threads', one or a few each, in straight code. Invariant: threads meet
 behind each tile; what one reads there of what another one writes there is not known to be before or after.
@@ -9,11 +9,12 @@ behind each tile; what one reads there of what another one writes there is not k
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import program_order
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -22,14 +23,22 @@ from weft.codegen.target import Target
 REGISTER_AIMS = (40, 48, 64)
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``sweep``: threads of a block, as who wrote the kernel says."""
-    return {"sweep": kernel.attributes["sweep"]}
+@dataclass(frozen=True, slots=True)
+class TemporalBlocking(Decision):
+    """Threads of a block, which its loops over points are."""
+
+    threads: int
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with the attribute ``sweep``."""
-    w = ThreadWriter(kernel, nest, kernel.attributes["sweep"])
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TemporalBlocking | None:
+    """What the writer of the kernel has decided."""
+    given = kernel.attributes.get("schedule")
+    return given if isinstance(given, TemporalBlocking) else None
+
+
+def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target) -> Kernel:
+    """The threaded form of a kernel of several time steps."""
+    w = ThreadWriter(kernel, nest, decision.threads)
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
     w.bind(nest.levels, w.block)
     _Sweep(w, kernel).copy(nest.item)

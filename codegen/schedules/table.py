@@ -16,14 +16,17 @@ scatter    Integers folded into few places: each block has places of its own.
 sweep      Steps that follow each other, down the rows of a part: a block has a part, its threads the points of a tile.
 items      Anything else: loops in order inside one thread for each point.
 
-Asked for are those whose kernels say so by an attribute from the start: who wrote them wrote them for it.
+Joined, crossed, lookback and sweep fit kernels only that were written for them. The file of each has
+
+    fits(kernel, nest, sizes, exact)          the decision for these sizes, for them alone with `exact`, a frozen dataclass; None
+                                              where the schedule does not fit
+    write(kernel, nest, decision, target)     the threaded kernel
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import ModuleType
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.schedules import (
@@ -32,6 +35,7 @@ from weft.codegen.schedules import (
     crossed,
     elements,
     folds,
+    items,
     joined,
     lookback,
     planes,
@@ -41,78 +45,45 @@ from weft.codegen.schedules import (
     sweep,
     tiles,
 )
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest, find_nest
 from weft.codegen.target import Target
 
-
-def _fits_any(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """Nothing is said of sizes."""
-    return {}
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """One way to divide a kernel's work among threads.
-
-    Attributes
-    ----------
-    attribute : str
-        By which a kernel says that it has the schedule; "" where it has it without.
-    fits : callable
-        ``fits(kernel, nest, sizes, exact)``: attributes of the kernel for these sizes, for them alone with `exact`; none where the
-        schedule does not fit.
-    write : callable
-        ``write(kernel, nest, target)``: the threaded kernel; None where the kernel cannot have the schedule.
-    asked : bool
-        Whether only kernels have it that were written for it.
-    specialised : bool
-        Whether a kernel for exact sizes is another one than for all.
-    """
-
-    attribute: str
-    fits: Callable[[Kernel, Nest, Mapping[str, int], bool], dict[str, Any]]
-    write: Callable[[Kernel, Nest, Target], Kernel | None]
-    asked: bool = False
-    specialised: bool = True
-
-
 SCHEDULES = (
-    Schedule("joined", joined.fits, joined.write, asked=True),
-    Schedule("crossed", crossed.fits, crossed.write, asked=True),
-    Schedule("lookback", lookback.fits, lookback.write, asked=True),
-    Schedule("sweep", sweep.fits, sweep.write, asked=True),
-    Schedule("private", scatter.fits, scatter.write),
-    Schedule("columns", columns.fits, columns.write),
-    Schedule("rows", any_rows.fits, any_rows.write),
-    Schedule("row", rows.fits, rows.write),
-    Schedule("tile", tiles.fits, tiles.write),
-    Schedule("plane", planes.fits, planes.write),
-    Schedule("scan", scans.fits, scans.write),
-    Schedule("", elements.fits, elements.write, specialised=False),
-    Schedule("", _fits_any, folds.write),
-    Schedule("", _fits_any, elements.write_items),
+    joined,
+    crossed,
+    lookback,
+    sweep,
+    scatter,
+    columns,
+    any_rows,
+    rows,
+    tiles,
+    planes,
+    scans,
+    elements,
+    folds,
+    items,
 )
+# Those that need no sizes.
+ANY_SIZES = SCHEDULES[-3:]
 
 
-def choose_schedule(kernel: Kernel, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """The attributes of the first schedule that fits a logical kernel at these sizes."""
-    nest = find_nest(kernel)
-    asked = [each for each in SCHEDULES if each.asked and each.attribute in kernel.attributes]
-    for schedule in asked or SCHEDULES:
-        found = {} if schedule.asked and not asked else schedule.fits(kernel, nest, sizes, exact)
-        if found:
-            if exact and schedule.specialised:
-                found["exact"] = tuple(x for name in sorted(sizes) for x in (name, int(sizes[name])))
-            return found
-    return {}
+def choose_schedule(kernel: Kernel, sizes: Mapping[str, int], exact: bool) -> Decision:
+    """The decision of the first schedule that fits a logical kernel at these sizes."""
+    return _first(SCHEDULES, kernel, find_nest(kernel), sizes, exact)
 
 
 def write_schedule(kernel: Kernel, target: Target) -> Kernel:
-    """The threaded form of a logical kernel, by the schedule that its attributes name."""
+    """The threaded form of a logical kernel, by the schedule that was chosen, or one that needs no sizes."""
     nest = find_nest(kernel)
-    for schedule in SCHEDULES:
-        if not schedule.attribute or schedule.attribute in kernel.attributes:
-            written = schedule.write(kernel, nest, target)
-            if written is not None:
-                return written
-    raise AssertionError("every kernel can be written item by item")
+    decision = kernel.attributes.get("schedule") or _first(ANY_SIZES, kernel, nest, {}, False)
+    schedule = next(each for each in SCHEDULES if each.__name__ == type(decision).__module__)
+    written: Kernel = schedule.write(kernel, nest, decision, target)
+    return written
+
+
+def _first(
+    schedules: Sequence[ModuleType], kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool
+) -> Decision:
+    return next(found for each in schedules if (found := each.fits(kernel, nest, sizes, exact)) is not None)

@@ -1,6 +1,6 @@
 """Tiles through shared memory: the schedule of pointwise kernels with an operand that lies across their loops.
 
-In: a logical kernel whose last two loops walk along memory in different operands, and its ``tile`` attribute (`fits`).
+In: a logical kernel whose last two loops walk along memory in different operands, and a `TransposedTiles`.
 Out: the threaded kernel: the threads of a block read a square of each operand that lies across along *its* memory into
 shared memory, synchronize, and go on along the other operands'. Accesses to shared memory have no bank conflicts: a row of the square
 is one element longer, and a warp covers eight vectors of four rows.
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
 from weft.codegen.schedules.nest import Nest, has_loops, pressure
 from weft.codegen.schedules.rows import REGISTER_AIMS
@@ -63,18 +63,24 @@ def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
     return Crossing(rows, columns, operations, loads)
 
 
-def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> dict[str, Any]:
-    """``tile`` (elements along a side, elements of a vector), ``vectors`` and ``whole`` for these sizes; unless `exact` ``multiples``
-    instead, without which the tiles are those of single elements.
-    """
+@dataclass(frozen=True, slots=True)
+class TransposedTiles(Decision):
+    """Elements along a side of a tile, and elements of a vector."""
+
+    side: int
+    lanes: int
+
+
+def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TransposedTiles | None:
+    """The decision for these sizes. Where ``multiples`` are none, tiles are those of single elements."""
     crossing = find_crossing(kernel, nest)
     if crossing is None:
-        return {}
+        return None
     height, width = (sizes[level.extent.name] for level in nest.levels[-2:])
     widest = max(o.results[0].type.itemsize for o in crossing.loads)  # type: ignore[union-attr]
     side = SIDES[widest]
     if min(height, width) < SINGLE_SIDE // 2:
-        return {}
+        return None
     lanes = 2 if widest == 8 else 4
     straight = [o for o in crossing.operations if o not in crossing.loads]
     across = [o for o in crossing.operations if o.opcode not in ("load", "store") or o in crossing.loads]
@@ -92,30 +98,26 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> d
     if odd or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
         side, lanes, vectors, multiples = SINGLE_SIDE, 1, (), ()
     if len(crossing.loads) * side * (side + 1) * widest > 40_000:
-        return {}
+        return None
     whole = exact and not (height % side or width % side)
-    return {"tile": (side, lanes), "vectors": vectors, "multiples": multiples, "whole": whole}
+    return TransposedTiles(side, lanes, vectors=vectors, multiples=multiples, whole=whole)
 
 
-def write(kernel: Kernel, nest: Nest, target: Target) -> Kernel:
-    """The threaded form of a kernel with a ``tile`` attribute."""
+def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target) -> Kernel:
+    """The threaded form of operands that lie across."""
     crossing = find_crossing(kernel, nest)
     assert crossing is not None
     w = ThreadWriter(kernel, nest, GPU.block)
-    side, lanes = kernel.attributes["tile"]
-    vectors, multiples = kernel.attributes.get("vectors", ()), kernel.attributes.get("multiples", ())
+    side, lanes, whole = decision.side, decision.lanes, decision.whole
     # left alone, the assembler begins all reads before the block meets, and takes registers from other blocks for that
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
-    whole = bool(kernel.attributes.get("whole"))
     held = [w.shared_array(o.results[0].type, side * (side + 1)) for o in crossing.loads]  # type: ignore[arg-type]
-    if multiples:
-        w.choose_form(
-            w.are_multiples(multiples, lanes),
-            lambda: _Tile(w, crossing, held, (side, lanes), vectors).write_all(),
-            lambda: _Tile(w, crossing, held, (SINGLE_SIDE, 1), ()).write_all(),
-        )
-    else:
-        _Tile(w, crossing, held, (side, lanes), vectors, whole=whole).write_all()
+    w.choose_aligned(
+        decision.multiples,
+        lanes,
+        lambda: _Tile(w, crossing, held, (side, lanes), decision.vectors, whole=whole).write_all(),
+        lambda: _Tile(w, crossing, held, (SINGLE_SIDE, 1), ()).write_all(),
+    )
     return w.finish("tiles", side * side, every=whole)
 
 

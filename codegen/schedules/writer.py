@@ -153,6 +153,15 @@ class ThreadWriter:
 
         self.select(condition, form(yes), form(no))
 
+    def choose_aligned(
+        self, names: Sequence[str], lanes: int, whole: Callable[[], None], single: Callable[[], None]
+    ) -> None:
+        """Code for whole vectors; with `names`, only where these parameters are multiples of one, and for single elements else."""
+        if names:
+            self.choose_form(self.are_multiples(names, lanes), whole, single)
+        else:
+            whole()
+
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
         """Whether these parameters are multiples of a power of two."""
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]

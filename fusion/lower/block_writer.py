@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from weft.codegen import Pointer, Value
+from weft.codegen import Pointer, TemporalBlocking, Value
 from weft.fusion.graph.expr import Expr, contiguous_strides
 from weft.fusion.graph.index_map import Affine, flatten, variable
 from weft.fusion.lower.kernel_writer import Lowered
@@ -25,7 +25,7 @@ class BlockWriter(SweepWriter):
 
     def __init__(self, sweep: Sweep, parametric: bool) -> None:
         super().__init__(sweep, parametric)
-        self.builder.kernel.attributes["sweep"] = threads_of(sweep)
+        self.builder.kernel.attributes["schedule"] = TemporalBlocking(threads_of(sweep))
         self.served = set(ring_readers(sweep))
         self.plane = plane_sizes(sweep)
         self.pitches = [prod(self.plane[k + 1 :]) for k in range(len(self.plane))]

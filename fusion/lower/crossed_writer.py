@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from weft.codegen import Value, accumulators, fold, halve
+from weft.codegen import RowColumnReduction, Value, accumulators, fold, halve
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.plan.body import Loop
@@ -35,7 +35,7 @@ def lower_crossed(group: Crossed, base: int, parametric: bool) -> list[Lowered]:
     parts = replace(across, chunks=across.chunks * group.apart)
     found = [CrossedWriter(group, along, parts, parametric).write()]
     if group.apart > 1:
-        found[0].kernel.attributes["crossed"] = True
+        found[0].kernel.attributes["schedule"] = RowColumnReduction()
     if group.length:
         found.append(_finish(group, group.rows, group.down, along, parametric))
     return [*found, _finish(group, group.columns, group.along, across, parametric)]

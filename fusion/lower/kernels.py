@@ -104,8 +104,9 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
     for lowered in found:
         parts = lowered.kernel.name == FINISH
         lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special, parts=parts)
-        if not special and not lowered.kernel.attributes.keys() & {"joined", "lookback"}:
-            _forget_alignment(lowered.kernel)
+        schedule = lowered.kernel.attributes.get("schedule")
+        if not special and not (schedule and schedule.keeps_alignment):
+            _forget_alignment(lowered.kernel, schedule.vectors if schedule else ())
         if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written) and _in_long_rows(group):
             lowered.kernel.attributes["streams"] = True
     return found
@@ -125,12 +126,10 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
             )
 
 
-def _forget_alignment(kernel: Kernel) -> None:
+def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
     """Reduce the alignment of pointers without vector accesses to the element size, so that more kernels are equal."""
     for parameter in kernel.parameters:
-        if isinstance(parameter.value.type, Pointer) and parameter.value.name not in kernel.attributes.get(
-            "vectors", ()
-        ):
+        if isinstance(parameter.value.type, Pointer) and parameter.value.name not in vectors:
             parameter.align = parameter.value.type.dtype.itemsize
 
 

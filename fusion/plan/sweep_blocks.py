@@ -116,7 +116,7 @@ def choose_blocks(sweep: Sweep) -> bool:
         return False
     sweep.outside = _read_from_outside(sweep)
     sweep.owner = find_owners(sweep, once=True)
-    _set_lags(sweep)
+    set_lags(sweep, 1)
     rows: dict[Expr, int] = {}
     for node, number, distance in ring_readers(sweep):
         owner = sweep.owner.get(node, node)
@@ -162,17 +162,17 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
         yield statement.previous, statement.start
 
 
-def _set_lags(sweep: Sweep) -> None:
-    """Set each step's lag: one iteration after the last row it reads, and after the readers of rows it overwrites."""
+def set_lags(sweep: Sweep, apart: int) -> None:
+    """Set each step's lag: `apart` iterations after the last row it reads, and after the readers of rows it overwrites."""
     reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
     for node, number, distance in ring_readers(sweep):
         reads[number].append((node, distance[0]))
     for step, found in zip(sweep.steps, reads, strict=True):
-        behind = [lag_of(sweep, node) + d + 1 for node, d in found]
+        behind = [lag_of(sweep, node) + d + apart for node, d in found]
         for s in step.statements:
             if s.task.node in sweep.owner and s.previous in sweep.owner:
                 before = sweep.homes[s.previous][0]
-                behind += [sweep.steps[before].lag - d + 1 for _, d in reads[before]]
+                behind += [sweep.steps[before].lag - d + apart for _, d in reads[before]]
         step.lag = max(behind, default=0) if sweep.rows else 0
 
 

@@ -161,7 +161,7 @@ def choose_parts(sweep: Sweep) -> bool:
     """Choose the widths of blocks, and the rings they imply. Return False if none fits."""
     axes, steps = sweep.axes, sweep.steps
     sweep.owner = find_owners(sweep, once=False)  # (the last vector of a row begins within the one before)
-    _set_lags(sweep)
+    sweep_blocks.set_lags(sweep, 0)
     lengths = steps[-1].last
     halo = [max(s.low[a] + s.high[a] + int(sweep.beyond(s, a)) for s in steps) for a in range(axes)]
     behind: dict[Expr, int] = {}
@@ -192,23 +192,6 @@ def choose_parts(sweep: Sweep) -> bool:
     sweep.width = tuple(even)
     sweep.rolled = find_rolled(sweep)
     return True
-
-
-def _set_lags(sweep: Sweep) -> None:
-    """Set each step's lag after the last row it reads, and after the readers of what it overwrites."""
-    if not sweep.rows:
-        return
-    reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
-    for node, readers in sweep.readers.items():
-        for number, distance in readers:
-            reads[number].append((node, distance[0]))
-    for step, found in zip(sweep.steps, reads, strict=True):
-        behind = [sweep.steps[sweep.homes[node][0]].lag + d for node, d in found]
-        for s in step.statements:
-            if s.task.node in sweep.owner and s.previous in sweep.owner:
-                before = sweep.homes[s.previous][0]
-                behind += [sweep.steps[before].lag - d for _, d in reads[before]]
-        step.lag = max(behind, default=0)
 
 
 def _candidates(axes: int) -> list[Place]:

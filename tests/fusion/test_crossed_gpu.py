@@ -10,6 +10,8 @@ import pytest
 import weft as wf
 from tests.fuzz.crossed import bits, check, however_small
 from weft.codegen import resolve_target
+from weft.codegen.schedules.columns import ColumnReduction
+from weft.codegen.schedules.crossed import RowColumnReduction
 from weft.fusion import kernels_of
 
 RNG = np.random.default_rng(12)
@@ -72,11 +74,14 @@ def test_vectors_on_both_ways() -> None:
         large, small = wf.asarray(np.zeros((4096, 4096), np.float32)), wf.asarray(np.zeros((512, 512), np.float32))
         target = resolve_target("sm_90")
         first, second = kernels_of([r._storage for r in sums(large)], target)
-        assert first.attributes["crossed"] == (256, 4)
-        assert len(first.attributes["vectors"]) == 2
-        assert "columns" in second.attributes
+        assert (first.attributes["schedule"].threads, first.attributes["schedule"].kept) == (256, 4)
+        assert len(first.attributes["schedule"].vectors) == 2
+        assert isinstance(second.attributes["schedule"], ColumnReduction)
         assert "1.00 times the least possible" in wf.explain(*sums(large)).summary
-        assert not any("crossed" in k.attributes for k in kernels_of([r._storage for r in sums(small)], target))
+        assert not any(
+            isinstance(k.attributes["schedule"], RowColumnReduction)
+            for k in kernels_of([r._storage for r in sums(small)], target)
+        )
 
 
 def test_sums_of_weighted_rows_are_columns_too() -> None:

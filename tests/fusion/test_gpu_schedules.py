@@ -10,6 +10,12 @@ import pytest
 
 import weft as wf
 from weft.codegen import resolve_target
+from weft.codegen.schedules.columns import ColumnReduction
+from weft.codegen.schedules.lookback import LookbackScan
+from weft.codegen.schedules.rows import EachRow
+from weft.codegen.schedules.scans import RowScan
+from weft.codegen.schedules.scatter import PrivateScatter
+from weft.codegen.schedules.tiles import TransposedTiles
 from weft.fusion import kernels_of
 
 RNG = np.random.default_rng(7)
@@ -68,8 +74,8 @@ def test_rows_that_are_gone_over_three_times(rows: int, length: int) -> None:
 
 def test_the_schedule_of_a_row_follows_from_its_length() -> None:
     def threads(length: int) -> tuple[int, int]:
-        found: tuple[int, int] = attributes(softmax(wf, wf.asarray(np.zeros((64, length), np.float32))))["row"]
-        return found
+        found = attributes(softmax(wf, wf.asarray(np.zeros((64, length), np.float32))))["schedule"]
+        return found.threads, found.kept
 
     assert threads(1000) == (32, 8)  # a warp, eight vectors a thread in registers
     assert threads(4096) == (256, 4)
@@ -79,8 +85,8 @@ def test_the_schedule_of_a_row_follows_from_its_length() -> None:
 def test_whole_vectors_need_rows_of_whole_vectors() -> None:
     even = attributes(softmax(wf, wf.asarray(np.zeros((3, 1000), np.float32))))
     odd = attributes(softmax(wf, wf.asarray(np.zeros((3, 1001), np.float32))))
-    assert len(even["vectors"]) == 2
-    assert "vectors" not in odd
+    assert len(even["schedule"].vectors) == 2
+    assert not odd["schedule"].vectors
 
 
 @pytest.mark.parametrize("length", [260, 1300, 4100])
@@ -129,8 +135,8 @@ def test_long_folds_of_a_few_rows_are_one_launch(shape: tuple[int, ...], axis: A
 def test_partial_results_are_folded_by_a_warp_or_by_the_block() -> None:
     x = np.ones(1100 * 16_384, np.int8)
     a = wf.asarray(x)
-    assert attributes(a[: 16_384 * 100].sum())["finish"] == (32, 2, True)
-    assert attributes(a.sum())["finish"] == (512, 2, True)
+    assert attributes(a[: 16_384 * 100].sum())["schedule"].finish == (32, 2, True)
+    assert attributes(a.sum())["schedule"].finish == (512, 2, True)
     assert int(a.sum()) == x.size
 
 
@@ -140,7 +146,7 @@ def test_a_block_that_folds_several_results_meets_between_them(monkeypatch: pyte
     with wf.device("simt::watched"):
         a = wf.asarray(x)
         found = a.sum(axis=1)
-        assert attributes(found)["finish"][0] == 512
+        assert attributes(found)["schedule"].finish[0] == 512
         np.testing.assert_allclose(found, x.sum(axis=1, dtype=np.float64), rtol=1e-6)
 
 
@@ -173,22 +179,25 @@ def test_several_folds_of_the_same_elements_are_one_kernel() -> None:
 def test_folds_across_rows_have_numpys_bits(shape: tuple[int, ...], dtype: Any) -> None:
     x = RNG.integers(0, 100, shape).astype(dtype)
     a = wf.asarray(x)
-    assert "columns" in attributes(a.sum(axis=0))
+    assert isinstance(attributes(a.sum(axis=0))["schedule"], ColumnReduction)
     np.testing.assert_array_equal(np.asarray(a.sum(axis=0) * 2), x.sum(axis=0) * 2)
     np.testing.assert_array_equal(np.asarray(a.argmax(axis=0)), x.argmax(axis=0))
     np.testing.assert_array_equal(np.asarray(a - a.max(axis=0)), x - x.max(axis=0))
 
 
 def test_columns_are_read_as_vectors() -> None:
+    def side(found: dict[str, Any]) -> tuple[int, int]:
+        return found["schedule"].side, found["schedule"].lanes
+
     whole = attributes(wf.asarray(np.zeros((300, 200), np.float32)).sum(axis=0))
     odd = attributes(wf.asarray(np.zeros((300, 201), np.float32)).sum(axis=0))
     narrow = attributes(wf.asarray(np.zeros((300, 20), np.float32)).sum(axis=0))
     wide = attributes(wf.asarray(np.zeros((6, 40_000), np.float32)).sum(axis=0))
-    assert wide["columns"] == (32, 4)
-    assert whole["columns"] == odd["columns"] == (8, 4)  # more blocks
-    assert len(whole["vectors"]) == 2
-    assert "vectors" not in odd
-    assert narrow["columns"] == (8, 4)
+    assert side(wide) == (32, 4)
+    assert side(whole) == side(odd) == (8, 4)  # more blocks
+    assert len(whole["schedule"].vectors) == 2
+    assert not odd["schedule"].vectors
+    assert side(narrow) == (8, 4)
 
 
 @pytest.mark.parametrize("shape", [(70_000, 3), (5000, 100), (3000, 1000), (3, 2000, 40)])
@@ -197,8 +206,8 @@ def test_long_folds_across_rows_are_shared_by_blocks(shape: tuple[int, ...]) -> 
     a = wf.asarray(x)
     axis = len(shape) - 2
     first, second = kernels_of([a.sum(axis=axis)._storage], resolve_target("sm_90"))
-    assert "columns" in first.attributes
-    assert "columns" in second.attributes
+    assert isinstance(first.attributes["schedule"], ColumnReduction)
+    assert isinstance(second.attributes["schedule"], ColumnReduction)
     np.testing.assert_array_equal(np.asarray(a.sum(axis=axis) + 1), x.sum(axis=axis) + 1)
     np.testing.assert_array_equal(np.asarray(a.argmin(axis=axis)), x.argmin(axis=axis))
 
@@ -248,9 +257,9 @@ def test_few_places_are_a_blocks_own() -> None:
         np.add.at(result, where, 1)
         return attributes(result)
 
-    assert scattered(100, np.int64)["private"] == 128
-    assert scattered(8192, np.int64)["private"] == 8192  # of 32 bits each: ones are counted
-    assert "private" not in scattered(9000, np.int64)
+    assert scattered(100, np.int64)["schedule"] == PrivateScatter(128)
+    assert scattered(8192, np.int64)["schedule"] == PrivateScatter(8192)  # of 32 bits each: ones are counted
+    assert not isinstance(scattered(9000, np.int64)["schedule"], PrivateScatter)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8])
@@ -259,7 +268,7 @@ def test_numbers_are_counted_on_the_device(dtype: Any) -> None:
     for least in (0, 64):
         found = np.bincount(wf.asarray(x) + 1, minlength=least)
         kernels = kernels_of([found._storage], resolve_target("sm_90"))
-        assert kernels[-1].attributes["private"] == 64
+        assert kernels[-1].attributes["schedule"] == PrivateScatter(64)
         np.testing.assert_array_equal(np.asarray(found), np.bincount(x + 1, minlength=least))
     with pytest.raises(ValueError, match="negative"):
         np.bincount(wf.asarray(np.array([1, -2])))
@@ -279,7 +288,7 @@ def test_running_sums_of_integers_have_numpys_bits(rows: int, length: int, dtype
 def test_a_block_goes_along_a_row() -> None:
     x = RNG.random((3, 1000)).astype(np.float32)
     result = wf.cumsum(wf.asarray(x), axis=1)
-    assert attributes(result)["scan"]
+    assert isinstance(attributes(result)["schedule"], RowScan)
     np.testing.assert_allclose(np.asarray(result), np.cumsum(x.astype(np.float64), axis=1), rtol=1e-5)
 
 
@@ -307,10 +316,9 @@ def test_pointwise_programs_have_numpys_bits(name: str, dtype: Any) -> None:
 
 def test_transposes_go_through_tiles() -> None:
     x = wf.asarray(np.zeros((128, 128), np.float32))
-    found = attributes(x + wf.asarray(np.zeros((128, 128), np.float32)).T)
-    assert found["tile"] == (64, 4)
-    assert found["whole"]
-    assert attributes((x[1:, 1:].T * 2).copy())["tile"] == (32, 1)
+    found = attributes(x + wf.asarray(np.zeros((128, 128), np.float32)).T)["schedule"]
+    assert (found.side, found.lanes, found.whole) == (64, 4, True)
+    assert attributes((x[1:, 1:].T * 2).copy())["schedule"] == TransposedTiles(32, 1, whole=False)
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 1023, 1025])
@@ -328,7 +336,9 @@ def test_running_folds_of_columns_go_by_bands(shape: tuple[int, ...], dtype: Any
     kernels = kernels_of([result._storage], resolve_target("sm_90"))
     columns = x.size // shape[axis]
     assert len(kernels) == (1 if columns >= 1 << 16 else 2)
-    assert not kernels[-1].attributes.keys() & {"scan", "lookback", "row"}  # a thread goes down its own column
+    assert not isinstance(
+        kernels[-1].attributes["schedule"], (RowScan, LookbackScan, EachRow)
+    )  # a thread goes down its own column
     wanted = np.cumsum(x.astype(np.float64), axis=axis) * 2
     if dtype == np.int64:
         np.testing.assert_array_equal(np.asarray(result), wanted)

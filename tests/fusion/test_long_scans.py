@@ -12,6 +12,9 @@ import pytest
 import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft.codegen import SHARED_ROW, resolve_target
+from weft.codegen.schedules.decision import Decision
+from weft.codegen.schedules.lookback import LookbackScan
+from weft.codegen.schedules.scans import RowScan
 from weft.fusion import kernels_of, reset_statistics, statistics
 from weft.runtime.cpu import pool
 from weft.runtime.cuda import cuda_device
@@ -104,18 +107,21 @@ def test_shorter_rows_have_numpys_bits(length: int) -> None:
     np.testing.assert_array_equal(np.asarray(wf.cumsum(wf.asarray(x), axis=1)), np.cumsum(x, axis=1))
 
 
-def schedule(result: wf.Array) -> dict[str, Any]:
+def schedule(result: wf.Array) -> Decision:
     (kernel,) = kernels_of([result._storage], resolve_target("sm_90"))
-    return kernel.attributes
+    found: Decision = kernel.attributes["schedule"]
+    return found
 
 
 def test_rows_of_more_than_a_tile_are_shared() -> None:
     with wf.device("simt"):
-        assert "scan" in schedule(wf.asarray(F[:SHARED_ROW]).cumsum())
-        assert "lookback" in schedule(wf.asarray(F[: SHARED_ROW + 1]).cumsum())
-        assert len(schedule(wf.asarray(F).cumsum() * 2)["vectors"]) == 2
+        assert isinstance(schedule(wf.asarray(F[:SHARED_ROW]).cumsum()), RowScan)
+        assert isinstance(schedule(wf.asarray(F[: SHARED_ROW + 1]).cumsum()), LookbackScan)
+        both = schedule(wf.asarray(F).cumsum() * 2)
+        assert len(both.vectors) == 2
         # the first element of what is read does not lie where a vector does
-        assert len(schedule(wf.asarray(F)[1:].cumsum() * 2)["vectors"]) == 1
+        written = schedule(wf.asarray(F)[1:].cumsum() * 2)
+        assert len(written.vectors) == 1
 
 
 def test_groups_of_groups() -> None:

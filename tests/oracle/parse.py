@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import fields
 from typing import Any, NoReturn
 
 import numpy as np
 
 from weft.codegen.kernel_ir.dtypes import bfloat16, dtype_kind
 from weft.codegen.kernel_ir.operation import Block, Function, Kernel, Operation, Parameter, Pointer, Type, Value
+from weft.codegen.schedules.table import SCHEDULES
 
 
 def read_constant(text: str, dtype: np.dtype) -> Any:
@@ -189,7 +191,11 @@ def parse_kernel(text: str) -> Kernel:
     if head is None:
         parser.fail("expected 'kernel NAME index=int32|int64 level=logical|threaded ('")
     kernel = Kernel(head[1], [], Block(), np.dtype(head[2]), head[3])  # type: ignore[arg-type]
-    kernel.attributes = parser.attributes(head[4])
+    kernel.attributes = given = parser.attributes(head[4])
+    if "schedule" in given:
+        decision = next(vars(each)[given["schedule"]] for each in SCHEDULES if given["schedule"] in vars(each))
+        own = {each.name: given.pop(each.name) for each in fields(decision) if each.name in given}
+        given["schedule"] = decision(**own)
     while (line := parser.next()) != ") {":
         if not _PARAMETER.fullmatch(line):
             parser.fail("expected '  %name: type [mut] [noalias] [align=N] [value=N]' or ') {'")

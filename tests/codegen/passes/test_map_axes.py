@@ -14,6 +14,8 @@ from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, KernelBuilder, describe_shapes, print_kernel, verify_kernel
 from weft.codegen.passes.expand_complex import expand_complex
 from weft.codegen.passes.map_axes import map_axes
+from weft.codegen.schedules.any_rows import AnyRows
+from weft.codegen.schedules.rows import EachRow
 
 LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
 
@@ -285,7 +287,8 @@ def test_threads_wait_for_each_other(first: str, second: str, length: int) -> No
 def test_threads_of_a_row_wait_for_each_other(first: str, second: str, length: int, threads: int) -> None:
     exact = threads > 0  # else the launch finds out how many
     kernel = describe_shapes(kernels.two_loops(first, second), {"count": 1, "length": length}, GPU, exact=exact)
-    assert kernel.attributes["row"][0] == threads if exact else "rows" in kernel.attributes
+    assert isinstance(found := kernel.attributes["schedule"], EachRow if exact else AnyRows)
+    assert not exact or found.threads == threads
     x = numbers(length, "i4")
     both(kernel, [1, length], [x, np.zeros(length, "i4"), np.zeros(1, "i4")], exact=True)
 

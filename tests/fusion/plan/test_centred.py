@@ -172,9 +172,9 @@ def test_a_gpus_block_keeps_its_chunk() -> None:
 
     x = wf.asarray(np.zeros(1 << 20, np.float32))
     (kernel,) = kernels_of([x.var()._storage], resolve_target("sm_90"))
-    assert kernel.attributes["kept"] == 8
+    assert kernel.attributes["schedule"].kept == 8
     (kernel,) = kernels_of([x.sum()._storage], resolve_target("sm_90"))
-    assert not kernel.attributes.get("kept")
+    assert not kernel.attributes["schedule"].kept
 
 
 def test_soft_maximum_of_a_long_row_reads_twice() -> None:

@@ -142,10 +142,10 @@ def test_threads_do_not_get_in_each_others_way(
 
 @pytest.mark.parametrize("fault", ["no barrier", "too early", "too narrow"])
 def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = sweep_blocks._set_lags, sweep_blocks._set_parts
+    real = sweep_blocks.set_lags, sweep_blocks._set_parts
 
-    def hasty(sweep: Any) -> None:
-        real[0](sweep)
+    def hasty(sweep: Any, apart: int) -> None:
+        real[0](sweep, apart)
         for number, step in enumerate(sweep.steps):
             step.lag -= number + 1
 
@@ -157,7 +157,7 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
     if fault == "no barrier":
         monkeypatch.setattr(ThreadWriter, "barrier", lambda self: None)
     elif fault == "too early":
-        monkeypatch.setattr(sweep_blocks, "_set_lags", hasty)
+        monkeypatch.setattr(sweep_blocks, "set_lags", hasty)
     else:
         monkeypatch.setattr(sweep_blocks, "_set_parts", narrow)
 
