@@ -36,8 +36,8 @@ def code_version() -> str:
 
 
 def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
-    """The target called `name`: "host" (or "cpu"), a GPU architecture like "sm_90", or "simt:sm_90" (or "simt"): the host
-    with the schedules of that GPU. Behind a second colon may stand how threads run: "backward" or "watched".
+    """Return the target of a name: "host" (or "cpu"), a GPU architecture like "sm_90", or "simt:sm_90" for that GPU's
+    schedules on the host. A suffix "backward" or "watched" after a second colon selects how threads run.
 
     With `newest_ptx` (as LLVM counts versions) a GPU's architecture may be unknown: the target is the newest known one that
     such a GPU and a driver which reads that PTX run.

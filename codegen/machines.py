@@ -1,4 +1,4 @@
-"""Machines: the numbers that planning and schedules ask of what runs a kernel.
+"""Machine parameters that planning and schedules use.
 
 They are those of a class of machines, not of the one at hand, since the order of sums and the kernels of a plan follow from them.
 """
@@ -62,7 +62,7 @@ class Machine:
 
     @property
     def warps(self) -> int:
-        """Warps of a block."""
+        """Number of warps per block."""
         return self.block // self.warp
 
 
@@ -88,7 +88,7 @@ GPU = Machine(
 
 
 def machine_of(device: Device) -> Machine:
-    """The machine that a device's kernels are written for."""
+    """Return the machine that a device's kernels are written for."""
     # (asking the CPU for its target loads the compiler where no cache knows the machine)
     found: Machine = CPU if device.name == "cpu" else device.target.machine
     return found

@@ -1,4 +1,4 @@
-"""A device's memory bandwidth, measured by copying once a process, on first use."""
+"""A device's memory bandwidth, measured once per process on first use."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The check of a module's declarations before LLVM sees it. An intrinsic that a target cannot select ends the
-process, and an unresolved symbol is a jump to an invalid address.
+"""The check of a module's declarations before LLVM parses it. LLVM ends the process for intrinsics that a target
+lacks.
 """
 
 from __future__ import annotations

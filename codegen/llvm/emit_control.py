@@ -66,7 +66,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def scope(self, operation: Operation) -> None:
-        """A region that `leave` goes out of."""
+        """Emit a region that `leave` exits."""
         behind = f"behind{self.fresh_number()}"
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])
@@ -75,7 +75,7 @@ class ControlEmitter(Writer):
         self.start_label(behind)
 
     def repeat(self, operation: Operation) -> None:
-        """A region that begins again at its end."""
+        """Emit an endless loop."""
         number = self.fresh_number()
         self.do(f"br label %again{number}")
         self.start_label(f"again{number}")
@@ -85,7 +85,7 @@ class ControlEmitter(Writer):
         self.start_label(f"never{number}")
 
     def leave(self, operation: Operation) -> None:
-        """Go on behind a scope. What is written next is never reached."""
+        """Branch to the end of a scope. The code after it is unreachable."""
         wanted = operation.attributes["label"]
         target = next((behind for label, behind in reversed(self.scopes) if label == wanted), None)
         if target is None:
@@ -96,21 +96,21 @@ class ControlEmitter(Writer):
     # -- functions --------------------------------------------------------------------------
 
     def function_symbol(self, name: str) -> str:
-        """What one of the kernel's functions is called in the module."""
+        """Return the symbol of one of the kernel's functions."""
         return f"{self.kernel.name}__{name}"
 
     def result_type(self, function: Function) -> str:
-        """The LLVM type that a function returns."""
+        """Return the LLVM type that a function returns."""
         kinds = [self.type_of(kind) for kind in function.results]
         return "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"
 
     def functions(self) -> None:
-        """All functions of the kernel."""
+        """Emit all functions of the kernel."""
         for function in self.kernel.functions:
             self.function(function)
 
     def function(self, function: Function, linkage: str = "internal ") -> None:
-        """One function, for calls from this module."""
+        """Emit one function, for calls from this module."""
         parts = []
         for value in function.parameters:
             name = f"%arg.{value.name}"  # no local value is called so
@@ -139,7 +139,7 @@ class ControlEmitter(Writer):
                 self.close_function(f"ret {result} {packed}")
 
     def call_function(self, operation: Operation) -> None:
-        """Call one of the kernel's functions."""
+        """Emit a call of one of the kernel's functions."""
         name = operation.attributes["function"]
         function = next((f for f in self.kernel.functions if f.name == name), None)
         if function is None:

@@ -14,7 +14,7 @@ ROLLED = 1000  # from here on metadata nodes are those of loops
 
 
 class LoopEmitter(StreamEmitter):
-    """Emits `for`."""
+    """The emitter of `for` loops."""
 
     def loop(self, operation: Operation) -> None:
         """Emit a `for`, with or without lanes."""
@@ -52,8 +52,10 @@ class LoopEmitter(StreamEmitter):
         opaque: bool = False,
         apart: int = 0,
     ) -> list[str]:
-        """``for (i = start; i < stop; i += step)``; `linear`: the index grows by 1 from lane to lane; the body
-        sees no index above `last`. With `apart`, vectors of so many are carried, and iterations have their lanes in turn."""
+        """Emit ``for (i = start; i < stop; i += step)``. `linear` means that the index grows by 1 from lane to
+        lane. The body sees no index above `last`. With `apart`, vectors are carried, and each iteration uses the
+        next of their lanes.
+        """
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()
         head, inside, after = f"head{number}", f"body{number}", f"after{number}"
@@ -96,7 +98,9 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def lane_in_turn(self, body: Block, turn: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a body that carries one lane of the vectors `phis`, the next one in each turn; return the new vectors."""
+        """Emit a body that carries one lane of the vectors `phis`, the next lane in each iteration. Return the new
+        vectors.
+        """
         kind = scalar_type(self.kernel.index_dtype)
         types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
         lane = self.line(f"and {kind} {turn}, {apart - 1}")
@@ -123,8 +127,9 @@ class LoopEmitter(StreamEmitter):
         return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
-        """Whole vectors first, then what is left under a mask, or one by one. A fold keeps one accumulator a lane, folds
-        them in a fixed tree, and goes on from there."""
+        """Emit whole vectors first, then the remainder under a mask or one by one. A reduction keeps one
+        accumulator per lane and combines them in a fixed tree before the remainder.
+        """
         kind = scalar_type(self.kernel.index_dtype)
         body = operation.regions[0]
         half = (len(operation.operands) - 2) // 2

@@ -20,9 +20,9 @@ from weft.runtime import CompileError
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A value as LLVM text. `lanes` 0: one scalar for all lanes; else a vector of that many lanes, or, where
-    `step` is not None, the scalar of lane 0 that grows by `step` (an int or an index value) from lane to lane.
-    `known` is the number of an integer constant."""
+    """A value as LLVM text. With `lanes` 0, it is one scalar for all lanes. With a `step`, it is the scalar of lane
+    0, and grows by `step` from lane to lane. Otherwise it is a vector. `known` is the value of an integer constant.
+    """
 
     text: str
     lanes: int = 0

@@ -150,7 +150,7 @@ def to_words(emitter: Emitter, value: Value) -> list[str]:
 
 
 def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
-    """The inverse of `to_words`, for a value of the same dtype."""
+    """Return the value whose bits `to_words` returned, in the same dtype."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8

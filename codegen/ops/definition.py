@@ -1,4 +1,4 @@
-"""The definition of an op: everything the library knows of one scalar operation, in one place."""
+"""The definition of an op: all properties of one scalar operation in one place."""
 
 from __future__ import annotations
 

@@ -132,12 +132,12 @@ def _pair(parts: Parts) -> Pair:
 
 
 def _turned(z: Parts) -> Parts:
-    """i z."""
+    """Return i z."""
     return -z[1], z[0]
 
 
 def _turned_back(z: Parts) -> Parts:
-    """-i z."""
+    """Return -i z."""
     return z[1], -z[0]
 
 
@@ -162,25 +162,25 @@ def _exp(z: Parts) -> Parts:
 
 
 def exp(b: KernelBuilder, x: Pair) -> Pair:
-    """e to the x."""
+    """Compute e to the x."""
     return _pair(_exp(_parts(b, x)))
 
 
 def exp2(b: KernelBuilder, x: Pair) -> Pair:
-    """2 to the x."""
+    """Compute 2 to the x."""
     re, im = _parts(b, x)
     return _pair(_exp((re * LN2, im * LN2)))
 
 
 def expm1(b: KernelBuilder, x: Pair) -> Pair:
-    """exp(x) - 1 without loss near 0, by NumPy's formula."""
+    """Compute exp(x) - 1 without cancellation near 0, by NumPy's formula."""
     re, im = _parts(b, x)
     half = (im * 0.5).of("sin")
     return _pair((re.of("expm1") * im.of("cos") - 2 * (half * half), re.of("exp") * im.of("sin")))
 
 
 def _log_size(z: Parts) -> Real:
-    """log |z|: near 1 without cancellation, and without overflow or loss at the ends of the range."""
+    """Return log |z|, without cancellation near 1, overflow or underflow."""
     x, y = z
     big, small = abs(x).of("maximum", abs(y)), abs(x).of("minimum", abs(y))
     high, low = big > float(x.limits.max) / 4, big < float(x.limits.tiny) * 2.0**60
@@ -198,12 +198,12 @@ def _log(z: Parts) -> Parts:
 
 
 def log(b: KernelBuilder, x: Pair) -> Pair:
-    """Natural logarithm, principal branch."""
+    """Compute the natural logarithm, principal branch."""
     return _pair(_log(_parts(b, x)))
 
 
 def log1p(b: KernelBuilder, x: Pair) -> Pair:
-    """log(1 + x), by NumPy's formula."""
+    """Compute log(1 + x), by NumPy's formula."""
     re, im = _parts(b, x)
     return _pair(((re + 1).of("hypot", im).of("log"), im.of("arctan2", re + 1)))
 
@@ -214,12 +214,12 @@ def _log_to(b: KernelBuilder, x: Pair, base: float) -> Pair:
 
 
 def log2(b: KernelBuilder, x: Pair) -> Pair:
-    """Logarithm to base 2."""
+    """Compute the logarithm to base 2."""
     return _log_to(b, x, 2.0)
 
 
 def log10(b: KernelBuilder, x: Pair) -> Pair:
-    """Logarithm to base 10."""
+    """Compute the logarithm to base 10."""
     return _log_to(b, x, 10.0)
 
 
@@ -244,12 +244,12 @@ def _sqrt(z: Parts) -> Parts:
 
 
 def sqrt(b: KernelBuilder, x: Pair) -> Pair:
-    """Square root with a real part that is not negative."""
+    """Compute the square root with a non-negative real part."""
     return _pair(_sqrt(_parts(b, x)))
 
 
 def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """x to the y as NumPy has it: by products for whole exponents below 100, otherwise exp(y log x)."""
+    """Compute x to the y as NumPy does: by products for integer exponents below 100, otherwise as exp(y log x)."""
     base, exponent = _parts(b, x), _parts(b, y)
     general = _exp(_parts(b, pairs.multiply(b, y, _pair(_log(base)))))
     count = abs(exponent[0])
@@ -286,7 +286,7 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 
 def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
-    """sinh and cosh, and what both are to be multiplied with: 1 but near overflow."""
+    """Return sinh and cosh, and a common factor that is 1 except near overflow."""
     far = abs(x) > _cut(x)
     large = 0.5 * (abs(x) - _cut(x)).of("exp")
     scale = far.choose(x.like(math.exp(_cut(x))), 1.0)
@@ -328,32 +328,32 @@ def _tanh(z: Parts) -> Parts:
 
 
 def sinh(b: KernelBuilder, x: Pair) -> Pair:
-    """Hyperbolic sine."""
+    """Compute the hyperbolic sine."""
     return _pair(_sinh(_parts(b, x)))
 
 
 def cosh(b: KernelBuilder, x: Pair) -> Pair:
-    """Hyperbolic cosine."""
+    """Compute the hyperbolic cosine."""
     return _pair(_cosh(_parts(b, x)))
 
 
 def tanh(b: KernelBuilder, x: Pair) -> Pair:
-    """Hyperbolic tangent."""
+    """Compute the hyperbolic tangent."""
     return _pair(_tanh(_parts(b, x)))
 
 
 def sin(b: KernelBuilder, x: Pair) -> Pair:
-    """Sine: -i sinh(i x)."""
+    """Compute the sine as -i sinh(i x)."""
     return _pair(_turned_back(_sinh(_turned(_parts(b, x)))))
 
 
 def cos(b: KernelBuilder, x: Pair) -> Pair:
-    """Cosine: cosh(i x)."""
+    """Compute the cosine as cosh(i x)."""
     return _pair(_cosh(_turned(_parts(b, x))))
 
 
 def tan(b: KernelBuilder, x: Pair) -> Pair:
-    """Tangent: -i tanh(i x)."""
+    """Compute the tangent as -i tanh(i x)."""
     return _pair(_turned_back(_tanh(_turned(_parts(b, x)))))
 
 
@@ -361,18 +361,18 @@ def tan(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def _is_big(z: Parts) -> Real:
-    """Whether 1 is lost beside z's square; infinities are big, whatever the other part is."""
+    """Return whether adding 1 to the square of z has no effect. Infinities count as big."""
     limit = float(z[0].limits.max) ** 0.5 / 4
     return (abs(z[0]) > limit) | (abs(z[1]) > limit)
 
 
 def _log_big(z: Parts) -> Real:
-    """log |2 z| of a big number."""
+    """Return log |2 z| of a big number."""
     return (z[0] * 0.5).of("hypot", z[1] * 0.5).of("log") + 2 * LN2
 
 
 def _roots(z: Parts) -> tuple[Parts, Parts]:
-    """sqrt(1 - z) and sqrt(1 + z)."""
+    """Return sqrt(1 - z) and sqrt(1 + z)."""
     return _sqrt((1 - z[0], -z[1])), _sqrt((1 + z[0], z[1]))
 
 
@@ -414,32 +414,32 @@ def _arctanh(z: Parts) -> Parts:
 
 
 def arcsin(b: KernelBuilder, x: Pair) -> Pair:
-    """Inverse sine."""
+    """Compute the inverse sine."""
     return _pair(_arcsin(_parts(b, x)))
 
 
 def arccos(b: KernelBuilder, x: Pair) -> Pair:
-    """Inverse cosine."""
+    """Compute the inverse cosine."""
     return _pair(_arccos(_parts(b, x)))
 
 
 def arctan(b: KernelBuilder, x: Pair) -> Pair:
-    """Inverse tangent: -i arctanh(i x)."""
+    """Compute the inverse tangent as -i arctanh(i x)."""
     return _pair(_turned_back(_arctanh(_turned(_parts(b, x)))))
 
 
 def arcsinh(b: KernelBuilder, x: Pair) -> Pair:
-    """Inverse hyperbolic sine: -i arcsin(i x)."""
+    """Compute the inverse hyperbolic sine as -i arcsin(i x)."""
     return _pair(_turned_back(_arcsin(_turned(_parts(b, x)))))
 
 
 def arccosh(b: KernelBuilder, x: Pair) -> Pair:
-    """Inverse hyperbolic cosine: arccos(x), turned to where the real part is not negative."""
+    """Compute the inverse hyperbolic cosine: arccos(x), rotated to a non-negative real part."""
     z = _parts(b, x)
     real, imag = _arccos(z)
     return _pair((abs(imag), real.signed(z[1])))
 
 
 def arctanh(b: KernelBuilder, x: Pair) -> Pair:
-    """Inverse hyperbolic tangent."""
+    """Compute the inverse hyperbolic tangent."""
     return _pair(_arctanh(_parts(b, x)))

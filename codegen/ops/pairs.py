@@ -19,23 +19,23 @@ def _test(b: KernelBuilder, name: str, x: Value, y: Value) -> Value:
 
 
 def add(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """x + y."""
+    """Compute x + y."""
     return b.op("add", x[0], y[0]), b.op("add", x[1], y[1])
 
 
 def subtract(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """x - y."""
+    """Compute x - y."""
     return b.op("subtract", x[0], y[0]), b.op("subtract", x[1], y[1])
 
 
 def multiply(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """x * y, without fused operations."""
+    """Compute x * y, without fused operations."""
     real = b.op("subtract", b.op("multiply", x[0], y[0]), b.op("multiply", x[1], y[1]))
     return real, b.op("add", b.op("multiply", x[0], y[1]), b.op("multiply", x[1], y[0]))
 
 
 def divide(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """x / y by Smith's algorithm (CACM 5, 435, 1962), as NumPy does."""
+    """Compute x / y by Smith's algorithm (CACM 5, 435, 1962), as NumPy does."""
     big = _test(b, "greater_equal", b.op("absolute", y[0]), b.op("absolute", y[1]))
 
     def pick(p: Value, q: Value) -> Value:
@@ -56,34 +56,34 @@ def divide(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 
 def negative(b: KernelBuilder, x: Pair) -> Pair:
-    """-x."""
+    """Compute -x."""
     return b.op("negative", x[0]), b.op("negative", x[1])
 
 
 def same(b: KernelBuilder, x: Pair) -> Pair:
-    """x."""
+    """Return x."""
     return x
 
 
 def conjugate(b: KernelBuilder, x: Pair) -> Pair:
-    """x with the other imaginary sign."""
+    """Return x with the sign of its imaginary part changed."""
     return x[0], b.op("negative", x[1])
 
 
 def absolute(b: KernelBuilder, x: Pair) -> Value:
-    """Magnitude."""
+    """Compute the magnitude."""
     return b.op("hypot", x[0], x[1])
 
 
 def square(b: KernelBuilder, x: Pair) -> Pair:
-    """x * x."""
+    """Compute x * x."""
     product = b.op("multiply", x[0], x[1])
     real = b.op("subtract", b.op("multiply", x[0], x[0]), b.op("multiply", x[1], x[1]))
     return real, b.op("add", product, product)
 
 
 def reciprocal(b: KernelBuilder, x: Pair) -> Pair:
-    """1 / x, by NumPy's formula."""
+    """Compute 1 / x, by NumPy's formula."""
     big = _test(b, "less_equal", b.op("absolute", x[1]), b.op("absolute", x[0]))
     major, minor = b.op("where", big, x[0], x[1]), b.op("where", big, x[1], x[0])
     ratio = b.op("divide", minor, major)
@@ -94,7 +94,7 @@ def reciprocal(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def sign(b: KernelBuilder, x: Pair) -> Pair:
-    """x / |x|, 0 at 0 (NumPy 2); one infinite part decides, two are no direction."""
+    """Compute x / |x|, and 0 at 0 (NumPy 2). One infinite part determines the result; two give NaN."""
     size = absolute(b, x)
     nought, unit = _c(b, 0, size), _c(b, 1, size)
     none, endless = _test(b, "equal", size, nought), b.op("isinf", size, dtype=np.bool_)
@@ -111,12 +111,12 @@ def sign(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Both parts equal."""
+    """Return whether both parts are equal."""
     return b.op("bitwise_and", _test(b, "equal", x[0], y[0]), _test(b, "equal", x[1], y[1]))
 
 
 def not_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Some part different."""
+    """Return whether a part differs."""
     return b.op("bitwise_or", _test(b, "not_equal", x[0], y[0]), _test(b, "not_equal", x[1], y[1]))
 
 
@@ -131,37 +131,37 @@ def _ordered(b: KernelBuilder, x: Pair, y: Pair, strict: str, last: str) -> Valu
 
 
 def less(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Lexicographic order."""
+    """Compare in lexicographic order."""
     return _ordered(b, x, y, "less", "less")
 
 
 def less_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Lexicographic order."""
+    """Compare in lexicographic order."""
     return _ordered(b, x, y, "less", "less_equal")
 
 
 def greater(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Lexicographic order."""
+    """Compare in lexicographic order."""
     return _ordered(b, x, y, "greater", "greater")
 
 
 def greater_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Lexicographic order."""
+    """Compare in lexicographic order."""
     return _ordered(b, x, y, "greater", "greater_equal")
 
 
 def isnan(b: KernelBuilder, x: Pair) -> Value:
-    """Whether a part is NaN."""
+    """Return whether a part is NaN."""
     return b.op("bitwise_or", _test(b, "not_equal", x[0], x[0]), _test(b, "not_equal", x[1], x[1]))
 
 
 def isinf(b: KernelBuilder, x: Pair) -> Value:
-    """Whether a part is infinite."""
+    """Return whether a part is infinite."""
     return b.op("bitwise_or", b.op("isinf", x[0], dtype=np.bool_), b.op("isinf", x[1], dtype=np.bool_))
 
 
 def isfinite(b: KernelBuilder, x: Pair) -> Value:
-    """Whether both parts are finite."""
+    """Return whether both parts are finite."""
     return b.op("bitwise_and", b.op("isfinite", x[0], dtype=np.bool_), b.op("isfinite", x[1], dtype=np.bool_))
 
 
@@ -171,66 +171,66 @@ def _choose(b: KernelBuilder, x: Pair, y: Pair, first: Value) -> Pair:
 
 
 def minimum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """The lexicographically smaller; NaN wins."""
+    """Return the lexicographic minimum, or NaN if there is one."""
     return _choose(b, x, y, less_equal(b, x, y))
 
 
 def maximum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """The lexicographically larger; NaN wins."""
+    """Return the lexicographic maximum, or NaN if there is one."""
     return _choose(b, x, y, greater_equal(b, x, y))
 
 
 def fmin(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """The lexicographically smaller; a number wins over NaN."""
+    """Return the lexicographic minimum, ignoring NaN."""
     return where(b, b.op("bitwise_or", less_equal(b, x, y), isnan(b, y)), x, y)
 
 
 def fmax(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """The lexicographically larger; a number wins over NaN."""
+    """Return the lexicographic maximum, ignoring NaN."""
     return where(b, b.op("bitwise_or", greater_equal(b, x, y), isnan(b, y)), x, y)
 
 
 def where(b: KernelBuilder, condition: Value, x: Pair, y: Pair) -> Pair:
-    """x where the condition holds, else y."""
+    """Return x where the condition holds, else y."""
     return b.op("where", condition, x[0], y[0]), b.op("where", condition, x[1], y[1])
 
 
 def nonzero(b: KernelBuilder, x: Pair) -> Value:
-    """Whether a part is not 0."""
+    """Return whether a part is not 0."""
     zero = _c(b, 0, x[0])
     return b.op("bitwise_or", _test(b, "not_equal", x[0], zero), _test(b, "not_equal", x[1], zero))
 
 
 def logical_and(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Both nonzero."""
+    """Return whether both are nonzero."""
     return b.op("bitwise_and", nonzero(b, x), nonzero(b, y))
 
 
 def logical_or(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """One nonzero."""
+    """Return whether at least one is nonzero."""
     return b.op("bitwise_or", nonzero(b, x), nonzero(b, y))
 
 
 def logical_xor(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Exactly one nonzero."""
+    """Return whether exactly one is nonzero."""
     return b.op("bitwise_xor", nonzero(b, x), nonzero(b, y))
 
 
 def logical_not(b: KernelBuilder, x: Pair) -> Value:
-    """Zero."""
+    """Return whether the number is zero."""
     return b.op("bitwise_xor", nonzero(b, x), b.constant(True, np.bool_))
 
 
 def rint(b: KernelBuilder, x: Pair) -> Pair:
-    """Both parts to the nearest integer."""
+    """Round both parts to the nearest integer."""
     return b.op("rint", x[0]), b.op("rint", x[1])
 
 
 def real(b: KernelBuilder, x: Pair) -> Value:
-    """Real part."""
+    """Return the real part."""
     return x[0]
 
 
 def imag(b: KernelBuilder, x: Pair) -> Value:
-    """Imaginary part."""
+    """Return the imaginary part."""
     return x[1]

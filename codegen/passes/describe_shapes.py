@@ -1,4 +1,4 @@
-"""Say of a logical kernel what the sizes of a launch allow its schedule: whole vectors, rows in registers.
+"""Set a logical kernel's attributes for GPU schedules from the sizes of a launch.
 
 In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that `map_axes` goes by.
 They are of a few classes, so that many sizes share a kernel:
@@ -28,7 +28,7 @@ from weft.codegen.target import Target
 def describe_shapes(
     kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False, parts: bool = False
 ) -> Kernel:
-    """The kernel with what `sizes`, the values of index parameters by name, allow on this target.
+    """Return the kernel with the attributes that `sizes`, the values of index parameters by name, allow on a target.
 
     With `exact` the kernel is for these sizes alone where that makes it faster; with `parts` it folds what chunks have.
     """

@@ -8,7 +8,7 @@ from weft.codegen.kernel_ir.operation import Operation, Value, program_order
 
 
 def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, int | None]:
-    """Return how much values grow when `index` grows by 1.
+    """Return how much each value grows when `index` grows by 1.
 
     Values that do not depend on it are left out; None stands for a step that is not known when compiling.
     """

@@ -1,4 +1,4 @@
-"""Join two kernels to one launch: the reduction of chunks, and the reduction of its results.
+"""Merge two kernels into one launch: the reduction of blocks, and the combination of its results.
 
 In: two logical kernels of which the second reads what the first one writes. Out: one with the operations of both; the attribute
 ``joined`` says so. A GPU's last block to end the first part does the second (`joined.py`), told by

@@ -62,7 +62,7 @@ def keep_rows(kernel: Kernel) -> Kernel:
 
 
 def _rows(kernel: Kernel) -> list[_Row]:
-    """Return the rows that have values worth keeping."""
+    """Return the rows with values worth keeping."""
     found = [(home, loops) for home, _ in homes(kernel.body) for loops in alike(kernel, home)]
     numbers = _number(kernel) if found else {}
     rows = [_Row(home, loops, _worth_keeping(loops, numbers)) for home, loops in found]
@@ -79,7 +79,7 @@ def homes(block: Block, around: Operation | None = None) -> Iterator[tuple[Block
 
 
 def alike(kernel: Kernel, home: Block) -> list[list[Operation]]:
-    """Return loops of a block over the same row, in order."""
+    """Return the loops of a block over the same row, in order."""
     zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and not o.attributes["value"]}
     found: dict[Value, list[Operation]] = {}
     for o in home.operations:
@@ -137,7 +137,7 @@ def _number(kernel: Kernel) -> dict[Value, object]:
 
 
 def _used_beside(body: Block, known: set[Value]) -> list[Value]:
-    """Return those of the values that other operations use too."""
+    """Return the values that other operations also use."""
     return list(
         dict.fromkeys(v for o in body.operations if known.isdisjoint(o.results) for v in o.operands if v in known)
     )

@@ -40,7 +40,7 @@ _HERE = nullcontext()
 
 
 def place(device: Device | str) -> AbstractContextManager[Any]:
-    """Return a context in which the current device is that of a function's argument `device` (None: unchanged)."""
+    """Return a context that makes `device` current (None: unchanged)."""
     return _HERE if device is None else on_device(device)
 
 
@@ -84,12 +84,14 @@ _stack: list[Callable[[list[Array]], Array]] = []
 
 
 def set_stack(stack: Callable[[list[Array]], Array]) -> None:
-    """Register the function that joins a list of arrays; joining itself needs this module."""
+    """Register the function that stacks a list of arrays, which avoids a circular import."""
     _stack[:] = [stack]
 
 
 def in_order(values: Array, order: Any, source: Any = None) -> Array:
-    """Return the elements in Fortran order in memory if `order` is "F", or "A" or "K" and the source is."""
+    """Return the elements in Fortran order if `order` is "F", or if it is "A" or "K" and the source is in Fortran
+    order.
+    """
     check_order(order)
     if order in (None, "C", "c") or values.ndim < 2:
         return values

@@ -47,7 +47,7 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _known(value: Any) -> Any:
-    """Return bins or bounds with their arrays evaluated, since edges are computed from them at once."""
+    """Return bins or bounds with every array evaluated, since they determine the edges."""
     return to_host(value)
 
 

@@ -1,4 +1,4 @@
-"""NumPy functions without CPU kernels, recorded and called block by block on all threads.
+"""NumPy functions without CPU kernels, recorded as calls that run block by block on all threads.
 
 In: expressions. Out: opaque expressions. Invariant: the values do not depend on the number of threads.
 """
@@ -59,7 +59,7 @@ def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
 
 
 def _reduce_all(function: Any, op: str, values: np.ndarray) -> Any:
-    """Reduce all elements: each block, then the blocks' results in order."""
+    """Reduce all elements: first each block, then the blocks' results in order."""
     flat = values.reshape(-1)
     blocks = _blocks(flat, 0)
     found = np.empty(len(blocks), np.int64 if op[:3] == "arg" else values.dtype)

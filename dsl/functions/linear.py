@@ -224,8 +224,8 @@ def _needed(letters: str, rest: list[str], result: str) -> str:
 
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    """Return the operands to contract next: those with the smallest result compared with them, then with the least
-    arithmetic.
+    """Return the operands to contract next: the pair with the smallest result relative to its operands, then with
+    the least arithmetic.
     """
 
     def size(letters: str) -> int:

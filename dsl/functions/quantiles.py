@@ -64,7 +64,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 
 
 def _quantiles(name: str, whole: int, numbers_only: bool, doc: str) -> Callable[..., Any]:
-    """Return the NumPy function of a name, whose quantiles are given as parts of `whole`."""
+    """Return the NumPy function of a name, with quantiles given as fractions of `whole`."""
 
     def found(
         a: Any,
@@ -108,7 +108,7 @@ def _is_ours(a: Any, method: str) -> bool:
 
 
 def _rows(a: Array, axis: Any) -> Array:
-    """Sort the elements along axes, as the last axis."""
+    """Return the elements along axes as a sorted last axis."""
     axes = normalize_axes(axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))
@@ -156,7 +156,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
 def _find(
     a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
 ) -> Any:
-    """Compute quantiles; `weak`: q is a Python number, which widens no dtype."""
+    """Compute quantiles. `weak` means that q is a Python number, which does not widen the dtype."""
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
     with device(a.device):

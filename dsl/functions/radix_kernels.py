@@ -175,7 +175,7 @@ def place_warps(counters: Any, first: Any) -> None:
 
 @cache
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
-    """Return a kernel that sorts adjacent rows: a block has as many as fit in ``THREADS * items`` elements.
+    """Return a kernel that sorts adjacent rows. A block sorts as many rows as fit in ``THREADS * items`` elements.
 
     ``(source, out, n, per, turns)``: rows of `n` elements, `per` of them a block; `turns` is the order's, and one more where a
     block has several rows. `carries`: elements take along where they came from. `numbered`: that is the result, as int64.
@@ -279,8 +279,8 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 
 @cache
 def make_find_turns(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(counts, moving, n)`` that sets ``moving[turn]`` to 1 if the digits of a row of `n` differ;
-    one block a row.
+    """Return a kernel ``(counts, moving, n)`` with one block per row. It sets ``moving[turn]`` to 1 if a row's
+    digits differ.
     """
     turns = order.turns
 
@@ -318,8 +318,8 @@ def note(board: Any, tile: Any, state: Any, count: Any) -> None:
 
 @cache
 def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return device functions for one pass: count the passes that move elements, load a tile of the source or of
-    the rows of the pass before, rank elements in their warp.
+    """Return device functions for one pass: count the passes that move elements, load a tile, and rank its elements
+    within each warp.
     """
     digit, turns, each = digit_of(order), order.turns, tuple(range(items))
 
@@ -373,7 +373,7 @@ def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ..
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return device functions that sort a tile in shared memory and write it, each digit from its offset on."""
+    """Return device functions that sort a tile in shared memory and write it, with an offset for each digit."""
     digit, each = digit_of(order), tuple(range(items))
 
     @device
@@ -411,7 +411,9 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
 
 @device
 def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
-    """Return the next tile of a turn. Tiles are taken in order, so that those that are waited for have begun."""
+    """Return the next tile of a pass. Tiles are taken in order, so that the tiles that a block waits for have
+    started.
+    """
     if threadIdx.x == 0:
         begun[0] = atomic.add(taken, turn, 1)
     syncthreads()
@@ -422,7 +424,7 @@ def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, board: Any, tile: Any, row: Any, within: Any, turn: Any
 ) -> Any:
-    """Return what is added to an element's place in the tile to have its place in the row, for this thread's digit.
+    """Return the offset from an element's index in the tile to its index in the row, for this thread's digit.
 
     Leaves the tile's counts on the board, and each warp's first place in `counters`.
     """

@@ -38,7 +38,7 @@ def tile_items(order: BitOrder) -> int:
 
 
 def block_items(order: BitOrder, n: int, numbered: bool) -> int:
-    """Return the elements per thread if rows are sorted within blocks, 0 if rows are too long for that.
+    """Return the elements per thread if rows are sorted within blocks, or 0 if the rows are too long.
 
     Those that take along where they came from need registers for it.
     """
@@ -142,8 +142,8 @@ class Rows:
             kernel[rows * tiles, THREADS](source, *stages, counts, board, taken, moving, tiles, turn)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return memory for elements between passes, for their indices, and for the result; unneeded ones are the
-        result's.
+        """Return the buffers for elements between passes, for their indices, and for the result. Unneeded buffers
+        are the result's.
         """
         turns, size = self.order.turns, self.rows * self.n
 

@@ -46,9 +46,7 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """Return the sorted unique values, or unique slices along an axis, as `numpy.unique`. Their number is
-    evaluated.
-    """
+    """Return the sorted unique values, or unique slices along an axis, as `numpy.unique`. Evaluates the array."""
     rows = axis is not None and _are_rows(ar, axis)
     if not rows and (axis is not None or not is_sorted_here(ar, None)):
         if sorted and not (return_index or return_inverse or return_counts or axis is not None) and _sorts_faster(ar):
@@ -80,7 +78,7 @@ def unique(
 
 
 def _sorts_faster(ar: Any) -> bool:
-    """Return whether sorting beats NumPy's hash table for integers (measured: 120,000 of int64 in 0.8 and 17 ms)."""
+    """Return whether sorting integers is faster than NumPy's hash table."""
     dtype = getattr(ar, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize > 1 and ar.size >= LEAST_SORTED
 
@@ -92,7 +90,7 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: Any) -> bool:
-    """Return whether unique slices along an axis are found here: real numbers, not too many in a slice."""
+    """Return whether kernels can find unique slices along an axis: real numbers, and few elements per slice."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -151,7 +149,7 @@ def _like(function: Any, found: tuple[Any, ...]) -> Any:
 
 
 def _are_ours(*arrays: Any) -> bool:
-    """Return whether kernels sort these values: enough of them, in dtypes with a common one."""
+    """Return whether kernels sort these values: enough of them, with a common supported dtype."""
     if not all(is_sorted_here(a, None, "biuf") for a in arrays):
         return False
     return all(a.device is arrays[0].device for a in arrays)

@@ -92,7 +92,7 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Return a program's instructions with functions in place of names: of an argument (None), of a number, of results."""
+    """Return a program's steps: an argument (None), a number, or a function with its operands."""
     steps: list[tuple[Any, Any]] = []
     for name, *operands in program.instructions:
         if name == "symbol":
@@ -112,7 +112,7 @@ def _function_of(name: str) -> Any:
 
 
 def _of_numbers(function: Any, operands: list[Any]) -> Any:
-    """Return a function of Python numbers as one, so that it stays weak."""
+    """Apply a function to Python numbers, and return a Python number, which stays weak."""
     row = find_op(function.__name__)
     theirs = getattr(np, row.ufunc) if row.ufunc else row.reference
     assert theirs is not None

@@ -1,4 +1,4 @@
-"""A device's arithmetic rate, measured once a process on first use.
+"""A device's arithmetic rate, measured once per process on first use.
 
 In: a device. Out: operations on float32 a second. Invariant: the program that is measured is one kernel, which reads and
 writes what fits into caches, and nothing of the user's runs or is counted.

@@ -107,8 +107,8 @@ def intern(
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """Return a node for the whole buffer of `slot`, on the device of that name; kernels may take it `by_value`, in
-    so many bytes.
+    """Return a node for the whole buffer of `slot` on a device. `by_value` is the size in bytes if kernels may take
+    it by value.
     """
     more = (by_value,) if by_value else ()
     key = (slot, device, shape, dtype, *more)
@@ -151,7 +151,7 @@ def is_number(node: Expr, value: int) -> bool:
 
 
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
-    """Return uninitialised memory, only ever the previous version of an update."""
+    """Return uninitialised memory, which may only be the previous version of an update."""
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 
 
@@ -303,8 +303,8 @@ def update(
     offset: int,
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` with the elements of a view (as `view`, without overlap) replaced by `value`, cast to the
-    dtype of `previous` and broadcast to `shape`.
+    """Return `previous` with the elements of a view without overlap replaced by `value`, which is cast and
+    broadcast to `shape`.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
@@ -320,9 +320,7 @@ def update(
 
 
 def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the axes from the longest stride to the shortest if the elements have no gaps and overlaps in that
-    order, else None.
-    """
+    """Return the axes from the longest stride to the shortest if the elements are dense in that order, else None."""
     order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
     wanted = contiguous_strides(tuple([shape[k] for k in order]))
     dense = all(shape[k] == 1 or strides[k] == step for k, step in zip(order, wanted, strict=True))
@@ -338,10 +336,9 @@ def scatter(
     op: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` with `value` (cast, broadcast to `shape`) written at the indices that `terms` and `indices`
-    give (as in `gather`), in C order of `shape`: the last write to an index wins. With `op` (an op: "add", ...)
-    each write is combined with the element (``np.add.at``); "same" says that all writes to one index have the same
-    value, so that their order does not matter.
+    """Return `previous` with `value` written at computed indices, in C order of `shape`: the last write to an index
+    wins. With `op` (such as "add"), each write is combined with the element. With "same", all writes to an index
+    have the same value, so that their order does not matter.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):

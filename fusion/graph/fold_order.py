@@ -25,8 +25,9 @@ LONG_ROW = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How one kernel runs through its reduction loops: which of them is in lanes (-1: none), and whether the elements that fill
-    no vector are too."""
+    """The order of one kernel's reduction loops: which loop is in vector lanes (-1: none), and whether the
+    remainder is too.
+    """
 
     lanes: int = -1
     masked: bool = True
@@ -61,8 +62,8 @@ class Tree:
 
 @lru_cache(maxsize=4096)
 def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tree | None:
-    """Return the order of a reduction of a C-ordered array over all, the last or the first axes, which needs no
-    kernel; None for other axes. `masks`: as `Target.has_masks`.
+    """Return the order of a reduction of a C-ordered array over all, the last or the first axes, or None for other
+    axes. `masks` is `Target.has_masks`.
     """
     sizes = [(n, k in axes) for k, n in enumerate(shape) if n != 1]
     merged: list[tuple[int, bool]] = []

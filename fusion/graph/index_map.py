@@ -58,8 +58,8 @@ def broadcast(coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinates:
 def decode_view(
     base: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], offset: int
 ) -> Coordinates | None:
-    """Return a strided view of a C-ordered base as coordinates: for each dimension of `base` an affine form over the
-    view's axes. None if flat arithmetic cannot be separated (a reshape that merges axes).
+    """Return a strided view of a C-ordered base as coordinates: an affine form over the view's axes per dimension of
+    `base`. Return None for a reshape that merges axes.
 
     Each view axis with a step must belong to one base dimension, and no dimension may overflow into
     the one before it, for any index in range.

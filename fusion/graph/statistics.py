@@ -10,10 +10,11 @@ import weft.codegen as codegen
 
 @dataclass(slots=True)
 class Statistics:
-    """Counters since the start of the process or the last reset: kernels launched, bytes they had to move (each
-    element counted once a kernel), kernels compiled, plans made and read from disk, kernels lowered for plans,
-    programs interpreted, small arrays uploaded and passed by value, and the host's seconds for finding or making
-    plans and for running them (on the CPU, with their kernels).
+    """Counters since the start of the process or the last reset, which `statistics` and `seconds_spent` return.
+
+    `launches` counts kernels, and `bytes` their minimum traffic. `plans` were created, and `plans_read` read from disk. `lowered`
+    counts kernels generated, and `interpreted` programs. `uploaded` and `by_value` count small arrays moved to the device and
+    passed by value. `planning` and `running` are the host's seconds.
     """
 
     launches: int = 0

@@ -1,4 +1,4 @@
-"""What finalisers record while the garbage collector runs: it may run in the middle of anything, also of a recording.
+"""Separate recording during garbage collection, when finalizers may interrupt another recording.
 
 In: the collector's calls before and after a collection. Out: while it runs, the thread has no epoch; who records then gets one
 of his own, to which the interrupted one is another thread's. Invariant: what was interrupted goes on in the epoch that it
@@ -19,7 +19,7 @@ from weft.fusion.record.storage import recording
 
 
 def _begin(phase: str, info: dict[str, Any]) -> None:
-    """Before a collection, first of all callbacks."""
+    """Set the interrupted epoch aside, before all other callbacks of a collection."""
     if phase == "start":
         recording.interrupted = (recording.epoch,)
         recording.epoch = None
@@ -29,7 +29,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """After a collection, last of all callbacks."""
+    """Restore the interrupted epoch, after all other callbacks of a collection."""
     before = recording.interrupted
     if phase == "stop" and before is not None:  # (an interrupt may have ended `_begin`)
         if recording.epoch is not None:
@@ -42,7 +42,7 @@ _report = sys.unraisablehook
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Interrupt the program once more where nobody has heard of it."""
+    """Raise KeyboardInterrupt in the main thread again if a finalizer swallowed it."""
     if unraisable.exc_type is KeyboardInterrupt:
         # (in a thread of its own: here it would be lost again)
         _thread.start_new_thread(_thread.interrupt_main, ())
@@ -51,7 +51,7 @@ def _raise_again(unraisable: Any) -> None:
 
 
 def keep_apart() -> None:
-    """Let collections be told of."""
+    """Install the callbacks of the garbage collector."""
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)
     sys.unraisablehook = _raise_again

@@ -189,7 +189,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a value can donate memory that nobody else has. Evaluated later it would be a plan of its own."""
+    """Return whether a value can reuse unshared memory. Evaluated later, it would need a plan of its own."""
     for node in version.operands if version is not None else ():
         if node.kind == "leaf" and node.nbytes == version.nbytes and node.shape == version.shape:  # type: ignore[union-attr]
             if getrefcount(epoch.slots[node.attrs[0]]) <= _UNSHARED:
@@ -234,7 +234,7 @@ def release_memory(storage: Storage) -> bool:
 
 
 def _begin_anew(epoch: Epoch) -> None:
-    """Begin a new epoch for this thread."""
+    """Begin a new epoch in this thread."""
     if epoch.pending:
         epoch.ended = True
         recording.epoch = Epoch(epoch.device)

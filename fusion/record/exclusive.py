@@ -1,4 +1,4 @@
-"""Memory that is written to directly, by an explicit kernel, a copy or another library.
+"""Unshared memory for direct writes by explicit kernels, copies and other libraries.
 
 In: a storage. Out: its buffer, evaluated and its own. Invariant: what was recorded before the call keeps the values
 of that time, and no other storage changes when the buffer is written to.
@@ -16,7 +16,7 @@ from weft.runtime import Buffer
 
 
 def flush() -> None:
-    """Evaluate everything that is pending in this thread."""
+    """Evaluate all pending work of this thread."""
     epoch = recording.epoch
     if epoch is not None:
         live = epoch.live()
@@ -25,7 +25,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage`, which nobody else refers to.
+    """Return the buffer of `storage` after making it unshared.
 
     What this thread recorded with it is evaluated first. Where another array or an exported view shares the memory,
     the storage gets a copy of its own.

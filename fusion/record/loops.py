@@ -1,4 +1,4 @@
-"""Loops of the user's program, found from call sites that recording returns to.
+"""Detection of the user program's loops, from call sites that recording returns to.
 
 In: recorded operations, in order. Out: the head of the outermost loop that they show, which is where recording is cut. Invariant:
 what is found depends on the sequence of the lines that recorded them alone, so that a program which records the same operations
@@ -59,8 +59,8 @@ def _location(node: Expr | None) -> Location | None:
 
 
 def begins_visit(location: Location, before: Location | None) -> bool:
-    """Return whether the program has arrived anew at the line of `location` since `before`: from another line, or
-    going back.
+    """Return whether an operation at `location` starts a visit to its line: it comes from another line, or jumps
+    back.
     """
     if before is None:
         return True
@@ -119,7 +119,7 @@ MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last two whole iterations differ only in the lengths of their arrays.
+    """Return whether the last two complete iterations differ only in the lengths of their arrays.
 
     `before` is the number of operations in the sequence before those `recorded`.
     """

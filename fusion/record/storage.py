@@ -122,7 +122,7 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin to record on a device; an epoch that has ended `before` gives its lock."""
+        """Begin recording on a device. The new epoch reuses the lock of the ended epoch `before`."""
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a number bound to a scalar
@@ -204,13 +204,13 @@ class Epoch:
         taken |= seen
 
     def forget(self) -> None:
-        """Release the slots' buffers; nothing is pending, and nobody records here any more."""
+        """Release the slots' buffers of an epoch without pending work."""
         self.ended = True
         self.slots, self.slot_of, self.results = [], {}, {}
 
     def let_go(self) -> bool:
-        """Call `forget` if this recording has ended and nobody holds its pending values; return whether that was
-        so. Not during its evaluation.
+        """Call `forget` if the epoch has ended and its pending values are unreferenced. Return whether it was
+        called. Not during its evaluation.
         """
         if not self.ended or not self.slots or not self.lock.acquire(blocking=False):
             return False

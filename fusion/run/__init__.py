@@ -1,1 +1,1 @@
-"""Running of plans and interpreted programs, the choice between them, the fallback and the judge."""
+"""Execution of plans and interpreted programs, the choice between them, fallback and verification."""

@@ -45,7 +45,7 @@ def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
 
 
 def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
-    """Return a ufunc of integer bits as one of their dtype, since NumPy's loops support only its own dtypes."""
+    """Wrap a ufunc of integer bits as a ufunc of a dtype that NumPy's loops do not support."""
     brains = [is_bfloat16(kind) for kind in dtypes]
 
     def call(*operands: Any, out: Any = None) -> Any:

@@ -151,7 +151,7 @@ class ExpandedRow:
         self.when_compiled: Callable[[], None] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
-        """A method of the compiled ufunc."""
+        """Return a method of the compiled ufunc."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.compiled(), name)

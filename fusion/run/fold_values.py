@@ -41,7 +41,9 @@ _POSITIONS = frozenset({"argmax", "argmin"})
 
 
 class NeedsKernelError(Exception):
-    """Only a kernel gives the bits: for extremes that are zeros of both signs, or products of complex numbers."""
+    """Raised if only a kernel gives the right bits, as for extrema that are zeros of both signs, or complex
+    products.
+    """
 
 
 def reduce_values(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:

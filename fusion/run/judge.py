@@ -1,4 +1,4 @@
-"""The judge: every plan also runs interpreted, and the bits are compared (setting ``verify``).
+"""Verification: every plan also runs interpreted, and the bits are compared (setting ``verify``).
 
 In: an evaluation that is about to run. Out: a `Verdict`, which is asked when its plan has run. Invariant: interpretation
 comes first and overwrites nothing, so that both begin with the same values.
@@ -22,7 +22,7 @@ from weft.runtime import Buffer, Device, VerificationError, setting
 
 
 class JudgeCounts:
-    """Evaluations since the process began: compared ones, and those whose bits only a plan has."""
+    """Counts of evaluations in this process: those compared, and those that only a plan can compute."""
 
     compared = 0
     skipped = 0

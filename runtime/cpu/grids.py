@@ -82,8 +82,8 @@ class PreparedGrid:
         self._spare: list[tuple[int, FaultRecord, array[int]]] = []
 
     def run(self, items: list[int], stream: Any = None) -> None:
-        """Run the kernel to its end; streams have no meaning here. Raises `KernelFault` if threads wait for each
-        other for ever.
+        """Run the kernel to its end. `stream` has no effect. Raises `KernelFault` if threads wait for each other
+        forever.
         """
         function = self._function
         if self._wide and (threads := thread_count()) != self._threads:

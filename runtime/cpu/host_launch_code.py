@@ -42,8 +42,8 @@ def kernel_words(
 
 
 def native_runner(split: int) -> Builtin:
-    """``call(address of a record, table, pool)``: run the kernels with what lies in the table, long ones by the pool's threads
-    (pool 0: by this one), for which `split` is the address of the pool's function.
+    """Return the native ``call(record address, table, pool)``, which runs the kernels of a record. Long kernels run on
+    the pool (0: on this thread). `split` is the address of the pool's function.
 
     Raises CompileError where the function cannot be made.
     """

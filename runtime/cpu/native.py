@@ -148,7 +148,7 @@ def _exchange_code(old: int, better: ObjectCode) -> None:
 
 
 def _compile(text: str, optimised: bool) -> bytes:
-    """Compile to an object file for any processor of this machine's architecture."""
+    """Compile LLVM text to an object file for any processor of this machine's architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -276,8 +276,8 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """A function of `Builtin`, with `%count` arguments at ``%given`` and behind them those whose names are in the tuple
-        ``%names`` (or null): Python's functions and its own words by name.
+        """Begin a function for `Builtin`. ``%given`` holds `%count` arguments, then the keyword arguments named in the
+        tuple ``%names`` (or null). Return the text of each word by name.
 
         Its loops stay loops: nothing outside is called.
         """

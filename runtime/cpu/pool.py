@@ -114,8 +114,9 @@ class Workers:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick
 
     def enter(self, parts: int) -> int:
-        """Make the pool the caller's, until `leave`, with workers for `parts` threads: its address for the pool's code; 0 for one
-        thread, or where another has it."""
+        """Reserve the pool for the caller until `leave`. Return its address, or 0 for one thread or if another
+        thread holds the pool.
+        """
         if parts < 2 or not self._lock.acquire(blocking=False):
             return 0
         try:
@@ -156,8 +157,9 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _keep_off(self, here: int) -> None:
-        """Keep off the processor of the thread that starts jobs: a worker that wakes there waits for milliseconds until the
-        system finds it another, where the processors of a virtual machine do not look like neighbours."""
+        """Keep workers off the processor of the thread that starts jobs. On some virtual machines, a worker that
+        wakes there starts milliseconds late.
+        """
         self._avoided = here
         others = os.sched_getaffinity(0) - {here}
         if not others or self._count > MOST_MOVED:

@@ -71,7 +71,7 @@ def keep_text(hidden: int) -> str:
 def _say_whether_kept(
     t: Text, shelf: str, store: str, counts: str, lists: str, expected: str, call: dict[str, str]
 ) -> None:
-    """Branch to ``keep``, or to ``let.go`` if the buffer was used in an unexpected way or its list is full."""
+    """Branch to ``keep``, or to ``let.go`` if the buffer was used unexpectedly or its free list is full."""
     owner = t.new(f"load i64, ptr {_field(t, '%self', store, OWNER)}")
     # (an interrupt came before it was finished: it has no memory to give back)
     t.branch(f"icmp eq i64 {owner}, 0", "dead", "whole")
@@ -108,7 +108,7 @@ def _put_on_shelf(t: Text, shelf: str, store: str, counts: str, weak: str, kind:
 
 
 def _let_go(t: Text, weak: str, kind: str, offsets: str, slots: str, call: dict[str, str]) -> None:
-    """Emit ``__del__`` and the deallocation that Python does for objects of classes with slots."""
+    """Emit ``__del__`` and Python's deallocation of an object of a class with slots."""
     back = t.new(f"call i32 {call['PyObject_CallFinalizerFromDealloc']}(ptr %self)")
     t.branch(f"icmp slt i32 {back}, 0", "leave", "dead")
     t.label("dead")
@@ -137,8 +137,9 @@ def _leave_lists(t: Text, weak: str, call: dict[str, str], name: str) -> None:
 
 @cache
 def take_text() -> str:
-    """``call(address of a record, table)``: put buffers at the places of the table, one for each request; how many shelves were
-    empty. A record is how many requests there are, then the requests."""
+    """Return the text of ``call(record address, table)``. It puts a buffer into the table for each request of the
+    record, and returns the number of empty free lists.
+    """
     t = Text()
     known = t.begin_builtin(TAKE, TAKES)
     first, table = (t.load("%given", k, "ptr") for k in range(2))

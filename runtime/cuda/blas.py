@@ -163,7 +163,7 @@ class Blas:
 
 
 def _as_matrix(given: Matrices, row: bool) -> Matrices:
-    """A vector as a matrix of one row or one column."""
+    """Return a vector as a matrix with one row or one column."""
     if len(given.shape) > 1:
         return given
     (length,), (step,) = given.shape, given.strides
@@ -173,7 +173,7 @@ def _as_matrix(given: Matrices, row: bool) -> Matrices:
 
 
 def _layout(matrix: Matrices) -> tuple[int, int] | None:
-    """How the library reads a matrix of ours as its transpose: as it is or transposed, and the leading dimension."""
+    """Return how cuBLAS reads a matrix as its transpose (plain or transposed) and the leading dimension, or None."""
     rows, columns = matrix.shape[-2:]
     down, right = matrix.strides[-2:]
     if columns == 1:
@@ -190,7 +190,7 @@ def _layout(matrix: Matrices) -> tuple[int, int] | None:
 
 
 def _lead_strides(matrix: Matrices, lead: tuple[int, ...]) -> list[int]:
-    """Strides along the leading axes of the result; 0 along those that are broadcast."""
+    """Return the strides along the leading axes of the result, 0 for broadcast axes."""
     own = len(matrix.shape) - 2
     missing = len(lead) - own
     return [0] * missing + [

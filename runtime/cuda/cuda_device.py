@@ -34,8 +34,8 @@ Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 class CudaDevice(GpuServices):
-    """A GPU. Everything goes to one stream in order, but what a user gives a stream of theirs; `download` and
-    `synchronize` wait for it.
+    """A GPU. All work runs in order in one stream, except work in user streams. `download` and `synchronize` wait for
+    it.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ class CudaDevice(GpuServices):
 
     @property
     def architecture(self) -> str:
-        """What its machine code is made for: "sm_90"."""
+        """Return the architecture of its machine code, such as "sm_90"."""
         return f"sm_{self.capability[0]}{self.capability[1]}"
 
     @property
     def target(self) -> Any:
-        """What code is generated for: the newest known architecture whose PTX the device runs and the driver reads."""
+        """Return the newest known target whose PTX the device runs and the driver accepts."""
         if self._target is None:
             self._target = Registered.resolve_target(self.architecture, newest_ptx(self._driver.version))
         return self._target
@@ -87,11 +87,11 @@ class CudaDevice(GpuServices):
     # -- memory -------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Uninitialised memory, from the blocks kept or from the driver."""
+        """Allocate uninitialised memory, from cached blocks or the driver."""
         return self.memory.allocate(nbytes)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Uninitialised memory at each place of the table that is asked for."""
+        """Allocate uninitialised memory for each requested table entry."""
         self.memory.allocate_into(table, requests)
 
     def ticket(self) -> Buffer:

@@ -95,7 +95,7 @@ def launcher_text() -> str:
 
 
 def _read_places(t: Text, known: dict[str, str], count: str, table: str, indices: str, values: str) -> None:
-    """values[k] = table[indices[k]].address"""
+    """Emit ``values[k] = table[indices[k]].address``."""
     k = t.begin_loop("places", count)
     t.store(t.address(known, table, t.load(indices, k), "places.read"), values, k)
     t.end_loop("places")
@@ -104,7 +104,7 @@ def _read_places(t: Text, known: dict[str, str], count: str, table: str, indices
 def _read_numbers(
     t: Text, known: dict[str, str], count: str, places: str, table: str, indices: str, values: str
 ) -> None:
-    """values[places + k] = table[indices[places + k]]"""
+    """Emit ``values[places + k] = table[indices[places + k]]``."""
     k = t.begin_loop("numbers", count)
     at = t.new(f"add i64 {k}, {places}")
     item = t.item(known, table, t.load(indices, at), "numbers.take")

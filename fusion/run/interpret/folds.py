@@ -141,7 +141,7 @@ def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
 
 
 def _is_in_memory(node: Expr) -> bool:
-    """Return whether every plan keeps a value in memory; parts put together in new memory may be chosen from as they are read."""
+    """Return whether every plan materializes a value. Plans may read assembled boxes without materializing them."""
     while node.kind == "update":
         node = node.operands[0]
     return node.kind in ALWAYS_STORED and node.kind != "empty"

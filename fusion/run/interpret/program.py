@@ -86,7 +86,7 @@ class Orders:
 
     @property
     def asked(self) -> bool:
-        """Return whether an order depends on what a plan would materialize."""
+        """Return whether an order depends on which values a plan would materialize."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
