@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
     from weft.runtime.launches import Launch, PreparedLaunches
     from weft.runtime.live import largest_buffers, show_cell, show_file, show_place
+    from weft.runtime.llvm_files import read_llvm
     from weft.runtime.null import NullDevice
 
 __getattr__ = lazy_names(
@@ -58,6 +59,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cache": "DiskCache disk_cache key_material",
         "weft.runtime.code_cache": "CodeCache",
         "weft.runtime.launches": "Launch PreparedLaunches",
+        "weft.runtime.llvm_files": "read_llvm",
         "weft.runtime.live": "largest_buffers show_cell show_file show_place",
         "weft.runtime.null": "NullDevice",
         "weft.runtime.cpu.llvm_library": "load_llvm",
@@ -147,6 +149,7 @@ __all__ = [
     "put_operators",
     "python_function",
     "run_calls",
+    "read_llvm",
     "select_device",
     "set_default_device",
     "set_judge",

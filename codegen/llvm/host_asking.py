@@ -9,26 +9,13 @@ from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import MEETINGS, Block
 from weft.codegen.llvm.emit_text import NoTurns, Writer
+from weft.runtime import read_llvm
 
 ASK = 6  # the record's word with the function
 TURNS = 1 << 12  # turns of loops from one question to the next: a question takes some 50 ns
 BLOCK = 1 << 8  # what a block of threads counts as
 SHORT = 64  # a loop that runs less far is no long one
 
-_FUNCTION = f"""
-define internal void @weft_ask(ptr %fault) #9 {{
-entry:
-  %at = getelementptr inbounds i64, ptr %fault, i64 {ASK}
-  %asked = load ptr, ptr %at, align 8
-  %nobody = icmp eq ptr %asked, null
-  br i1 %nobody, label %out, label %ask
-ask:
-  call void %asked(ptr %fault)
-  br label %out
-out:
-  ret void
-}}
-"""
 _WEIGHTS = "!9"
 _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite, inaccessiblemem: readwrite) }"
 
@@ -49,7 +36,7 @@ class Asking(NoTurns):
         self._left = emitter.alloca("i32", 4)
         self._constants = {o.results[0]: o.attributes["value"] for o in emitter.kernel.walk() if o.opcode == "constant"}
         emitter.do(f"store i32 {TURNS}, ptr {self._left}, align 4")
-        emitter.declarations.setdefault("weft_ask", _FUNCTION)
+        emitter.declarations.setdefault("weft_ask", read_llvm(__file__, "host_asking", ASK=ASK))
         emitter.attributes.append(_ATTRIBUTES)
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {TURNS}}}')
 

@@ -27,16 +27,6 @@ from weft.codegen.llvm.host_grid import AXES, GridDialect, counted, finish, walk
 from weft.codegen.target import Target
 
 FULL = "-1"  # the mask of all lanes
-_INTRINSICS = (
-    "declare token @llvm.coro.id(i32, ptr readnone, ptr readonly captures(none), ptr)",
-    "declare i64 @llvm.coro.size.i64()",
-    "declare ptr @llvm.coro.begin(token, ptr writeonly)",
-    "declare i8 @llvm.coro.suspend(token, i1)",
-    "declare void @llvm.coro.end(ptr, i1, token)",
-    "declare void @llvm.coro.resume(ptr)",
-    "declare noalias ptr @malloc(i64)",
-    "declare void @free(ptr)",
-)
 
 
 class CoroutineDialect(GridDialect):
@@ -263,16 +253,12 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     emitter.do("call void @llvm.coro.end(ptr %handle, i1 false, token none)")
     emitter.close_function("ret ptr %handle")
     finish(emitter, dialect)
-    emitter.attributes.append(scheduler.ATTRIBUTES)
     cooperative = any(o.opcode == "grid_barrier" for o in walk(kernel.body))
     poison = target.schedule is not None
-    if poison:
-        emitter.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+    emitter.globals.append(scheduler.RECORD_TYPE)
     emitter.lines += [
-        scheduler.BACKWARD if target.backward else scheduler.FORWARD,
-        scheduler.RUN_BLOCK,
+        scheduler.scheduler_text(target.backward),
         scheduler.entry_text(kernel.name, len(kernel.parameters), cooperative, dialect.shared_size, poison),
-        *_INTRINSICS,
     ]
     return emitter.text(), {*dialect.symbols, "malloc", "free"}, dialect.sites
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit_text import Item, Writer, wide
+from weft.runtime import read_llvm
 
 AHEAD = 3  # blocks that memory is asked for before they are turned
 MOST_LANES = 16  # of a vector that is turned: as many vectors lie in registers at once
@@ -78,58 +79,14 @@ def _function(name: str, element: str, lanes: int, size: int) -> str:
         ]
     turned, names = _turned(lanes, vector)
     stores += [f"  store {vector} {names[k]}, ptr %to{k}, align {align}" for k in range(lanes)]
-    text = "\n".join([*loads, *turned, *stores])
-    return f"""
-define internal void @{name}(ptr noalias %source, i64 %stride, i64 %rows, i64 %columns, i64 %all, ptr noalias %tile) #0 {{
-entry:
-  %last_there = sub i64 %all, {lanes}
-  %last_top = sub i64 %rows, {lanes}
-  %last_left = sub i64 %columns, {lanes}
-  %least = or i64 %last_top, %last_left
-  %small = icmp slt i64 %least, 0
-  br i1 %small, label %single_column, label %block_column
-block_column:
-  %left_wanted = phi i64 [ 0, %entry ], [ %left_next, %column_end ]
-  %left_ends = icmp slt i64 %left_wanted, %last_left
-  %left = select i1 %left_ends, i64 %left_wanted, i64 %last_left
-  %far = add i64 %left, {AHEAD * lanes}
-  %far_ends = icmp slt i64 %far, %last_there
-  %next = select i1 %far_ends, i64 %far, i64 %last_there
-  %distance = sub i64 %next, %left
-  %ahead = mul i64 %distance, %stride
-  br label %block
-block:
-  %top_wanted = phi i64 [ 0, %block_column ], [ %top_next, %block ]
-  %top_ends = icmp slt i64 %top_wanted, %last_top
-  %top = select i1 %top_ends, i64 %top_wanted, i64 %last_top
-{text}
-  %top_next = add i64 %top_wanted, {lanes}
-  %more_rows = icmp slt i64 %top_next, %rows
-  br i1 %more_rows, label %block, label %column_end
-column_end:
-  %left_next = add i64 %left_wanted, {lanes}
-  %more_columns = icmp slt i64 %left_next, %columns
-  br i1 %more_columns, label %block_column, label %over
-single_column:
-  %c = phi i64 [ 0, %entry ], [ %c_next, %single_end ]
-  %c_offset = mul i64 %c, %stride
-  br label %single
-single:
-  %r = phi i64 [ 0, %single_column ], [ %r_next, %single ]
-  %one_place = add i64 %c_offset, %r
-  %one_from = getelementptr {element}, ptr %source, i64 %one_place
-  %one = load {element}, ptr %one_from, align {align}
-  %r_line = mul i64 %r, {size}
-  %one_slot = add i64 %r_line, %c
-  %one_to = getelementptr {element}, ptr %tile, i64 %one_slot
-  store {element} %one, ptr %one_to, align {align}
-  %r_next = add i64 %r, 1
-  %more_r = icmp slt i64 %r_next, %rows
-  br i1 %more_r, label %single, label %single_end
-single_end:
-  %c_next = add i64 %c, 1
-  %more_c = icmp slt i64 %c_next, %columns
-  br i1 %more_c, label %single_column, label %over
-over:
-  ret void
-}}"""
+    return read_llvm(
+        __file__,
+        "host_transposes",
+        NAME=name,
+        ELEMENT=element,
+        ALIGN=align,
+        LANES=lanes,
+        SIZE=size,
+        AHEAD=AHEAD * lanes,
+        BLOCK="\n".join([*loads, *turned, *stores]),
+    )

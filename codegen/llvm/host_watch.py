@@ -12,33 +12,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
 from weft.codegen.llvm.host_exchange import to_bits
-
-_NOTE = """\
-define internal ptr @weft_watch_note(i64 %what, i64 %block, i64 %address) noinline nounwind {{
-entry:
-  %used = load i64, ptr @weft_watch_log, align 8
-  %limit.at = getelementptr inbounds i64, ptr @weft_watch_log, i64 1
-  %limit = load i64, ptr %limit.at, align 8
-  %full = icmp sgt i64 %used, %limit
-  br i1 %full, label %empty, label %write
-empty:
-  call void @weft_watch_full()
-  %fresh = load i64, ptr @weft_watch_log, align 8
-  br label %write
-write:
-  %place = phi i64 [ %used, %entry ], [ %fresh, %empty ]
-  %following = add nuw nsw i64 %place, {width}
-  store i64 %following, ptr @weft_watch_log, align 8
-  %first = add nuw nsw i64 %place, 2
-  %event = getelementptr inbounds i64, ptr @weft_watch_log, i64 %first
-  store i64 %what, ptr %event, align 8
-  %block.at = getelementptr inbounds i64, ptr %event, i64 1
-  store i64 %block, ptr %block.at, align 8
-  %address.at = getelementptr inbounds i64, ptr %event, i64 2
-  store i64 %address, ptr %address.at, align 8
-  %numbers = getelementptr inbounds i64, ptr %event, i64 3
-  ret ptr %numbers
-}}"""
+from weft.runtime import read_llvm
 
 
 def emit_watch(
@@ -49,7 +23,9 @@ def emit_watch(
         symbols.update(("weft_watch_log", "weft_watch_full"))
         emitter.globals.append("@weft_watch_log = external global i64, align 8")
         emitter.declare("weft_watch_full", "void", [])
-        emitter.declarations["weft_watch_note"] = _NOTE.format(width=emitter.kernel.attributes["watch"])
+        emitter.declarations["weft_watch_note"] = read_llvm(
+            __file__, "host_watch", WIDTH=emitter.kernel.attributes["watch"]
+        )
     kind = scalar_type(emitter.kernel.index_dtype)
 
     def wide(text: str) -> str:

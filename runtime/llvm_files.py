@@ -1,0 +1,34 @@
+"""LLVM text that lies in files of its own, ``NAME.ll`` beside the Python file that uses it.
+
+In: the Python file, the name, constants. Out: the text with each ``${CONSTANT}`` replaced. Invariant: the constants given are
+those that the text names.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import Template
+
+
+def read_llvm(beside: str, name: str, **constants: int | str) -> str:
+    """Return the LLVM text of a file with its constants.
+
+    Parameters
+    ----------
+    beside : str
+        The path of the Python file (``__file__``) in whose folder the text lies.
+    name : str
+        The text's file name, without ``.ll``.
+    **constants : int or str
+        What each ``${CONSTANT}`` of the text stands for.
+
+    Raises
+    ------
+    ValueError
+        If a constant of the text is not given, or one is given that the text does not have.
+    """
+    text = Template(Path(beside).with_name(f"{name}.ll").read_text(encoding="utf-8"))
+    wrong = constants.keys() ^ set(text.get_identifiers())
+    if wrong:
+        raise ValueError(f"{name}.ll and its constants do not agree about {', '.join(sorted(wrong))}")
+    return text.substitute(constants)

@@ -1,0 +1,28 @@
+"""LLVM text in files: every constant is given, and what comes of it is a module that LLVM verifies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.runtime.cpu import interrupts, pool_code
+from weft.runtime.llvm_files import read_llvm
+
+
+def test_constants_are_put_in(tmp_path: Path) -> None:
+    (tmp_path / "some.ll").write_text("store i32 ${READY}, ptr %at ; ${READY} of ${ALL}\n")
+    assert read_llvm(f"{tmp_path}/code.py", "some", READY=0, ALL=6) == "store i32 0, ptr %at ; 0 of 6\n"
+
+
+@pytest.mark.parametrize("constants", [{}, {"READY": 0}, {"READY": 0, "ALL": 1, "MORE": 2}, {"Ready": 0, "ALL": 1}])
+def test_constants_that_do_not_agree_with_the_text(tmp_path: Path, constants: dict[str, int]) -> None:
+    (tmp_path / "some.ll").write_text("${READY} ${ALL}")
+    with pytest.raises(ValueError, match=r"some\.ll and its constants do not agree about "):
+        read_llvm(f"{tmp_path}/code.py", "some", **constants)
+
+
+@pytest.mark.parametrize("module", [pool_code, interrupts])
+def test_a_module_of_the_runtime_is_verified(module: object) -> None:
+    binding = pytest.importorskip("llvmlite.binding")
+    binding.parse_assembly(module.text()).verify()  # type: ignore[attr-defined]
