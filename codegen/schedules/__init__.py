@@ -1,1 +1,1 @@
-"""Schedules: ways to divide a kernel's work among the threads of a GPU, a file each; `table.py` lists them."""
+"""Schedules: mappings of a kernel's work to the threads of a GPU, one file each. `table.py` lists them."""

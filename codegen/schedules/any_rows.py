@@ -1,4 +1,4 @@
-"""Rows of any length in one kernel: what `rows.py` compiles in for a length, a launch finds out.
+"""Row reductions of any length in one kernel. A launch selects what `rows.py` compiles in for one length.
 
 In: a logical kernel whose items are loops over one row, and its ``rows`` attribute (`fits`). Out: the threaded kernel.
 A block has as many rows as its threads suffice for. There is code for rows that are kept in registers, for
@@ -49,13 +49,13 @@ LOADS = 2
 
 @dataclass(frozen=True, slots=True)
 class AnyRows(Decision):
-    """Vectors of a row, whatever its length, that a thread keeps in registers, for each form of the code."""
+    """The number of vectors that a thread keeps in registers for each form of the code, for rows of any length."""
 
     kept: tuple[int, ...]
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """The decision for rows of any length, unless sizes are `exact`."""
+    """Return the decision for rows of any length, or None, as for `exact` sizes."""
     if exact:
         return None
     row = find_row(nest)
@@ -76,7 +76,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> A
 
 
 def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kernel:
-    """The threaded form of rows of any length."""
+    """Return the threaded form of rows of any length."""
     row = find_row(nest)
     assert row is not None
     kept, multiples = decision.kept, decision.multiples
@@ -124,7 +124,7 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
 
 
 def _threads_shift(w: ThreadWriter, length: Value) -> Value:
-    """The logarithm of how many threads share a row."""
+    """Return the logarithm of the number of threads that share a row."""
     found: Value | int = 0
     steps = [(ROW_ELEMENTS, 1), (2 * ROW_ELEMENTS, 2), (4 * ROW_ELEMENTS, 3), (LEAST_LENGTH - 1, 5)]
     steps += [(WARP_LENGTH, GPU.block.bit_length() - 1), (BLOCK_LENGTH, GPU.wide_block.bit_length() - 1)]
@@ -135,7 +135,9 @@ def _threads_shift(w: ThreadWriter, length: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """The threads that share a row: how many, which of a block's rows theirs is, whether that is there, and its length."""
+    """The threads that share a row: their number, the row's slot in the block, whether the row exists, and its
+    length.
+    """
 
     size: Value
     slot: Value
@@ -144,7 +146,7 @@ class Team:
 
 
 class AnyRowWriter(RowWriter):
-    """Writes what is done for a row by as many threads as the launch says; a row that is not there is read and has no elements."""
+    """Writer of the code for a row with a run-time number of threads. A missing row is read but has no elements."""
 
     all_fold = False
 
@@ -159,11 +161,11 @@ class AnyRowWriter(RowWriter):
 
     @property
     def stop(self) -> Value:
-        """Where it ends."""
+        """The end of the row."""
         return self.w.choose(self.team.active, super().stop, self.start)
 
     def spans(self, count: int) -> Value | int:
-        """Elements from a vector of a thread to the one so many further."""
+        """Return the distance in elements from a thread's vector to the vector `count` further."""
         return self.w.compute("multiply", self.team.size, count * self.lanes)
 
     def _is_first(self) -> Value:
@@ -177,7 +179,7 @@ class AnyRowWriter(RowWriter):
         return self.team.length if self.known.kept else length
 
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """The row's fold from what each thread found; every thread gets it."""
+        """Combine the threads' partial results of a row. Every thread gets the result."""
         w = self.w
         if not self.alone:
             values = halves(w, combine, values, GPU.warp // 2)
@@ -192,7 +194,7 @@ class AnyRowWriter(RowWriter):
         return values
 
     def _across(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """What the warps of a row found, folded by each of them."""
+        """Combine the partial results of a row's warps, in each of these warps."""
         w = self.w
         most = GPU.wide_block // GPU.warp
         lane, shared = by_warps(w, values, most)

@@ -1,4 +1,4 @@
-"""Folds across rows: neighbouring threads have neighbouring columns, and the schedule of sums over the first axis.
+"""Column reductions, such as sums over the first axis: adjacent threads reduce adjacent columns.
 
 In: a logical kernel whose items fold over one loop and lie side by side in memory, and its ``columns`` attribute
 (`fits`). Out: the threaded kernel: of a block's 256 threads, 32 or as many as there are vectors of columns stand
@@ -40,14 +40,14 @@ FEW_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """Threads side by side (0: as many as the launch says), and how many columns each folds."""
+    """The number of adjacent threads (0: set by the launch), and the number of columns that each reduces."""
 
     side: int
     lanes: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> ColumnReduction | None:
-    """The decision for these sizes; None where the folds do not go across rows."""
+    """Return the decision for these sizes, or None if the kernel is no column reduction."""
     row = find_columns(nest)
     if row is None:
         return None
@@ -70,7 +70,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
 
 
 def _side(count: int, items: int, lanes: int) -> int:
-    """How many threads stand side by side for so many columns, of so many items in all."""
+    """Return the number of adjacent threads for `count` columns, of `items` elements in total."""
     side = _power_of_two(-(-count // lanes), GPU.warp)
     while side > SHORT_SIDE and items < FEW_BLOCKS * side * lanes:
         side //= 2
@@ -78,12 +78,12 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 
 def threads_below(count: int, items: int) -> int:
-    """How many threads go down so many columns, of so many items in all, where folding rounds: each has every so-manieth row."""
+    """Return the number of threads per column for rounding reductions. Each takes rows at this stride."""
     return GPU.block // _side(count, items, _power_of_two(count, FOLD_COLUMNS))
 
 
 def halve(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """What the threads below one another found as one: those of a warp by halves, then the warps."""
+    """Combine the partial results of a column's threads: those of each warp pairwise, then the warps."""
     inside = max(1, len(parts) // GPU.warps)
     warps = [parts[k : k + inside] for k in range(0, len(parts), inside)]
     found = [_by_halves(warp, combine) for warp in warps]
@@ -98,7 +98,7 @@ def _by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_columns(nest: Nest) -> RowNest | None:
-    """The item as loops over rows that items side by side have in common; None where it is anything else."""
+    """Return the item as loops over rows shared by adjacent items, or None for other items."""
     if not nest.levels:
         return None
     row = find_row(nest)
@@ -118,7 +118,7 @@ def _columns_of(row: RowNest, index: Value) -> int:
 
 
 def _power_of_two(number: int, most: int) -> int:
-    """The least that is not less than a number, or the most."""
+    """Return the smallest power of two that is at least `number`, but at most `most`."""
     found = 1
     while found < most and found < number:
         found *= 2
@@ -126,7 +126,7 @@ def _power_of_two(number: int, most: int) -> int:
 
 
 def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target) -> Kernel:
-    """The threaded form of reductions across rows."""
+    """Return the threaded form of column reductions."""
     row = find_columns(nest)
     assert row is not None
     known, lanes, multiples = decision.side, decision.lanes, decision.multiples
@@ -167,7 +167,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
 
 
 def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Value:
-    """The logarithm of `_side`."""
+    """Return the logarithm of `_side`."""
     vectors = w.parts(count, lanes)
     wanted: Value | int = 0
     for k in range(GPU.warp.bit_length() - 1):
@@ -179,7 +179,7 @@ def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Valu
 
 
 class ColumnWriter(RowWriter):
-    """Writes what is done for the columns of a thread, this one being number `part` below one another."""
+    """Writer of the code for the columns of thread number `part` of each column."""
 
     def __init__(
         self, w: ThreadWriter, row: RowNest, part: Value, side: Value | int, lanes: int, known: RowFacts
@@ -192,7 +192,7 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def place(self, first: Value, count: Value) -> None:
-        """Let this thread's columns begin at `first`, of `count` that there are."""
+        """Set this thread's columns to those from `first` on, below `count`."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
@@ -207,7 +207,7 @@ class ColumnWriter(RowWriter):
             self._points(part)
 
     def _points(self, operations: Sequence[Operation]) -> None:
-        """What is done for each column, or for all."""
+        """Emit operations for each column, or once for all columns."""
         for o in operations:
             if o.opcode == "store" or any(v in self.columns.values[0] for v in o.operands):
                 self.writer.copy([o], [self.columns], self.index, self.steps)
@@ -230,7 +230,7 @@ class ColumnWriter(RowWriter):
             self.columns.values[lane].update(zip(loop.results, found, strict=True))
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """A few rows at a time, then what is left."""
+        """Emit the loop over several rows per iteration, then the remainder."""
         w, width = self.w, len(loop.results)
         loads = len({o.operands[0] for o in program_order([loop]) if o.opcode == "load"})
         unroll = max(1, ROWS // max(1, loads))
@@ -270,7 +270,7 @@ class ColumnWriter(RowWriter):
         return nested(list(w.select(more, left, lambda: opened.results[1:])))
 
     def _row(self, loop: Operation, row: Value, inside: Value | None) -> Slot:
-        """This thread's columns in a row."""
+        """Return this thread's columns in a row."""
         valid: list[Value | None] = list(self.columns.valid)
         if inside is not None:
             valid = [inside if v is None else self.w.builder.op("bitwise_and", v, inside) for v in valid]
@@ -284,7 +284,9 @@ class ColumnWriter(RowWriter):
     # -- folding across threads -----------------------------------------------------------------------
 
     def _fold_lanes(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
-        """The folds of this thread's columns from what all that share them found; each of them gets them."""
+        """Combine the partial results of the threads that share this thread's columns. Each of them gets the
+        results.
+        """
         w = self.w
         mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):
@@ -316,7 +318,7 @@ class ColumnWriter(RowWriter):
         return [list(column) for column in _by_halves(found, together)]
 
     def _folded(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-        """Folded with the lane `mask` away, where that one has the same columns."""
+        """Combine with the lane `mask` away, if it has the same columns."""
         found = shuffled(self.w, combine, values, mask)
         if isinstance(self.side, int):
             return found

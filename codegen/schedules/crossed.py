@@ -1,4 +1,4 @@
-"""Rows and columns of the same elements at once: a warp or a block goes down rows, folds each, and keeps its columns.
+"""Row-and-column reductions: a warp or a block iterates over rows, reduces each, and keeps its columns in registers.
 
 In: a logical kernel whose items set the partial results of columns to nothing, then go down
 rows one by one; in each a loop folds the row, and the partial results with its elements. Out: the threaded kernel, in which
@@ -26,7 +26,9 @@ ANY = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CrossedNest:
-    """The item of a nest: what comes before the rows, how columns begin, the loop down the rows and what is done in it."""
+    """The item of a nest: operations before the rows, initialization of the columns, and the loop over rows with
+    its body.
+    """
 
     before: list[Operation]
     begin: Operation
@@ -35,7 +37,7 @@ class CrossedNest:
 
 
 def find_crossed(nest: Nest) -> CrossedNest:
-    """The parts of a kernel that goes down rows."""
+    """Return the parts of a row-and-column reduction."""
     *before, rows = nest.item
     begin = next(o for o in before if is_spread(o))
     inside = [o for o in rows.regions[0].operations if o.opcode != "yield"]
@@ -45,18 +47,18 @@ def find_crossed(nest: Nest) -> CrossedNest:
 
 
 class RowColumnReduction(EachRow):
-    """As of each row; not known before the sizes are."""
+    """The decision of `rows.py` for each row, made once the sizes are known."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """The decision for these sizes, for a kernel that was written for this schedule."""
+    """Return the decision for these sizes, for a kernel written for this schedule."""
     if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
         return None
     return decide(RowColumnReduction, kernel, find_crossed(nest).row, sizes, ANY)
 
 
 def write(kernel: Kernel, nest: Nest, decision: RowColumnReduction, target: Target) -> Kernel:
-    """The threaded form of a kernel with this schedule."""
+    """Return the threaded form of a kernel with this schedule."""
     parts = find_crossed(nest)
     threads = decision.threads
     w = ThreadWriter(kernel, nest, max(threads, GPU.block))
@@ -65,7 +67,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowColumnReduction, target: Targ
 
 
 class CrossedRows(RowWriter):
-    """Writes what is done for the rows of an item; `columns` is what each lane has of each slot's columns so far."""
+    """Writer of the code for the rows of an item. `columns` holds the column accumulators of each lane and slot."""
 
     def __init__(self, w: ThreadWriter, parts: CrossedNest, threads: int, part: Value, known: RowFacts) -> None:
         super().__init__(w, parts.row, threads, part, known)
@@ -75,7 +77,7 @@ class CrossedRows(RowWriter):
         self.columns: list[list[list[Value]]] = []
 
     def write(self, nest: Nest) -> None:
-        """Everything that is done for the item, in order."""
+        """Emit all operations of the item in order."""
         w, rows = self.w, self.parts.rows
         for o in (*(o for level in nest.levels[1:] for o in level.before), *self.parts.before):
             self.writer.point(o)
@@ -102,7 +104,7 @@ class CrossedRows(RowWriter):
         return [lanes[k : k + self.lanes] for k in range(0, len(lanes), self.lanes)]
 
     def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
-        """A row's operations; what is read and written of columns is what this thread carries."""
+        """Copy a row's operations. Accesses to columns use the accumulators of this thread."""
         for slot, lanes in zip(slots, self.columns, strict=True):
             for values, found in zip(slot.values, lanes, strict=True):
                 for o in operations:

@@ -1,4 +1,4 @@
-"""What all decisions about a schedule have in common."""
+"""Base classes of the schedules' decisions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """How a kernel's work is divided among threads; the kernel has it as its attribute ``schedule``.
+    """The mapping of a kernel's work to threads, stored in its attribute ``schedule``.
 
     A subclass stands in the file of each schedule. Its fields are few classes of sizes, so that many sizes share a kernel.
 
@@ -34,6 +34,6 @@ class Decision:
 
 
 class AnySizesDecision(Decision):
-    """A decision that is the same for all sizes, but for what is aligned."""
+    """A decision that depends on the sizes only through alignment."""
 
     specialised: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Pointwise kernels: no folds, and no loops in an item."""
+"""Pointwise kernels, without reductions and loops in an item."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ COLUMNS = 4
 
 
 class Elements(AnySizesDecision):
-    """No loops in the body; all that is known is what is aligned."""
+    """The decision for pointwise kernels, which consists only of the alignment."""
 
 
 def write(kernel: Kernel, nest: Nest, decision: Elements, target: Target) -> Kernel:
-    """The threaded form of a kernel without loops in its items."""
+    """Return the threaded form of a kernel without loops in its items."""
     lanes, aligned = vector_lanes(kernel, nest)
     return _line(kernel, nest, lanes, aligned, decision, target) if lanes > 1 else _plane(kernel, nest)
 
 
 def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], decision: Elements, target: Target) -> Kernel:
-    """One loop: each thread computes whole vectors of `lanes` elements; what is left over, the first threads one by one.
+    """Write one loop: each thread computes whole vectors of `lanes` elements, and the first threads the remainder.
 
     A thread has a vector, or two a block apart where one would keep too few bytes under way for the memory.
     """
@@ -62,14 +62,16 @@ def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], decision: 
 
 
 def _vectors_a_thread(nest: Nest, lanes: int) -> int:
-    """Two where a thread reads few bytes with one vector, and the values of two fit into the registers."""
+    """Return 2 if a thread reads few bytes per vector and two vectors fit in its registers, else 1."""
     loads = {o.operands[0]: o.operands[0].type for o in nest.item if o.opcode == "load"}
     read = sum(lanes * kind.dtype.itemsize for kind in loads.values())  # type: ignore[union-attr, misc]
     return 2 if 0 < read <= GPU.vector_bytes and 2 * lanes * pressure(nest.item) <= GPU.registers else 1
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Elements | None:
-    """The decision for these sizes; None for a kernel with loops in its items, or without a loop around them."""
+    """Return the decision for these sizes, or None for a kernel with loops in its items, or without a loop around
+    them.
+    """
     if has_loops(nest.item) or not nest.levels:
         return None
     lanes, vectors = vector_lanes(kernel, nest)
@@ -89,7 +91,7 @@ def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None],
 
 
 def _plane(kernel: Kernel, nest: Nest) -> Kernel:
-    """Any loops: tiles of rows by columns, the columns along the innermost loop.
+    """Write any number of loops: tiles of rows by columns, with columns along the innermost loop.
 
     How many threads lie along a row follows from its length. A thread finds its row's indices once a
     tile, by division, and its columns by addition.
@@ -117,7 +119,7 @@ def _plane(kernel: Kernel, nest: Nest) -> Kernel:
 
 
 def along_row(nest: Nest) -> int:
-    """Threads along a row at most: the block, or fewer where rows lie side by side in some operand.
+    """Return the maximum number of threads along a row: the block, or fewer if some operand is contiguous across rows.
 
     Then a tile's height makes whole 32-byte sectors of that operand's columns.
     """
@@ -135,7 +137,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """The item at `column` and at the columns `along` apart from it."""
+    """Emit the item at `column` and at the following columns, `along` apart."""
 
     def point(position: Value) -> None:
         w.map[index] = position
@@ -160,7 +162,7 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
 
 
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, list[str]]:
-    """How many consecutive elements a thread computes at once, and the pointers whose vectors are aligned.
+    """Return the number of consecutive elements per thread, and the pointers with aligned vectors.
 
     1 where most bytes would not move as whole vectors: then neighbouring threads had better have neighbouring
     elements. Wide dtypes are computed in two vectors, to keep as many bytes in flight.

@@ -1,4 +1,4 @@
-"""Schedules with folds: the threads of a block share the items of a tile and fold together.
+"""Reductions whose items share the threads of a block.
 
 A block of T threads does X items at a time with Y = T / X threads each; X and Y are powers of two that follow
 from the extents, so that the tree of a fold depends on the shape only, never on the size of the grid.
@@ -51,7 +51,7 @@ REGISTERS = 96
 
 @dataclass(slots=True)
 class Team:
-    """How the threads of a block are shared out: `size` threads an item (Y), this one being number `part`."""
+    """The distribution of a block's threads: `size` threads per item (Y), of which this is number `part`."""
 
     columns: bool
     size: Value
@@ -62,13 +62,14 @@ class Team:
     active: Value | None = None
 
     def first(self, w: ThreadWriter) -> Value:
-        """Whether this is the first thread of an item."""
+        """Return whether this is the first thread of an item."""
         assert self.active is not None
         return w.builder.op("bitwise_and", self.active, w.test("equal", self.part, 0))
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
-    """The item up to its last loop over threads, and the tail behind it, which one thread computes.
+    """Return the item up to its last loop over threads, and the rest, which one thread computes. Return None if it
+    cannot be split.
 
     None where the first part cannot be shared by threads: it has loops in order, or stores under conditions.
     """
@@ -83,16 +84,16 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
 
 
 class SharedItems(AnySizesDecision):
-    """The threads of a block share items."""
+    """The decision that the threads of a block share items."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:
-    """The decision for any sizes; None where `split_item` refuses."""
+    """Return the decision for any sizes, or None if `split_item` returns None."""
     return SharedItems() if split_item(nest) is not None else None
 
 
 def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> Kernel:
-    """The kernel with its folds shared by the threads of a block."""
+    """Return the kernel with its reductions shared by the threads of a block."""
     parts = split_item(nest)
     assert parts is not None
     head, tail = parts
@@ -139,7 +140,7 @@ def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], column
 
 
 def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
-    """Threads for a row: one for some elements, a warp, or the block."""
+    """Return the number of threads for a row: one for short rows, a warp, or the block."""
     chain = fold_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
         # the length differs from item to item: these are the chunks of a long fold
@@ -160,14 +161,14 @@ def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> V
 
 
 def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
-    """Whether any of these read what the kernel may write to."""
+    """Return whether any operation reads memory that the kernel may write."""
     steady = {p.value for p in w.builder.kernel.parameters if p.noalias and not p.writable}
     return any(o.opcode == "load" and o.operands[0] not in steady for o in operations)
 
 
 def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
-    """An item: all its threads compute the head, its point values redundantly and its loops by shares; the first
-    thread alone stores and computes the tail.
+    """Emit an item: all its threads compute the head, sharing its loops. Only the first thread stores and computes the
+    tail.
 
     A barrier stands wherever one thread might write what another has yet to read, or read what another has yet to
     write; threads without an item read as well. `reads`: something that may be written has been read on the way in.
@@ -193,7 +194,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
 
 
 def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
-    """A loop over threads, and the fold of what they found."""
+    """Emit a loop distributed over threads, and the combination of their results."""
     chain = fold_chain(loop)
     types = [v.type for v in loop.results]
     combine = loop.attributes.get("combine", ())
@@ -218,7 +219,7 @@ def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
 
 
 def _share(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Threads of the team along each of the nested loops, and this thread's number along it.
+    """Return the number of threads along each of the nested loops, and this thread's index along it.
 
     The innermost loop gets neighbours, as many as it has iterations; what is left goes to the loops around it.
     """
@@ -240,7 +241,7 @@ def _strided(
     plan: Sequence[tuple[Value, Value, Value]],
     carried: Sequence[Value],
 ) -> list[Value]:
-    """The nested loops of `chain`, each over this thread's share; the accumulators behind them.
+    """Emit the nested loops of `chain`, each over this thread's share. Return the final accumulators.
 
     `plan` has, for each, where this thread begins, where the loop ends, and how far apart its turns are.
     """
@@ -261,21 +262,21 @@ def _strided(
 
 
 def _turn(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
-    """One turn of a loop's body."""
+    """Emit one iteration of a loop's body."""
     w.map[region.parameters[0]] = index
     w.map.update(zip(region.parameters[1:], carried, strict=True))
     return w.copy(region.operations)
 
 
 def _unrolls(operations: Sequence[Operation]) -> bool:
-    """Whether several turns of a loop's body fit into the registers and may read before earlier ones have folded."""
+    """Return whether several iterations of a loop's body fit in the registers and can be interleaved."""
     return not has_loops(operations) and not has_stores(operations) and UNROLL * pressure(operations) <= REGISTERS
 
 
 def _unrolled(
     w: ThreadWriter, region: Block, first: Value, stop: Value, apart: Value, carried: Sequence[Value]
 ) -> tuple[Value, Sequence[Value]]:
-    """Whole groups of turns, so that several loads are under way at once; where they end, and the accumulators there.
+    """Emit groups of iterations, so that several loads are in flight. Return the next index and the accumulators.
 
     The accumulators see the same elements in the same order as without.
     """
@@ -295,7 +296,7 @@ def _unrolled(
 
 
 def fold_all(w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
-    """Two sets of accumulators as one."""
+    """Combine two sets of accumulators."""
     results: list[Value] = []
     for name in combine:
         width = slice(len(results), len(results) + accumulators(name))
@@ -304,7 +305,7 @@ def fold_all(w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], se
 
 
 def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Neighbours fold by shuffles; every thread of the item gets the result."""
+    """Combine adjacent threads by shuffles. Every thread of the item gets the result."""
     values = list(found)
     mask = GPU.warp // 2
     while mask:
@@ -332,13 +333,13 @@ def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Seque
 
 
 def shuffled(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value], mask: int) -> list[Value]:
-    """The accumulators folded with those of the lane `mask` away."""
+    """Combine the accumulators with those of the lane `mask` away."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
     return fold_all(w, combine, values, others)
 
 
 def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """The upper half of the threads gives its accumulators to the lower one, until one a column is left."""
+    """Combine the upper half of the threads into the lower half until one per column is left."""
     shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
 
     def step(distance: int) -> None:

@@ -1,4 +1,4 @@
-"""The schedule of whatever no other one fits: a thread for each point of the domain, which does everything in order."""
+"""The fallback schedule: one thread per point of the domain, which executes everything in order."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ THREADS = 128
 
 
 class Items(AnySizesDecision):
-    """Nothing is to be decided."""
+    """The decision of the fallback schedule, which has no parameters."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Items:
-    """Fits every kernel."""
+    """Return the decision, which fits every kernel."""
     return Items()
 
 
 def write(kernel: Kernel, nest: Nest, decision: Items, target: Target) -> Kernel:
-    """The threaded form of any kernel."""
+    """Return the threaded form of any kernel."""
     w = ThreadWriter(kernel, nest, THREADS)
     items = w.product(w.extents())
     with w.tiles(w.parts(items, w.threads)) as tile:

@@ -1,4 +1,4 @@
-"""Long folds in one launch: a block folds a chunk, and the last block that is through folds what all of them found.
+"""Long reductions in one launch: each block reduces a part, and the last block to finish combines the partial results.
 
 In: a logical kernel that `join_kernels` made. Out: the threaded kernel. Invariant: which block is the last does not show:
 it folds the partial results in the order of the chunks.
@@ -41,7 +41,7 @@ FEW_PARTS = 512
 
 
 def split_joined(kernel: Kernel) -> tuple[Nest, Nest]:
-    """The nests of the two parts."""
+    """Return the nests of the two parts."""
     parts = []
     for operations in parts_of(kernel, kernel.body):
         body = Block()
@@ -51,14 +51,14 @@ def split_joined(kernel: Kernel) -> tuple[Nest, Nest]:
 
 
 def can_join(first: Kernel, second: Kernel) -> bool:
-    """Whether both parts are folds along rows: those across rows are spread over blocks also in the second part."""
+    """Return whether both parts are row reductions. Column reductions need several blocks for the second part too."""
     nests = [find_nest(kernel) for kernel in (first, second)]
     return all(find_row(nest) is not None for nest in nests) and find_columns(nests[0]) is None
 
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Decision):
-    """How a block folds a chunk, and the last block what all of them found.
+    """How each block reduces its part, and how the last block combines the partial results.
 
     `kept`: vectors of a chunk that each thread keeps if the chunk is read twice. `finish`: threads, vectors that each keeps and whether
     all are whole, where the partial results are folded; (): the launch knows.
@@ -70,7 +70,9 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """The decision for these sizes, for a joined kernel. Unless `exact`, the launch knows how the partial results are folded."""
+    """Return the decision for a merged kernel at these sizes. Unless `exact`, the launch decides how to combine the
+    partial results.
+    """
     if "joined" not in kernel.attributes:
         return None
     nest, rest = split_joined(kernel)
@@ -98,7 +100,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
 
 
 def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) -> Kernel:
-    """The threaded form of a joined kernel."""
+    """Return the threaded form of a merged kernel."""
     nest, rest = split_joined(kernel)
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
@@ -134,7 +136,7 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
 
 
 def _chunk_parts(chunk: RowNest) -> tuple[Value, Value] | None:
-    """The length of a chunk, and the extent where the last one ends: chunks are (start, min(start + length, extent))."""
+    """Return the length of a block's part, and the extent that limits the last part, or None."""
     stops = {o.results[0]: o for o in chunk.head if o.opcode == "minimum"}
     sums = {o.results[0]: o for o in chunk.head if o.opcode == "add"}
     stop = stops.get(chunk.stop)
@@ -144,7 +146,7 @@ def _chunk_parts(chunk: RowNest) -> tuple[Value, Value] | None:
 
 
 def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
-    """The length of a chunk, where it is known and all are alike."""
+    """Return the length of a block's part if it is known and equal for all blocks, else None."""
     parts = _chunk_parts(chunk)
     if parts is None:
         return None
@@ -153,7 +155,7 @@ def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Whether this block is the last one to come here, the same in all of its threads."""
+    """Return whether this block is the last to arrive, with the same answer in all its threads."""
     b = w.builder
     ticket = next(p.value for p in kernel.parameters if p.value.name == TICKET)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)
@@ -170,7 +172,7 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
 
 
 def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowFacts) -> None:
-    """What all blocks found, folded by this one: a warp or the block has a result."""
+    """Combine the partial results of all blocks in this block, with a warp or the block per result."""
     w.nest = nest
     group, part = (w.number(0), w.thread) if threads == GPU.wide_block else w.split(w.thread, threads)
     if not nest.levels:

@@ -1,4 +1,4 @@
-"""Copies straight code for several elements at once: what one thread does for the vectors that are its own.
+"""Copies of straight-line code for the several elements of one thread.
 
 In: operations without regions, and the elements to do them for: `slots` of neighbouring elements (lanes). Out: one
 operation after another, each for all slots and lanes, so that loads stand together before what uses them. Invariant:
@@ -23,7 +23,7 @@ from weft.codegen.schedules.writer import ThreadWriter
 
 @dataclass(slots=True)
 class Slot:
-    """Neighbouring elements of one thread.
+    """Adjacent elements of one thread.
 
     `index` is the first one's; `valid` says of each lane whether it is there at all (None: it is). Lanes that are not
     there have the index of one that is: reading it does no harm.
@@ -35,7 +35,7 @@ class Slot:
 
 
 class LaneWriter:
-    """Copies operations of the logical kernel for slots of lanes.
+    """Copier of the logical kernel's operations for slots of lanes.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class LaneWriter:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """What is computed in here is not known outside."""
+        """Forget values computed inside the ``with`` at its end."""
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}
@@ -64,7 +64,7 @@ class LaneWriter:
         return not (isinstance(key, tuple) and key[0] == "load" and key[1] not in self.steady)
 
     def slot(self, first: Value, valid: Sequence[Value | None] | None = None, last: Value | None = None) -> Slot:
-        """The slot that begins at `first`; with `last` no lane's index is beyond it."""
+        """Return the slot that begins at `first`. With `last`, no lane's index exceeds it."""
         indices = [first]
         for lane in range(1, self.lanes):
             indices.append(self.once("add", first, self.w.number(lane)))
@@ -75,7 +75,8 @@ class LaneWriter:
     def slot_within(
         self, base: Value | None, offset: Value, length: Value, there: Value | None = None, *, whole: bool = False
     ) -> Slot:
-        """The slot `offset` elements behind `base`, of which those below `length` are there; so many, or `there`, can be read.
+        """Return the slot at `offset` from `base`. Elements below `length` are valid; `length` elements, or `there`,
+        can be read.
 
         With `whole` slots are there in whole or not at all.
         """
@@ -95,7 +96,7 @@ class LaneWriter:
         return Slot(indices, [w.test("less", index, length) for index in offsets])
 
     def once(self, name: str, x: Value, y: Value) -> Value:
-        """A row of two indices, unless it is there already."""
+        """Return an op of two indices, emitted only once."""
         return self._once(Operation(name, (x, y), (Value("", x.type),)), (x, y))[0]
 
     def _once(self, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -110,11 +111,11 @@ class LaneWriter:
         return found
 
     def forget(self) -> None:
-        """Forget what was read from memory that a write may have changed."""
+        """Forget loads from memory that a write may have changed."""
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:
-        """One operation, not a store, that all elements have in common."""
+        """Emit one operation, other than a store, that all elements share."""
         w = self.w
         if operation.opcode == "constant":
             w.copy([operation])
@@ -123,7 +124,7 @@ class LaneWriter:
         w.map.update(zip(operation.results, results, strict=True))
 
     def begin(self, slots: Sequence[Slot], index: Value) -> None:
-        """Let `index` be the index of each lane's element."""
+        """Set the index of each lane's element as the value of `index`."""
         for slot in slots:
             slot.values = [{index: at} for at in slot.indices]
 
@@ -134,8 +135,8 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Operations in order: all slots up to the last load, then slot by slot, then the stores; what is read behind
-        stores waits for them, if they may be where it is.
+        """Copy operations in order: all slots up to the last load, then slot by slot, then the stores. Loads after a
+        store that may alias it wait for it.
 
         `steps`: how values grow with `index`, where some that do are computed elsewhere.
         """
@@ -145,7 +146,7 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """The operations, cut in front of loads that may read what has been stored."""
+        """Yield the operations, split before loads that may read stored memory."""
         run: list[Operation] = []
         stored = False
         for operation in operations:
@@ -171,7 +172,7 @@ class LaneWriter:
                 self._store(operation, slots)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """What a value of the logical kernel is for one lane."""
+        """Return the value of one lane for a value of the logical kernel."""
         found = slot.values[lane].get(value)
         return found if found is not None else self.w.map[value]
 
@@ -197,7 +198,7 @@ class LaneWriter:
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
-        """An `if` that only chooses between values, for one lane, where that is there."""
+        """Emit an `if` that only selects a value, for one lane if it is valid."""
         w, outside = self.w, self.w.map
         w.map = {**outside, **values}
 
@@ -211,7 +212,7 @@ class LaneWriter:
         return found
 
     def _guarded(self, operation: Operation, operands: tuple[Value, ...], valid: Value | None) -> tuple[Value, ...]:
-        """An operation of a lane; what may be written meanwhile is not read for a lane that is not there."""
+        """Emit an operation of a lane. Invalid lanes do not load memory that may change."""
         if operation.opcode != "load" or valid is None or operands[0] in self.steady:
             return self._once(operation, operands)
         found = self.memo.get(("load", *operands))
@@ -258,7 +259,7 @@ class LaneWriter:
     # -- stores -------------------------------------------------------------------------------
 
     def _store(self, operation: Operation, slots: Sequence[Slot]) -> None:
-        """Store each lane that is there; what was stored is known from then on."""
+        """Store each valid lane, and remember the stored values."""
         pointer, index, value = operation.operands
         target = self.w.map[pointer]
         wide = self._is_wide(operation)
@@ -294,7 +295,7 @@ class LaneWriter:
 
 
 def lanes_of(operations: Iterable[Operation], index: Value) -> int:
-    """Elements of the widest dtype that is read or written along `index` which one access holds."""
+    """Return how many elements of the widest dtype accessed along `index` fit in one access."""
     operations = list(operations)
     steps = index_steps(operations, index)
     widest = max(

@@ -1,4 +1,4 @@
-"""Running folds along long rows: every block has a tile of a row, and looks back at what the blocks before it found.
+"""Scans along long rows with decoupled look-back: each block scans a tile and reads the totals of previous blocks.
 
 In: a logical kernel of running folds (`find_scan`) that `share_rows` made: it has the parameter ``board`` and the attribute
 ``lookback``. Out: the threaded kernel, one launch that reads and writes each element once.
@@ -55,7 +55,7 @@ _HALF = np.dtype(np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A kernel whose rows are shared by blocks: its blocks, and the bytes of its board."""
+    """A kernel whose rows are shared by blocks: the number of blocks, and the bytes of its look-back descriptors."""
 
     kernel: Kernel
     blocks: int
@@ -63,7 +63,7 @@ class Shared:
 
 
 def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
-    """The kernel with a board, where its rows are running folds of more than a tile; None else.
+    """Return the kernel with look-back descriptors if it scans rows of more than one tile, else None.
 
     Parameters
     ----------
@@ -89,25 +89,25 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
 
 
 def _parts_of_value(fold: Fold) -> int:
-    """Notes that a value of a fold takes."""
+    """Return the number of descriptor words per value of a scan."""
     return -(-fold.type.itemsize // _HALF.itemsize)
 
 
 def _values_of_row(tiles: int) -> int:
-    """Values that are noted of a row: of its tiles, its groups of tiles, and wholes."""
+    """Return the number of values in a row's descriptors: one per tile, group of tiles, and group of groups."""
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """Blocks share a row, each of them a tile; all that is known is what is aligned."""
+    """The decision that blocks share a row, which consists only of the alignment."""
 
     keeps_alignment: ClassVar[bool] = True
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> LookbackScan | None:
-    """The decision for these sizes, for a kernel with a board."""
+    """Return the decision for these sizes, for a kernel with look-back descriptors."""
     if not isinstance(kernel.attributes.get("schedule"), LookbackScan):
         return None
     scan = find_scan(nest)
@@ -120,7 +120,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> L
 
 
 def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) -> Kernel:
-    """The threaded form of a kernel with a board."""
+    """Return the threaded form of a kernel with look-back descriptors."""
     scan = find_scan(nest)
     assert scan is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -156,7 +156,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
 
 
 def _take_number(w: ThreadWriter, board: Value) -> tuple[Value, Value]:
-    """The next number of the launch, and the launch's tag, the same in all threads of the block."""
+    """Return the block's number in order of start and the launch's tag, the same in all threads of the block."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)
@@ -176,7 +176,7 @@ def _take_number(w: ThreadWriter, board: Value) -> tuple[Value, Value]:
 
 
 class _TileWriter:
-    """Reads and writes the elements of a tile: in whole vectors, or one by one where the row ends."""
+    """Reader and writer of a tile's elements: by whole vectors, or one by one at the end of the row."""
 
     def __init__(
         self, writer: LaneWriter, scan: Scan, tile: Value, thread: tuple[Value, Value], multiples: Sequence[str]
@@ -204,7 +204,7 @@ class _TileWriter:
 
     @contextmanager
     def accesses(self, whole: bool) -> Iterator[None]:
-        """Where the row ends no access is of a whole vector."""
+        """Use whole-vector accesses inside the ``with`` if `whole` holds."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
         with self.writer.inside():
@@ -212,7 +212,7 @@ class _TileWriter:
         self.writer.vectors = vectors
 
     def slots(self, whole: bool) -> list[Slot]:
-        """This thread's elements."""
+        """Return this thread's elements."""
         w, found = self.w, []
         last = None if whole else w.compute("subtract", self.stop, 1)
         for k in range(SLOTS):
@@ -227,7 +227,7 @@ class _TileWriter:
         return found
 
     def read(self, folders: Sequence[Folder]) -> list[list[list[Value]]]:
-        """What is folded in: a list for each fold, with one for each slot."""
+        """Return the scanned values: a list per scan, with one list per slot."""
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):
@@ -248,11 +248,11 @@ class _TileWriter:
         return folded
 
     def finish(self, folder: Folder, before: Value) -> None:
-        """Give each element its running fold, `before` being that of everything before the warp."""
+        """Compute the scan of each element. `before` is the prefix of the warp."""
         folder.finish([Slot([], [], lanes) for lanes in self.values], before)
 
     def write(self) -> None:
-        """What follows from the folds."""
+        """Emit what follows the scans."""
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):
@@ -268,7 +268,7 @@ class _TileWriter:
 
 
 class _Notes:
-    """Writes and reads the notes of one fold: values, in 32 bits and a tag at a time."""
+    """The look-back descriptors of one scan: each word has 32 bits of a value and a tag."""
 
     def __init__(self, w: ThreadWriter, board: Value, tag: Value, scan: Scan, fold: Fold) -> None:
         self.w = w
@@ -285,13 +285,13 @@ class _Notes:
         self.small = fold.type.itemsize < _HALF.itemsize
 
     def places(self, index: Value) -> list[Value]:
-        """Where on the board the value with this number stands."""
+        """Return the positions of the words of a value."""
         w = self.w
         first = w.compute("multiply", index, self.all) if self.all > 1 else index
         return [w.compute("add", first, self.first + k) for k in range(self.parts)]
 
     def post(self, index: Value, value: Value) -> None:
-        """Write a value."""
+        """Publish a value."""
         w, b = self.w, self.w.builder
         if self.small:
             b.store(self.bits, w.number(0), w.number(0, _HALF))
@@ -301,7 +301,7 @@ class _Notes:
             b.store(self.board, place, word, volatile=True)
 
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
-        """A value, as soon as it is there; `otherwise` where the condition does not hold."""
+        """Wait for a value and return it, or return `otherwise` if the condition does not hold."""
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)
         with w.when(condition):
@@ -310,7 +310,7 @@ class _Notes:
         return b.load(self.value, w.number(0))
 
     def wait(self, place: Value, part: int) -> None:
-        """Look at a note until it is of this launch."""
+        """Spin until a word has this launch's tag."""
         w, b = self.w, self.w.builder
         label = f"wait{place.name}"
         with b.scope(label), b.repeat():
@@ -328,7 +328,9 @@ class _Notes:
 
 
 class _Place:
-    """Where a block's tile stands: in its group, its group in the groups that are folded together, those in the row."""
+    """The position of a block's tile: in its group, of its group among the groups combined together, and of these
+    in the row.
+    """
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w
@@ -349,7 +351,7 @@ class _Place:
 
 
 def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial: Value) -> Value:
-    """What the row has before this tile; tell what the tile has by itself, and what is known with it.
+    """Publish this tile's total and the group totals it completes. Return the prefix of the tile.
 
     Parameters
     ----------

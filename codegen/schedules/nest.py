@@ -1,4 +1,4 @@
-"""What a logical kernel is made of: its launch domain, what is computed on the way in, and the body of an item.
+"""The structure of a logical kernel: its launch domain, and the body of an item.
 
 In: a logical kernel. Out: a `Nest`, and answers about it (which loops can be spread over threads, which
 dimension is contiguous, how many registers a body needs). Nothing is changed here.
@@ -17,7 +17,7 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One loop of the launch domain, and the operations between the loop around it and it."""
+    """One loop of the launch domain, and the operations before it in the enclosing loop."""
 
     before: tuple[Operation, ...]
     loop: Operation
@@ -29,25 +29,25 @@ class Level:
 
     @property
     def extent(self) -> Value:
-        """The number of its iterations."""
+        """The loop's extent."""
         return self.loop.operands[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A launch domain (`levels`, outermost first) and what is done at each of its points (`item`)."""
+    """A launch domain (`levels`, outermost first) and the body of each of its points (`item`)."""
 
     levels: tuple[Level, ...]
     item: tuple[Operation, ...]
 
     @property
     def operations(self) -> list[Operation]:
-        """Everything that is computed for an item, in order: on the way in, then its body."""
+        """All operations of an item in order: those between the levels, then its body."""
         return [o for level in self.levels[1:] for o in level.before] + list(self.item)
 
 
 def find_nest(kernel: Kernel) -> Nest:
-    """The perfectly nested parallel loops from 0 with extents known at the launch, and what they hold.
+    """Return the perfectly nested parallel loops from 0 with extents known at the launch, and their body.
 
     A parallel loop that does not nest perfectly belongs to the item.
     """
@@ -83,22 +83,22 @@ def _zeros(kernel: Kernel) -> set[Value]:
 
 
 def has_stores(operations: Iterable[Operation]) -> bool:
-    """Whether anything is written in these operations or inside them."""
+    """Return whether these operations, or those inside them, write memory."""
     return any(o.opcode in ("store", "atomic") for o in program_order(operations))
 
 
 def has_loops(operations: Iterable[Operation]) -> bool:
-    """Whether there is control flow among these operations."""
+    """Return whether these operations contain control flow."""
     return any(o.regions for o in operations)
 
 
 def is_spread(operation: Operation) -> bool:
-    """Whether the iterations of a loop may be given to several threads: folds, and loops in any order."""
+    """Return whether a loop may be distributed over threads: reductions and parallel loops."""
     return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
 
 
 def fold_chain(loop: Operation) -> list[Operation]:
-    """A loop that can be spread, with those perfectly nested in it whose bounds do not change inside.
+    """Return a distributable loop and the perfectly nested loops inside it with invariant bounds.
 
     All of them carry the same accumulators straight through.
     """
@@ -126,7 +126,7 @@ def fold_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Whether most of what the spread loops load lies side by side along the launch domain, not along them."""
+    """Return whether most loads of the distributed loops are contiguous along the launch domain instead."""
     if not nest.levels:
         return False
     whole = [*nest.levels[0].loop.regions[0].operations]
@@ -149,7 +149,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
 
 
 def pressure(operations: Iterable[Operation]) -> int:
-    """The largest number of 32-bit registers that live values need between two of these operations."""
+    """Return the maximum number of 32-bit registers of live values between two of these operations."""
     ordered = [o for o in program_order(operations) if o.opcode != "constant"]
     made = {v for o in ordered for v in o.results if not isinstance(v.type, Pointer)}
     last: dict[Value, int] = {}

@@ -1,4 +1,4 @@
-"""Planes: pointwise kernels over several loops, with broadcasts, slices, stencils, whose rows are long enough for many threads.
+"""Pointwise kernels over several loops with long rows: broadcasts, slices and stencils.
 
 In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel: threads lie
 side by side along the innermost loop, with whole vectors where those are aligned, and each does a few rows, so that what
@@ -35,7 +35,7 @@ ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class RowPlanes(Decision):
-    """Threads along a row (0: the launch knows), elements of a vector, and rows a thread."""
+    """The number of threads along a row (0: set by the launch), elements per vector, and rows per thread."""
 
     along: int
     lanes: int
@@ -43,7 +43,7 @@ class RowPlanes(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowPlanes | None:
-    """The decision for these sizes."""
+    """Return the decision for these sizes, or None."""
     if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.operations):
         return None
     operations = _operations(nest)
@@ -82,7 +82,7 @@ def _operations(nest: Nest) -> list[Operation]:
 
 
 def _pays(operations: list[Operation], index: Value, vectors: tuple[str, ...]) -> bool:
-    """Whether most of what is read and written along the rows moves as whole vectors."""
+    """Return whether most accesses along the rows are whole vectors."""
     steps = index_steps(operations, index)
     balance = 0
     for o in operations:
@@ -94,7 +94,7 @@ def _pays(operations: list[Operation], index: Value, vectors: tuple[str, ...]) -
 
 
 def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Kernel:
-    """The threaded form of elements in long rows."""
+    """Return the threaded form of pointwise kernels with long rows."""
     known, lanes, deep, whole = decision.along, decision.lanes, decision.deep, decision.whole
     w = ThreadWriter(kernel, nest, GPU.block)
     w.choose_aligned(
@@ -108,7 +108,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a thread does: vectors of so many elements, through these pointers, in so many rows; `whole`: none is beyond the end."""
+    """A thread's share: elements per vector, vector pointers and rows. `whole` means that no vector passes the end."""
 
     lanes: int
     deep: int
@@ -117,7 +117,7 @@ class _Piece:
 
 
 def _plane(w: ThreadWriter, known: int, piece: _Piece) -> None:
-    """All rows, `known` threads (0: as many as their length asks for) along each."""
+    """Emit all rows, with `known` threads along each (0: by their length)."""
     lanes, deep = piece.lanes, piece.deep
     extents = w.extents()
     rows, length = w.product(extents[:-1]), extents[-1]
@@ -149,7 +149,7 @@ def _plane(w: ThreadWriter, known: int, piece: _Piece) -> None:
 
 
 def _along_shift(w: ThreadWriter, length: Value, lanes: int) -> Value:
-    """The logarithm of how many threads lie along a row."""
+    """Return the logarithm of the number of threads along a row."""
     found: Value | int = FEWEST.bit_length() - 1
     for above, along in ((FEWEST, 2 * FEWEST), (LEAST - 1, SHORT_ALONG), (2 * SHORT_ALONG, GPU.block)):
         found = w.choose(w.test("greater", length, above * lanes), along.bit_length() - 1, found)
@@ -157,7 +157,7 @@ def _along_shift(w: ThreadWriter, length: Value, lanes: int) -> Value:
 
 
 def _rows(w: ThreadWriter, piece: _Piece, numbers: list[Value], start: Value, rows: Value) -> None:
-    """This thread's vectors at `start` of the rows with these numbers."""
+    """Emit this thread's vectors at `start`, in the rows with these numbers."""
     nest, lanes, whole = w.nest, piece.lanes, piece.whole
     writer = LaneWriter(w, lanes, piece.vectors)
     operations, level = _operations(nest), nest.levels[-1]

@@ -1,4 +1,4 @@
-"""Rows that a warp or a block goes over, once or several times: the schedule of softmax, norms, sums of rows.
+"""Row reductions by a warp or a block, in one or several passes: softmax, norms, sums of rows.
 
 In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: the threaded kernel.
 A row's elements lie with its threads in vectors: vector v is thread ``v % threads``'s. With slots a thread keeps all of
@@ -47,7 +47,7 @@ FEW_WARPS = 8
 
 @dataclass(frozen=True, slots=True)
 class RowNest:
-    """The item of a nest as loops over one row: what is computed for it, and what one thread does at the end."""
+    """The item of a nest as loops over one row: the operations of all threads, and the tail of one thread."""
 
     head: list[Operation]
     tail: list[Operation]
@@ -55,31 +55,31 @@ class RowNest:
 
     @property
     def start(self) -> Value:
-        """Where the row begins."""
+        """The start of the row."""
         return self.loops[0].operands[0]
 
     @property
     def stop(self) -> Value:
-        """Where it ends."""
+        """The end of the row."""
         return self.loops[0].operands[1]
 
     def lanes(self) -> int:
-        """Elements of a vector."""
+        """The number of elements per vector."""
         if any(rounds(o) for o in self.loops):
             return FOLD_LANES
         return min(lanes_of(o.regions[0].operations, o.regions[0].parameters[0]) for o in self.loops)
 
     def walks(self) -> list[tuple[list[Operation], Value]]:
-        """What is done along the row, with the index of each loop."""
+        """Return the operations along the row, with the index of each loop."""
         return [(list(program_order(o.regions[0].operations)), o.regions[0].parameters[0]) for o in self.loops]
 
     def loads(self) -> list[Operation]:
-        """Everything that is read along the row."""
+        """Return all loads along the row."""
         return [o for o in program_order(self.loops) if o.opcode == "load"]
 
 
 def find_row(nest: Nest) -> RowNest | None:
-    """The item as loops over a row; None where it is anything else."""
+    """Return the item as loops over a row, or None for other items."""
     parts = split_item(nest)
     if parts is None:
         return None
@@ -100,7 +100,7 @@ def find_row(nest: Nest) -> RowNest | None:
 
 
 def _dependent(loop: Operation) -> list[Operation]:
-    """The operations of a loop's body that depend on what it carries."""
+    """Return the operations of a loop's body that depend on its carried values."""
     carried = set(loop.regions[0].parameters[1:])
     found = []
     for o in loop.regions[0].operations:
@@ -119,7 +119,7 @@ def _stores_carried(loop: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EachRow(Decision):
-    """Threads that share a row, and vectors of it that each keeps in registers.
+    """The number of threads that share a row, and of vectors that each keeps in registers.
 
     With 0 vectors the row is read again for each loop over it.
     """
@@ -129,7 +129,7 @@ class EachRow(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """The decision for these sizes; None where another schedule does better."""
+    """Return the decision for these sizes, or None if another schedule is better."""
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
         return None
@@ -143,7 +143,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """The decision for a row of this length, of which a thread keeps as much as so many registers hold."""
+    """Return the decision for a row of this length, with as many vectors kept as the registers hold."""
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
     vectors = aligned_pointers(kernel, row.walks(), sizes, row.lanes()) if whole else ()
@@ -151,7 +151,7 @@ def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str
 
 
 def threads_of(length: int) -> int:
-    """The threads that share a row of this length."""
+    """Return the number of threads that share a row of this length."""
     return GPU.warp if length <= WARP_LENGTH else GPU.block if length <= BLOCK_LENGTH else GPU.wide_block
 
 
@@ -160,13 +160,15 @@ MOST_LENGTH = 2**31 - 2**16  # a tile behind the last one still has an index
 
 
 def _kept(row: RowNest) -> int:
-    """32-bit registers for each element of a row that is kept."""
+    """Return the 32-bit registers per kept element of a row."""
     kept = {o.operands[0]: max(1, o.results[0].type.itemsize // 4) for o in row.loads()}  # type: ignore[union-attr]
     return max(1, sum(kept.values()))
 
 
 def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.kept_registers) -> int:
-    """Vectors of a row that each of its threads keeps in so many registers: a power of two, or 0 where they are too many."""
+    """Return the number of vectors of a row that each thread keeps in registers: a power of two, or 0 if they do
+    not fit.
+    """
     slots = 1
     while has_registers(row, slots, registers):
         if length <= slots * threads * row.lanes():
@@ -176,7 +178,7 @@ def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.k
 
 
 def has_registers(row: RowNest, slots: int, registers: int = GPU.kept_registers) -> bool:
-    """Whether a thread has registers to keep so many vectors of a row."""
+    """Return whether a thread has registers for this many vectors of a row."""
     return slots * row.lanes() * _kept(row) <= registers
 
 
@@ -184,7 +186,7 @@ def has_registers(row: RowNest, slots: int, registers: int = GPU.kept_registers)
 
 
 def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kernel:
-    """The threaded form of rows of a known length."""
+    """Return the threaded form of rows of known length."""
     row = find_row(nest)
     assert row is not None
     threads, kept = decision.threads, decision.kept
@@ -197,7 +199,7 @@ def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kern
 
 
 def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Value], None]) -> Kernel:
-    """The kernel in which so many threads do an item: `write` gets the number of each among them."""
+    """Return the kernel in which `threads` threads compute an item. `write` gets the number of each among them."""
     if threads == w.threads:
         w.bind(w.nest.levels, w.block)
         write(w.thread)
@@ -213,7 +215,7 @@ def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Val
 
 @dataclass(frozen=True, slots=True)
 class RowFacts:
-    """What is known of a row.
+    """What is known about a row at compile time.
 
     `kept`: vectors that a thread keeps; 0: it goes over the row in tiles. `whole`: the row is whole vectors, aligned through
     the pointers `vectors`. `length`: of the row, where that is known. `loads`: vectors that are read at once in a tile;
@@ -229,7 +231,7 @@ class RowFacts:
 
 
 class RowWriter:
-    """Writes what is done for one row by `threads` threads, this one being number `part`."""
+    """Writer of the code for one row by `threads` threads, of which this is number `part`."""
 
     all_fold = True  # whether all loops that read take part in the row's reductions
 
@@ -245,16 +247,16 @@ class RowWriter:
 
     @property
     def start(self) -> Value:
-        """Where the row begins."""
+        """The start of the row."""
         return self.w.map.get(self.row.start) or self.w.number(0)
 
     @property
     def stop(self) -> Value:
-        """Where it ends."""
+        """The end of the row."""
         return self.w.map[self.row.stop]
 
     def write(self, nest: Nest) -> None:
-        """Everything that is done for the row, in order."""
+        """Emit all operations of the row in order."""
         for level in nest.levels[1:]:
             for operation in level.before:
                 self.writer.point(operation)
@@ -270,7 +272,7 @@ class RowWriter:
             read, written = (read or loads) and not folds, written or stores
 
     def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
-        """Whether a part reads memory that may be written, and whether it writes."""
+        """Return whether operations read memory that may be written, and whether they write."""
         inner = list(program_order(part))
         loads = any(o.opcode == "load" and o.operands[0] not in self.writer.steady for o in inner)
         return loads, any(o.opcode in ("store", "atomic") for o in inner)
@@ -288,7 +290,7 @@ class RowWriter:
                 self.writer.point(operation)
 
     def _is_first(self) -> Value:
-        """Whether this thread does what one has to do."""
+        """Return whether this thread executes operations for one thread."""
         return self.w.test("equal", self.part, 0)
 
     def _meet(self) -> None:
@@ -322,7 +324,7 @@ class RowWriter:
         w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
 
     def _turn(self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]) -> list[list[Value]]:
-        """The loop's body for these slots; the accumulators behind them."""
+        """Emit the loop's body for these slots. Return the accumulators."""
         self.writer.begin(slots, loop.regions[0].parameters[0])
         return self._body(loop, slots, accumulators)
 
@@ -365,7 +367,7 @@ class RowWriter:
     # -- the elements of a row -----------------------------------------------------------------
 
     def _kept_slots(self) -> list[Slot]:
-        """All vectors of this thread."""
+        """Return all vectors of this thread."""
         w = self.w
         length = w.compute("subtract", self.stop, self.start)
         known = self.known.length
@@ -376,11 +378,11 @@ class RowWriter:
         ]
 
     def spans(self, count: int) -> Value | int:
-        """Elements from a vector of a thread to the one so many further."""
+        """Return the distance in elements from a thread's vector to the vector `count` further."""
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
-        """Vector `k` of this thread, of `length` elements from `base` on."""
+        """Return vector `k` of this thread, of `length` elements from `base` on."""
         w = self.w
         own = w.compute("multiply", self.part, self.lanes)
         offset = w.compute("add", own, self.spans(k)) if k else own
@@ -389,11 +391,11 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._there(length), whole=self.known.whole)
 
     def _there(self, length: Value) -> Value:
-        """How many elements can be read where a part of the row is `length` long."""
+        """Return how many elements can be read if a part of the row has this length."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """The row tile by tile: whole tiles, then what is left. Without vectors each thread stops by itself."""
+        """Emit the row tile by tile: whole tiles, then the remainder. Without vectors each thread stops on its own."""
         w = self.w
         loads = len({(o.operands[0]) for o in program_order([loop]) if o.opcode == "load"})
         alone = self.lanes == 1
@@ -443,7 +445,7 @@ class RowWriter:
     # -- folding across threads --------------------------------------------------------------------
 
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """The row's fold from what each thread found; every thread gets it."""
+        """Combine the threads' partial results of a row. Every thread gets the result."""
         w = self.w
         values = halves(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp
@@ -461,7 +463,7 @@ class RowWriter:
 
 
 def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """A thread's lane, and what each of `count` warps has in its first lane, in shared memory that all see."""
+    """Share each warp's first-lane values through shared memory. Return the thread's lane and the shared arrays."""
     warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.type, count) for v in values]  # type: ignore[arg-type]
     with w.when(w.test("equal", lane, 0)):
@@ -472,7 +474,7 @@ def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, l
 
 
 def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-    """The lanes folded by halves: with those `mask` away, then half as far, to neighbours."""
+    """Combine the lanes pairwise, at distance `mask` first, then at half the distance, down to 1."""
     while mask:
         values = shuffled(w, combine, values, mask)
         mask //= 2

@@ -1,4 +1,4 @@
-"""Running folds along rows: a block goes over a row tile by tile, and hands on what it has so far.
+"""Scans along rows: a block scans a row tile by tile and carries the running value.
 
 In: a logical kernel whose items are running folds along one loop, and its ``scan`` attribute (`fits`). Out: the
 threaded kernel. Within a tile a thread folds its own neighbours, lanes of a warp fold what those before them have, by shuffles
@@ -42,14 +42,14 @@ MOST_BLOCKS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One running fold: its operation, and what is folded in."""
+    """One scan: its operation and the scanned value."""
 
     operation: Operation
     value: Value
 
     @property
     def type(self) -> np.dtype:
-        """The dtype of what it carries."""
+        """The dtype of the running value."""
         kind = self.operation.results[0].type
         assert isinstance(kind, np.dtype)
         return kind
@@ -57,7 +57,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The running folds of an item: their loop, what has to be there before the folds, and what follows from them."""
+    """The scans of an item: their loop, the operations before them, and those that follow."""
 
     head: list[Operation]
     loop: Operation
@@ -72,7 +72,7 @@ class Scan:
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """The item as running folds of which none needs another; None where it is anything else."""
+    """Return the item as independent scans, or None for other items."""
     *head, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
@@ -106,24 +106,24 @@ def find_scan(nest: Nest) -> Scan | None:
 
 
 def operands_of(operation: Operation) -> list[Value]:
-    """What an operation uses, in its regions too."""
+    """Return the operands of an operation, including those in its regions."""
     return [v for o in program_order([operation]) for v in o.operands]
 
 
 def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
-    """Whether the folds go down columns that lie side by side, enough of them for a thread each."""
+    """Return whether the scans run down adjacent columns, enough of them for one thread each."""
     return rows >= GPU.threads and prefers_columns(nest, [scan.loop])
 
 
 @dataclass(frozen=True, slots=True)
 class RowScan(Decision):
-    """Least elements of a row that a block shares; shorter rows are a thread's each."""
+    """The minimum length of rows that a block shares. Shorter rows have one thread each."""
 
     least: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowScan | None:
-    """The decision for these sizes; None where another schedule does better."""
+    """Return the decision for these sizes, or None if another schedule is better."""
     scan = find_scan(nest)
     if scan is None or scan.loop.operands[1].name not in sizes:
         return None
@@ -142,7 +142,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
 
 
 def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kernel:
-    """The threaded form of running folds along rows."""
+    """Return the threaded form of scans along rows."""
     scan = find_scan(nest)
     assert scan is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -168,7 +168,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kern
 
 
 def _write_rows(w: ThreadWriter) -> None:
-    """A row for each thread, in order."""
+    """Emit one row per thread, in order."""
     item = w.compute("add", w.compute("multiply", w.block, GPU.block), w.thread)
     with w.when(w.test("less", item, w.product(w.extents()))):
         w.bind(w.nest.levels, item)
@@ -177,7 +177,7 @@ def _write_rows(w: ThreadWriter) -> None:
 
 
 def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bool) -> None:
-    """A row for the block, tile by tile; `whole`: in whole vectors."""
+    """Emit one row per block, tile by tile. `whole` selects whole vectors."""
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)
@@ -212,7 +212,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
 
 
 class Folder:
-    """Writes one running fold of a tile: first within warps, and behind a barrier across them.
+    """Writer of one scan of a tile: first within warps, then across warps after a barrier.
 
     Parameters
     ----------
@@ -233,21 +233,21 @@ class Folder:
         self.slots: list[tuple[Value, list[Value]]] = []  # what the warp has before the slot; the slot's own prefixes
 
     def fold(self, x: Value, y: Value) -> Value:
-        """Two neighbours as one."""
+        """Combine two adjacent values."""
         return self.w.builder.op(self.of.operation.opcode, x, y, dtype=self.of.type)
 
     def choose(self, condition: Value, yes: Value, no: Value) -> Value:
-        """One of two values."""
+        """Select one of two values."""
         return self.w.builder.op("where", condition, yes, no)
 
     def from_lane(self, value: Value, lane: int, mode: str = "idx") -> Value:
-        """The value of a lane; with mode "up" of one so far before, with "xor" of the lane's partner."""
+        """Return a lane's value. Mode "up" reads from `lane` lanes below, "xor" from the lane's partner."""
         w = self.w
         operands = (w.number(ALL_LANES, np.uint32), value, w.number(lane, np.int32))
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """What is folded in, a lane; nothing where there is no element."""
+        """Return the scanned value of each lane, or the identity for invalid elements."""
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)
@@ -255,7 +255,7 @@ class Folder:
         return found
 
     def fold_warps(self, slots: Sequence[Sequence[Value]]) -> None:
-        """Fold within the warp, the slots of its threads in order, and tell the block what the warp has in all."""
+        """Scan within the warp, and share the warp's total with the block."""
         w = self.w
         self.slots.clear()
         carried: Value | None = None
@@ -280,7 +280,7 @@ class Folder:
             w.builder.store(self.held, self.warp, carried)
 
     def fold_tile(self) -> tuple[Value, Value]:
-        """What the warps before this one have, and what all have: behind a barrier."""
+        """Return the total of the previous warps and of all warps. Needs a barrier before."""
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
         for k in range(1, GPU.warps):
@@ -289,7 +289,7 @@ class Folder:
         return start, whole
 
     def fold_lanes(self, value: Value) -> Value:
-        """What all lanes of the warp have, by halves."""
+        """Combine the values of all lanes of the warp pairwise."""
         distance = GPU.warp // 2
         while distance:
             value = self.fold(value, self.from_lane(value, distance, "xor"))
@@ -297,7 +297,7 @@ class Folder:
         return value
 
     def finish(self, slots: Sequence[Slot], before: Value) -> None:
-        """Give each lane its running fold, `before` being that of everything before the warp."""
+        """Give each lane its result. `before` is the prefix of the warp."""
         for slot, (start, prefixes) in zip(slots, self.slots, strict=True):
             start = self.fold(before, start)
             for values, prefix in zip(slot.values, prefixes, strict=True):

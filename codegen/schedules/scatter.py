@@ -1,4 +1,4 @@
-"""Folds into few places: each block folds into places of its own, in shared memory, and those into the result at the end.
+"""Scatters of integers into few elements: each block accumulates in shared memory and updates the result at the end.
 
 In: a logical kernel of one loop whose item ends in an atomic of integers, and a `PrivateScatter`.
 Out: the threaded kernel. Invariant: the order in which threads get to a place does not show.
@@ -32,7 +32,7 @@ _COUNT = np.dtype(np.uint32)
 
 
 def find_scatter(nest: Nest) -> Operation | None:
-    """The atomic of an item in straight code; None where the item is anything else."""
+    """Return the atomic of a straight-line item, or None for other items."""
     found = [o for o in nest.item if o.opcode == "atomic"]
     if len(nest.levels) != 1 or len(found) != 1 or any(o.opcode == "store" or has_control_flow(o) for o in nest.item):
         return None
@@ -41,13 +41,13 @@ def find_scatter(nest: Nest) -> Operation | None:
 
 @dataclass(frozen=True, slots=True)
 class PrivateScatter(Decision):
-    """Room for so many places that a block folds into by itself."""
+    """The capacity of a block's own copy of the elements."""
 
     room: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> PrivateScatter | None:
-    """The decision for these sizes; None where there are too many places."""
+    """Return the decision for these sizes, or None if there are too many elements."""
     atomic = find_scatter(nest)
     if atomic is None or "places" not in kernel.attributes:
         return None
@@ -59,7 +59,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> P
 
 
 def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) -> Kernel:
-    """The threaded form of a kernel whose blocks have places of their own."""
+    """Return the threaded form of a kernel whose blocks have their own accumulators."""
     atomic = find_scatter(nest)
     assert atomic is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -85,7 +85,7 @@ def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) 
 
 
 def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> None:
-    """All elements, by vectors, and what is left over: each into this block's places."""
+    """Emit all elements by vectors, and the remainder, each into this block's accumulators."""
     (level,) = nest.levels
     lanes, vectors = vector_lanes(w.builder.kernel, nest)
     extent = w.map[level.extent]
@@ -114,7 +114,7 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
 
 
 def _kept_as(kernel: Kernel, atomic: Operation) -> np.dtype:
-    """The dtype of a block's own places: where ones are added up, 32 bits are enough, and fold faster."""
+    """Return the dtype of a block's own accumulators. For counts, 32 bits suffice and are faster."""
     value = atomic.operands[2]
     ones = any(o.opcode == "constant" and o.results[0] is value and o.attributes["value"] == 1 for o in kernel.walk())
     kind = value.type

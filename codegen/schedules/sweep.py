@@ -1,4 +1,4 @@
-"""Sweeps: steps that follow each other, whose values between a block keeps in shared memory.
+"""Temporal blocking: successive time steps, with intermediate values in shared memory.
 
 In: a logical kernel that says so: one parallel loop over parts; in a part, or in serial loops of it,
 loops in any order (role reduce) over the points of a tile, perfectly nested, whose extents are constants. Out: the threaded kernel: a block has a part,
@@ -25,19 +25,19 @@ REGISTER_AIMS = (40, 48, 64)
 
 @dataclass(frozen=True, slots=True)
 class TemporalBlocking(Decision):
-    """Threads of a block, which its loops over points are."""
+    """The number of threads of a block, which share its loops over points."""
 
     threads: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TemporalBlocking | None:
-    """What the writer of the kernel has decided."""
+    """Return the decision of the kernel's writer."""
     given = kernel.attributes.get("schedule")
     return given if isinstance(given, TemporalBlocking) else None
 
 
 def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target) -> Kernel:
-    """The threaded form of a kernel of several time steps."""
+    """Return the threaded form of a kernel of several time steps."""
     w = ThreadWriter(kernel, nest, decision.threads)
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
     w.bind(nest.levels, w.block)
@@ -46,7 +46,7 @@ def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target
 
 
 class _Sweep:
-    """Copies what is done for a part."""
+    """Copier of the operations of a block."""
 
     def __init__(self, w: ThreadWriter, kernel: Kernel) -> None:
         self.w = w
@@ -57,7 +57,7 @@ class _Sweep:
         }
 
     def copy(self, operations: tuple[Operation, ...] | list[Operation]) -> None:
-        """What stands outside the tiles, and the tiles."""
+        """Copy the operations outside the tiles, and the tiles."""
         for o in operations:
             if o.opcode == "local":
                 assert isinstance(o.results[0].type, Pointer)
@@ -75,7 +75,7 @@ class _Sweep:
                 self.w.copy([o])
 
     def _tile(self, loop: Operation) -> None:
-        """The points of a tile: of all that a thread has, first what they read, then what they write."""
+        """Emit the points of a tile: the loads of all points of a thread first, then the stores."""
         levels, before, body = _points(loop)
         extents = [self.constants[level.operands[1]] for level in levels]
         points = prod(extents)
@@ -94,7 +94,7 @@ class _Sweep:
         self.w.map = outside
 
     def _place(self, levels: list[Operation], extents: list[int], slot: int) -> None:
-        """Give the loops over a tile their indices for one of the thread's points."""
+        """Set the indices of the loops over a tile for one of the thread's points."""
         w = self.w
         rest = w.thread
         for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:
@@ -105,7 +105,7 @@ class _Sweep:
 
 
 def _points(loop: Operation) -> tuple[list[Operation], list[Operation], list[Operation]]:
-    """The perfectly nested loops over a tile, what is computed on the way in, and what is done for a point."""
+    """Return the perfectly nested loops over a tile, the operations between them, and the body."""
     levels: list[Operation] = [loop]
     before: list[Operation] = []
     while True:

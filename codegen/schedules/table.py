@@ -1,25 +1,25 @@
-"""The schedules of a GPU, in the order in which they are tried: what weft can do with a logical kernel.
+"""The schedules for logical kernels on a GPU, in the order in which they are tried.
 
-elements   No loops in the body. One loop over whole vectors: each thread does one, in straight code; what is left over is
-           done one by one. Without sizes, or for short rows: tiles of rows by columns; division once a tile.
-planes     The same over several loops with long rows: vectors where they are aligned, a few rows a thread.
-tiles      Operands that lie across go through squares in shared memory.
-rows       Folds over side-by-side elements: a warp or the block has a row, in registers where it fits. Without sizes,
-           or for short rows and nested folds: up to a warp, or the block, for each item.
-joined     Long folds: chunks as rows, and the last block that is through folds what all found.
-scans      Running folds along rows: a block has a row, tile by tile. Without sizes, or for short rows: items.
-lookback   Running folds along long rows: a block has a tile, and looks back at what those before it found.
-columns    Folds across side-by-side items: up to 32 vectors of columns a block, and rows below one another. Without sizes,
-           or for nested folds: 32 columns a block.
-crossed    Folds along rows and across the same rows: a warp or a block goes down some, its columns in registers.
-scatter    Integers folded into few places: each block has places of its own.
-sweep      Steps that follow each other, down the rows of a part: a block has a part, its threads the points of a tile.
-items      Anything else: loops in order inside one thread for each point.
+elements   Pointwise kernels of one loop. Each thread computes one or two whole vectors in straight-line code. Without sizes, or
+           for several loops with short rows: tiles of rows by columns, with one division per tile.
+planes     Pointwise kernels of several loops with long rows: aligned vectors, several rows per thread.
+tiles      Pointwise kernels with transposed operands, which pass through tiles in shared memory.
+rows       Row reductions: a warp or the block per row, in registers if the row fits.
+any_rows   The same for rows of any length.
+folds      Other reductions, of short rows or nested: one thread, a warp or the block per item.
+joined     Long reductions: a block per part; the last block to finish combines the partial results.
+scans      Scans along rows: a block per row, tile by tile.
+lookback   Scans along long rows: a block per tile, which looks back at the totals of previous tiles.
+columns    Column reductions: up to 32 adjacent vectors of columns per block, and threads that share each column.
+crossed    Row-and-column reductions: a warp or a block iterates over rows, with its columns in registers.
+scatter    Integers reduced into few elements: each block has its own accumulators.
+sweep      Temporal blocking: a block per part of the work, whose threads compute the points of a tile.
+items      All other kernels: one thread per point, with serial loops.
 
-Joined, crossed, lookback and sweep fit kernels only that were written for them. The file of each has
+Joined, crossed, lookback and sweep fit only kernels that were written for them. Each file has
 
-    fits(kernel, nest, sizes, exact)          the decision for these sizes, for them alone with `exact`, a frozen dataclass; None
-                                              where the schedule does not fit
+    fits(kernel, nest, sizes, exact)          the decision for these sizes, or None if the schedule does not fit; with
+                                              `exact`, for these sizes only
     write(kernel, nest, decision, target)     the threaded kernel
 """
 
@@ -70,12 +70,12 @@ ANY_SIZES = SCHEDULES[-3:]
 
 
 def choose_schedule(kernel: Kernel, sizes: Mapping[str, int], exact: bool) -> Decision:
-    """The decision of the first schedule that fits a logical kernel at these sizes."""
+    """Return the decision of the first schedule that fits a logical kernel at these sizes."""
     return _first(SCHEDULES, kernel, find_nest(kernel), sizes, exact)
 
 
 def write_schedule(kernel: Kernel, target: Target) -> Kernel:
-    """The threaded form of a logical kernel, by the schedule that was chosen, or one that needs no sizes."""
+    """Return the threaded form of a logical kernel, by its chosen schedule or by one that needs no sizes."""
     nest = find_nest(kernel)
     decision = kernel.attributes.get("schedule") or _first(ANY_SIZES, kernel, nest, {}, False)
     schedule = next(each for each in SCHEDULES if each.__name__ == type(decision).__module__)

@@ -1,4 +1,4 @@
-"""Tiles through shared memory: the schedule of pointwise kernels with an operand that lies across their loops.
+"""Transposed operands of pointwise kernels, read through tiles in shared memory.
 
 In: a logical kernel whose last two loops walk along memory in different operands, and a `TransposedTiles`.
 Out: the threaded kernel: the threads of a block read a square of each operand that lies across along *its* memory into
@@ -30,7 +30,7 @@ SINGLE_SIDE = 32
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The last two loops of a nest, and the loads that lie across: side by side along the outer one of the two."""
+    """The last two loops of a nest, and the loads that are contiguous along the outer one."""
 
     rows: Value
     columns: Value
@@ -39,7 +39,7 @@ class Crossing:
 
 
 def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
-    """What a tile is made for; None where no operand that nobody writes lies across."""
+    """Return the transposed loads of read-only operands, or None if there are none."""
     if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
     rows, columns = nest.levels[-2].index, nest.levels[-1].index
@@ -65,14 +65,14 @@ def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
 
 @dataclass(frozen=True, slots=True)
 class TransposedTiles(Decision):
-    """Elements along a side of a tile, and elements of a vector."""
+    """The elements along a side of a tile, and the elements per vector."""
 
     side: int
     lanes: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TransposedTiles | None:
-    """The decision for these sizes. Where ``multiples`` are none, tiles are those of single elements."""
+    """Return the decision for these sizes, or None. Without ``multiples``, tiles are accessed by single elements."""
     crossing = find_crossing(kernel, nest)
     if crossing is None:
         return None
@@ -104,7 +104,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> T
 
 
 def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target) -> Kernel:
-    """The threaded form of operands that lie across."""
+    """Return the threaded form of a kernel with transposed operands."""
     crossing = find_crossing(kernel, nest)
     assert crossing is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -122,7 +122,7 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
 
 
 class _Tile:
-    """Writes what a block does for its tiles, of so many elements along a side, in vectors of so many; `held`: shared memory."""
+    """Writer of the code of a block for its tiles. `held` is shared memory."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class _Tile:
         self.apart = GPU.block // across
 
     def write_all(self) -> None:
-        """All tiles: one a block where they are whole."""
+        """Emit all tiles, one per block if they are whole."""
         w, levels, side = self.w, self.w.nest.levels, self.side
         *outer, height, width = w.extents()
         across, down = w.parts(width, side), w.parts(height, side)
@@ -174,7 +174,7 @@ class _Tile:
             w.barrier()
 
     def write(self, top: Value, left: Value, height: Value, width: Value) -> None:
-        """The tile whose first element is at (`top`, `left`)."""
+        """Emit the tile whose first element is at (`top`, `left`)."""
         w = self.w
         writer = LaneWriter(w, self.lanes, self.vectors)
         made = [o for o in self.crossing.operations if o.opcode != "store"]
@@ -202,7 +202,7 @@ class _Tile:
     def _slots(
         self, writer: LaneWriter, along: Value, across: Value, first: Value, start: Value, length: Value, count: Value
     ) -> list[Slot]:
-        """This thread's vectors along one loop, from `first` on, at positions of the other one from `start` on."""
+        """Return this thread's vectors along one loop from `first` on, at positions of the other from `start` on."""
         w = self.w
         begin, slots = w.compute("add", first, self.near), []
         for k in range(self.side // self.apart):
@@ -223,7 +223,7 @@ class _Tile:
 
 
 def _needed(operations: list[Operation], load: Operation) -> list[Operation]:
-    """What a load depends on, and the load."""
+    """Return a load and the operations it depends on."""
     wanted = set(load.results)
     found = []
     for o in reversed(operations):

@@ -1,4 +1,4 @@
-"""Writes threaded kernels: copies operations of a logical kernel, and builds the index arithmetic of threads.
+"""Writer of threaded kernels: copies of logical operations, and index arithmetic of threads.
 
 Index values here are never negative, so that division rounds down. Nothing overflows the index dtype: loops
 over tiles count iterations instead of stepping by the size of the grid.
@@ -18,7 +18,7 @@ from weft.codegen.schedules.nest import Level, Nest
 
 
 class ThreadWriter:
-    """One threaded kernel being written.
+    """One threaded kernel under construction.
 
     Parameters
     ----------
@@ -52,47 +52,47 @@ class ThreadWriter:
     # -- index arithmetic -----------------------------------------------------------------
 
     def emit(self, opcode: str, **attributes: Any) -> Value:
-        """An operation without operands that gives an index."""
+        """Emit an operation without operands that returns an index."""
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:
-        """A constant, at the top of the kernel."""
+        """Return a constant, emitted at the start of the kernel."""
         with self.builder.at(0):
             return self.builder.constant(value, dtype)
 
     def value(self, x: Value | int) -> Value:
-        """An index, given as a value or a number."""
+        """Return an index, given as a value or a number."""
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """A row of two indices that gives an index."""
+        """Return an index op of two indices."""
         return self.builder.op(name, self.value(x), self.value(y))
 
     def test(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """A comparison of two indices."""
+        """Return the comparison of two indices."""
         return self.builder.op(name, self.value(x), self.value(y), dtype=np.bool_)
 
     def choose(self, condition: Value, yes: Value | int, no: Value | int) -> Value:
-        """One of two indices."""
+        """Select one of two indices."""
         return self.builder.op("where", condition, self.value(yes), self.value(no))
 
     def quotient(self, x: Value | int, y: Value | int) -> Value:
-        """x // y for x >= 0, y > 0."""
+        """Return x // y for x >= 0, y > 0."""
         return self.compute("_truncate_divide", x, y)
 
     def split(self, x: Value, y: Value | int) -> tuple[Value, Value]:
-        """x // y and x % y for x >= 0, y > 0."""
+        """Return x // y and x % y for x >= 0, y > 0."""
         quotient = self.quotient(x, y)
         return quotient, self.compute("subtract", x, self.compute("multiply", quotient, y))
 
     def parts(self, x: Value, y: Value | int) -> Value:
-        """ceil(x / y), 0 for x <= 0, without exceeding x on the way."""
+        """Return ceil(x / y), or 0 for x <= 0, without intermediate overflow."""
         some = self.test("greater", x, 0)
         more = self.compute("add", self.quotient(self.compute("subtract", x, 1), y), 1)
         return self.choose(some, more, 0)
 
     def power_of_two(self, x: Value, limit: int) -> Value:
-        """The least power of two that is not less than `x`, at most `limit` and at least 1."""
+        """Return the smallest power of two that is at least `x`, at most `limit`."""
         found = self.value(1)
         power = 1
         while power < limit:
@@ -101,7 +101,7 @@ class ThreadWriter:
         return found
 
     def product(self, values: Sequence[Value]) -> Value:
-        """The product of indices; 1 of none."""
+        """Return the product of indices, 1 for none."""
         if not values:
             return self.number(1)
         total = values[0]
@@ -113,7 +113,7 @@ class ThreadWriter:
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
-        """Operations that run only where `condition` holds."""
+        """Emit the operations inside the ``with`` under `condition`."""
         then = Block()
         self.builder.blocks.append(then)
         yield
@@ -126,7 +126,7 @@ class ThreadWriter:
     def select(
         self, condition: Value, yes: Callable[[], Sequence[Value]], no: Callable[[], Sequence[Value]]
     ) -> tuple[Value, ...]:
-        """The values that one of two branches gives."""
+        """Emit two branches and return the values of the one taken."""
         regions = []
         given: Sequence[Value] = ()
         for make in (yes, no):
@@ -139,7 +139,7 @@ class ThreadWriter:
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
     def choose_form(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """One of two forms of code that has the same effect: values computed in it are not known outside."""
+        """Emit two equivalent forms of code and a branch between them. Values computed inside are forgotten."""
         outside = self.map
 
         def form(write: Callable[[], None]) -> Callable[[], Sequence[Value]]:
@@ -156,14 +156,16 @@ class ThreadWriter:
     def choose_aligned(
         self, names: Sequence[str], lanes: int, whole: Callable[[], None], single: Callable[[], None]
     ) -> None:
-        """Code for whole vectors; with `names`, only where these parameters are multiples of one, and for single elements else."""
+        """Emit code for whole vectors. With `names`, it runs only if these parameters are multiples of a vector,
+        else `single` runs.
+        """
         if names:
             self.choose_form(self.are_multiples(names, lanes), whole, single)
         else:
             whole()
 
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
-        """Whether these parameters are multiples of a power of two."""
+        """Return whether these parameters are multiples of a power of two."""
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
         bits = sizes[0]
         for size in sizes[1:]:
@@ -172,46 +174,46 @@ class ThreadWriter:
 
     @contextmanager
     def loop(self, stop: Value | int, start: Value | int = 0, **attributes: Any) -> Iterator[Value]:
-        """A loop in order without carried values; its index."""
+        """Emit a serial loop without carried values, and yield its index."""
         with self.builder.loop(self.value(stop), "serial", start=self.value(start), **attributes) as opened:
             yield opened.index
 
     @contextmanager
     def tiles(self, count: Value) -> Iterator[Value]:
-        """The tiles of `count` that this block does: its own number, and on by the size of the grid."""
+        """Emit a loop over this block's tiles of `count`, at the stride of the grid, and yield the tile."""
         mine = self.parts(self.compute("subtract", count, self.block), self.grid)
         with self.loop(mine) as turn:
             yield self.compute("add", self.block, self.compute("multiply", turn, self.grid))
 
     def shared_array(self, dtype: np.dtype, count: int) -> Value:
-        """A pointer to elements that the block shares, declared at the top of the kernel."""
+        """Return a pointer to shared memory, declared at the start of the kernel."""
         with self.builder.at(0):
             return self.builder.emit("shared", (), (Pointer(dtype, "shared"),), count=count)[0]
 
     def barrier(self) -> None:
-        """Wait for the block."""
+        """Emit a barrier of the block."""
         self.builder.emit("barrier")
 
     # -- copying --------------------------------------------------------------------------
 
     def extents(self) -> list[Value]:
-        """The extents of the launch domain, outermost first."""
+        """Return the extents of the launch domain, outermost first."""
         return [self.map[level.extent] for level in self.nest.levels]
 
     def bind(self, levels: Sequence[Level], flat: Value) -> None:
-        """Give the loops of `levels` the indices of the point with this flat number."""
+        """Set the indices of the loops of `levels` to the point with this flat number."""
         for level in reversed(levels[1:]):
             flat, self.map[level.index] = self.split(flat, self.map[level.extent])
         if levels:
             self.map[levels[0].index] = flat
 
     def enter(self, levels: Sequence[Level]) -> None:
-        """Copy what is computed in front of these loops."""
+        """Copy the operations before these loops."""
         for level in levels:
             self.copy(level.before)
 
     def copy(self, operations: Iterable[Operation]) -> tuple[Value, ...]:
-        """Copy operations with everything inside them; what their `yield` gives. Loops run in order."""
+        """Copy operations with their regions, and return the operands of their `yield`. Loops become serial."""
         for operation in operations:
             operands = tuple(self.map[v] for v in operation.operands)
             if operation.opcode == "yield":
@@ -254,7 +256,7 @@ class ThreadWriter:
         row_limits: tuple[int, ...] = (),
         column_lanes: int = 0,
     ) -> Kernel:
-        """The kernel, with its launch data; `every`: each block does its own items and no more."""
+        """Return the kernel with its launch data. `every` means one item group per block, without a grid stride."""
         kernel = self.builder.finish()
         kernel.attributes |= {
             "scheme": scheme,
