@@ -24,15 +24,15 @@ class MemoryInfo:
     ----------
     device : str
     held : int
-        What arrays hold.
+        Bytes held by arrays.
     kept : int
-        Free blocks that are kept for reuse; `empty` gives them back.
+        Bytes of free blocks cached for reuse. `empty` releases them.
     peak : int
-        The most that was held at a time.
+        Maximum of `held`.
     limit : int or None
-        What `limit` allows for `held` and `kept` together.
+        Limit of `held` and `kept` together.
     free, total : int
-        What the device has left and in all; others use it too.
+        Free and total bytes of the device, which other programs also use.
     """
 
     device: str
@@ -62,12 +62,12 @@ def info(device: Any = None) -> MemoryInfo:
     Parameters
     ----------
     device : str or Device, optional
-        The default device, where none is given.
+        The device, by default the default device.
 
     Returns
     -------
     MemoryInfo
-        Bytes; printing it says them in words.
+        The figures in bytes. Printing it formats them.
     """
     home = _device(device)
     memory = home.memory
@@ -80,14 +80,14 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
     Parameters
     ----------
     nbytes : int or None, optional
-        None takes the limit away; without it nothing is changed.
+        The limit. None removes it. If omitted, the limit is unchanged.
     device : str or Device, optional
-        The default device, where none is given.
+        The device, by default the default device.
 
     Returns
     -------
     int or None
-        What was allowed before.
+        The previous limit.
     """
     memory = _device(device).memory
     before = memory.limit
@@ -106,12 +106,12 @@ def empty(device: Any = None) -> int:
     Parameters
     ----------
     device : str or Device, optional
-        The default device, where none is given.
+        The device, by default the default device.
 
     Returns
     -------
     int
-        How many bytes were kept.
+        The number of bytes released.
     """
     return _device(device).memory.empty()
 
@@ -122,14 +122,14 @@ def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
     Parameters
     ----------
     count : int
-        How many at most.
+        Maximum number of arrays.
     device : str or Device, optional
-        The default device, where none is given.
+        The device, by default the default device.
 
     Returns
     -------
     tuple of (int, str)
-        Their bytes, and the line of the program that made them.
+        The bytes of each array, and the source line that created it.
     """
     return runtime.largest_buffers(_device(device).name, count)
 

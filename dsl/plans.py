@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
     """Return the storages of these values in order.
 
-    Raises TypeError for a value that is no array and holds none; with `only_arrays` false it is ignored.
+    Raises TypeError for a value that contains no array. With `only_arrays` false, such a value is ignored.
     """
     found: list[Storage] = []
     for value in values:
@@ -43,7 +43,7 @@ def evaluate(*arrays: Any) -> Any:
     Parameters
     ----------
     *arrays : Array, or lists, tuples and dicts of them
-        Any other value, such as a number that a function returned, is ignored.
+        Other values, such as numbers, are ignored.
 
     Returns
     -------
@@ -66,14 +66,14 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
     ----------
     *arrays : Array, or lists of them
     stage : str, optional
-        Show the kernels' text of this stage as well: ``kernel``, ``llvm``, ``asm`` or ``sass``.
+        Also show the kernels' text of this stage: ``kernel``, ``llvm``, ``asm`` or ``sass``.
     target : str, optional
-        The machine that the stage is for, as for `compile`: the arrays' device, or a GPU where that has no such stage.
+        The target of the stage, as for `compile`. The default is the arrays' device, or a GPU if the device has no such stage.
 
     Returns
     -------
     Explanation
-        Prints as text, shows as a table and a picture in a notebook, and has it all as data.
+        It prints as text, shows a table and a picture in a notebook, and contains the same as data.
     """
     storages = _storages(arrays)
     found = fusion.explain_storages(storages)
@@ -160,19 +160,19 @@ def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledK
     Parameters
     ----------
     what : Array, list of Array, or callable
-        A callable is called with `arguments`; nothing that it records is run.
+        A callable is called with `arguments`. Its recorded operations do not run.
     target : str
         "host", or a GPU architecture: "sm_70" to "sm_121".
 
     Returns
     -------
     tuple of CompiledKernel
-        Each has its code as ``kernel_ir``, ``llvm_ir``, ``asm`` and, where tools for it are installed, ``sass``.
+        Each has its code as ``kernel_ir``, ``llvm_ir``, ``asm`` and, if the tools are installed, ``sass``.
 
     Raises
     ------
     ValueError
-        Where nothing is pending: the arrays have their values.
+        If nothing is pending because the arrays are evaluated.
     """
     results = what(*arguments) if callable(what) and not isinstance(what, Array) else what
     storages = _storages([results])

@@ -36,9 +36,9 @@ class LaunchTime:
     begin : float
         Seconds from the start of the profile to the start of the kernel on the device.
     seconds : float
-        That it took there.
+        Duration on the device.
     launched, launching : float
-        When the host launched it, and how long that took; on the CPU a launch returns when the kernel has ended.
+        Time of the launch on the host, and its duration. On the CPU a launch returns when the kernel has ended.
     """
 
     note: LaunchNote
@@ -71,11 +71,11 @@ class KernelTime:
     times : list of float
         Seconds of each launch on the device.
     launching : list of float
-        Seconds of the host for each.
+        Seconds of each launch on the host.
     compiling : float
-        Seconds that it was compiled and loaded for, inside the profile.
+        Seconds spent inside the profile on compiling and loading the kernel.
     bandwidth : float or None
-        Bytes a second that the device copies its own memory with, as measured.
+        Measured bytes per second of a copy within the device's memory.
     """
 
     note: LaunchNote
@@ -126,7 +126,7 @@ class _Clock:
 class Profile:
     """A record of the launches inside ``with weft.profile() as p:``. It prints as a table.
 
-    What was recorded before is run first and does not count; what was recorded inside is run at the end. Profiles nest.
+    Work recorded before the profile runs first and does not count. Work recorded inside runs at its end. Profiles nest.
 
     Attributes
     ----------
@@ -134,9 +134,9 @@ class Profile:
         In the order of the launches.
     compilations : list of CompileTime
     seconds : float
-        From the begin to the end.
+        Seconds from the beginning to the end.
     counts : dict
-        What `weft.statistics` and the host's seconds (``planning``, ``running``) grew by.
+        Increases of `weft.statistics` and of the host's seconds (``planning``, ``running``).
     """
 
     def __init__(self) -> None:
@@ -386,6 +386,6 @@ def profile() -> Profile:
     Returns
     -------
     Profile
-        With `chrome_trace` and `roofline` for files.
+        The profile. `chrome_trace` and `roofline` write it to files.
     """
     return Profile()

@@ -30,7 +30,7 @@ def get_device(name: str | Device) -> Device:
     """Return the device of a name: "cpu", "cuda", "cuda:1", "simt", "simt:sm_90", "simt::watched", "null",
     "null:sm_90".
 
-    Raises DeviceNotFoundError, which says what is missing and how to mend it.
+    Raises DeviceNotFoundError with the missing part and a remedy.
     """
     if not isinstance(name, str):
         return name
@@ -72,7 +72,7 @@ def devices() -> list[Device]:
     Returns
     -------
     list of Device
-        The CPU, then every GPU that the probe found.
+        The CPU, followed by all GPUs found.
     """
     result = _made("cuda.probe.probe")
     count = len(result.devices) if result.status == "ok" else 0
@@ -85,8 +85,8 @@ def default_device() -> Device:
     Returns
     -------
     Device
-        The innermost ``with weft.device(...)``, what the thread selected, what `set_default_device` chose, WEFT_DEVICE, the
-        first GPU, or the CPU, in this order.
+        The first that applies: the innermost ``with weft.device(...)``, the thread's selected device, the device of
+        `set_default_device`, WEFT_DEVICE, the first GPU, the CPU.
     """
     global _chosen
     if _stack.devices:
@@ -111,12 +111,12 @@ def set_default_device(name: str | Device | None) -> None:
     Parameters
     ----------
     name : str, Device or None
-        ``"cpu"``, ``"cuda:0"``, ``"simt"`` and the like; None goes back to the automatic choice.
+        The name of a device, such as ``"cpu"``, ``"cuda:0"`` or ``"simt"``. None restores the automatic choice.
 
     Raises
     ------
     DeviceNotFoundError
-        It says what is missing and how to mend it.
+        If the device does not exist. The message names the missing part and a remedy.
     """
     global _chosen
     _chosen = None if name is None else get_device(name)

@@ -16,13 +16,13 @@ class OutOfMemoryError(WeftError, MemoryError):
     Attributes
     ----------
     requested, held : int
-        Bytes asked for, and bytes that the library holds on the device.
+        Bytes requested, and bytes that weft holds on the device.
     total : int or None
-        Bytes that the device has.
+        Total bytes of the device.
     limit : int or None
-        Bytes that `weft.memory.limit` allows.
+        The limit set by `weft.memory.limit`.
     largest : tuple of (int, str)
-        The largest live arrays: their bytes, and the line that made them.
+        The largest live arrays: their bytes, and the source line that created them.
     """
 
     def __init__(

@@ -381,7 +381,7 @@ def expr_of(array: Array) -> Expr:
 def as_operand(value: Any) -> tuple[Expr, type | None]:
     """Return an operand as an expression, with the type (int, float or complex) of a weak Python scalar.
 
-    Raises TypeError for what is neither an array nor a number.
+    Raises TypeError for a value that is neither an array nor a number.
     """
     if isinstance(value, Array):
         return expr_of(value), None
@@ -445,8 +445,7 @@ def from_protocol(value: Any) -> Any:
 def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
     """Assign `value`, cast and broadcast, to `array`. All arrays over its storage see the change.
 
-    Returns the version of the storage that was written to, and the new one. Raises ValueError where two elements of the
-    array are the same memory.
+    Returns the previous version of the storage and the new one. Raises ValueError if elements of the array overlap.
     """
     check_writable(array)
     storage = array._storage

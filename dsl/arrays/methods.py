@@ -300,7 +300,7 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     """Return a view of the array. With a dtype, return a read-only copy whose bytes have that dtype.
 
-    Raises ValueError where the bytes of the last axis are no whole number of the dtype's elements.
+    Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size.
     """
     # (`numpy.ndarray` as programs on weft see it equals Array)
     if dtype is None or dtype == Array or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):

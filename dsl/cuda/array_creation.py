@@ -25,13 +25,13 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> A
     Parameters
     ----------
     obj : array_like
-        A host array, scalar or record. What is on the device is returned as it is.
+        A host array, scalar or record. Arrays on the device are returned unchanged.
     stream
-        The copy goes into this stream.
+        Stream of the copy.
     copy : bool
-        False: only make room for it.
+        If false, only allocate memory.
     to : Array or MemoryArray, optional
-        Copy into this array, and return it.
+        Array to copy into, which is returned.
     """
     if to is not None:
         if copy:
@@ -59,7 +59,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     ----------
     shape : int or tuple of int
     dtype
-        A structured one gives `MemoryArray`.
+        A structured dtype gives a `MemoryArray`.
     strides : tuple of int, optional
         In bytes.
     order : {"C", "F"}
@@ -107,7 +107,7 @@ def is_cuda_array(obj: Any) -> bool:
 def as_cuda_array(obj: Any, sync: bool = True) -> Any:
     """Return a weft array over the memory of an object with ``__cuda_array_interface__``, without a copy.
 
-    Raises TypeError for what has none.
+    Raises TypeError for an object without the interface.
     """
     if isinstance(obj, (Array, MemoryArray)):
         return obj
@@ -142,9 +142,9 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) ->
     Parameters
     ----------
     ary : numpy.ndarray, optional
-        Where to copy to; shape and dtype must be the array's.
+        Destination with the array's shape and dtype.
     stream
-        With a stream, and a contiguous `ary` or none, the copy may still run on return.
+        With a stream and a contiguous `ary` (or none), the copy may still be running on return.
     """
     if ary is not None:
         check_fit(self.shape, self.dtype, ary)

@@ -36,7 +36,7 @@ class Device:
     name, uuid : str
     compute_capability : (int, int)
 
-    The driver's device attributes are attributes too: ``MULTIPROCESSOR_COUNT``, ``MAX_THREADS_PER_BLOCK``, ``WARP_SIZE`` ...
+    The driver's device attributes are also attributes: ``MULTIPROCESSOR_COUNT``, ``MAX_THREADS_PER_BLOCK``, ``WARP_SIZE`` ...
     """
 
     def __init__(self, device: runtime.Device) -> None:

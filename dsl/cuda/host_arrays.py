@@ -25,7 +25,7 @@ class SharedArray(np.ndarray):
     Attributes
     ----------
     device_view : Array or None
-        The same memory as a weft array, which kernels take in its place; None for parts and copies of such an array.
+        A weft array over the same memory, which kernels use. None for views and copies of a `SharedArray`.
     """
 
     device_view: Any = None

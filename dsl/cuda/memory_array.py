@@ -33,7 +33,7 @@ class MemoryArray:
     shape, strides : tuple of int
         Strides in bytes.
     offset : int
-        Byte of the storage at which the first element stands.
+        Byte offset of the first element in the storage.
     """
 
     __slots__ = ("__weakref__", "dtype", "offset", "shape", "storage", "strides")

@@ -133,7 +133,7 @@ def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, s
     seed : int
         Taken modulo 2**64.
     subsequence_start : int
-        Generator 0 starts so many times 2**64 numbers into the sequence, and each one 2**64 numbers behind the one before.
+        Generator k starts (`subsequence_start` + k) * 2**64 numbers into the sequence.
     stream : stream
     """
     states = device_array(n, dtype=xoroshiro128p_dtype, stream=stream)

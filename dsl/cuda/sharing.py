@@ -124,7 +124,7 @@ def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, off
     shape : int or tuple of int
     dtype
     strides : int or tuple of int, optional
-        In bytes; left out, the array is in C order.
+        Strides in bytes, by default those of C order.
     offset : int
         Bytes from the start of the memory.
     """

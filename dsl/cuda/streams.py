@@ -144,12 +144,12 @@ def as_queue(value: Any) -> runtime.Stream | None:
 def stream(device: str | runtime.Device | None = None) -> Stream:
     """Return a new stream of the current or given device. ``with weft.stream():`` runs work in it.
 
-    Streams run side by side where the device can. Arrays made in one may be used in any other: it waits for them.
+    Streams run concurrently if the device supports it. Arrays made in one stream may be used in any other, which waits for them.
 
     Parameters
     ----------
     device : str or Device, optional
-        The default device, where none is given.
+        The device, by default the current one.
 
     Returns
     -------

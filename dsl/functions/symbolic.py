@@ -126,23 +126,23 @@ def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction
     Parameters
     ----------
     symbols : sympy.Symbol or sequence of them
-        The function's arguments, in order. One that is itself a sequence of symbols, a matrix of them or a MatrixSymbol
-        is an array whose first axes run over them.
+        The function's arguments, in order. A sequence or matrix of symbols, or a MatrixSymbol, is one array argument whose
+        first axes run over the symbols.
     expression : sympy expression, Matrix, Array, or list or tuple of expressions
-        Parts that occur several times are computed once.
+        Common subexpressions are computed once.
     wrt : sympy.Symbol or sequence of them, optional
-        Give the derivatives by these as well, almost everywhere: steps have the derivative 0.
+        Symbols to differentiate by. Derivatives hold almost everywhere, so steps have the derivative 0.
 
     Returns
     -------
     SymbolicFunction
-        Called with arrays it returns the value: an array; a list or tuple of them; for a matrix or an array one whose
-        first axes are those. With `wrt` a pair: the value, and the derivative (a tuple of them where `wrt` is a sequence).
+        A function that returns the value: an array, or a list or tuple of arrays. A matrix or array gives one array with its
+    axes first. With `wrt` it returns the value and the derivative (a tuple of derivatives if `wrt` is a sequence).
 
     Raises
     ------
     TypeError
-        For a function that weft has no counterpart of.
+        For a function without a counterpart in weft.
     NameError
         For a symbol that is not an argument.
 

@@ -39,9 +39,9 @@ def statistics() -> dict[str, int]:
     Returns
     -------
     dict
-        The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans`` made, ``plans_read`` from disk,
-        kernels ``lowered`` while plans were made, programs ``interpreted``, small arrays ``uploaded`` to their device, and
-        passed to kernels ``by_value``.
+        The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans`` created, ``plans_read`` from disk, kernels
+        ``lowered`` for plans, programs ``interpreted``, and small arrays ``uploaded`` to their device or passed to kernels
+        ``by_value``.
     """
     s = STATISTICS
     return {

@@ -90,8 +90,8 @@ def device(function: Any = None, *signature: Any, **options: Any) -> Any:
     """Make a function callable from kernels, ``@weft.device``, or set the device of new arrays, ``with
     weft.device("cpu")``.
 
-    A device function is compiled in place where it is called, for the types it is called with; functions that call
-    themselves become functions of the kernel. Plain Python functions can be called from kernels without it.
+    A device function is inlined at each call, for the types of that call. Recursive functions become functions of the
+    kernel. Kernels can also call plain Python functions without this decorator.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def compile_ptx(
     cc : tuple of int, optional
         Compute capability, as in ``(8, 0)``.
     abi : {"c", "numba"}
-        Of a device function: how it returns its value.
+        Calling convention of a device function's result.
     abi_info : dict, optional
         ``{"abi_name": name}`` names the symbol.
 
@@ -60,7 +60,7 @@ def compile_ptx(
     Raises
     ------
     KernelError
-        Where the function cannot be compiled.
+        If the function cannot be compiled.
     """
     options = make_options({"debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "launch_bounds": launch_bounds})
     device = device or isinstance(pyfunc, DeviceFunction)

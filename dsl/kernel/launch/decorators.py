@@ -25,7 +25,7 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
         As for `weft.kernel`.
     device : bool
     **options
-        As for `weft.kernel`; Numba's ``inline``, ``opt``, ``cache``, ``link`` and the like change nothing.
+        As for `weft.kernel`. Numba's ``inline``, ``opt``, ``cache``, ``link`` and similar options have no effect.
     """
     for name, remedy in _REJECTED.items():
         if name in options:

@@ -197,7 +197,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     ) -> Specialisation:
         """Return the kernel for arguments of these types, with `watched` instrumented for the sanitizer.
 
-        Raises KernelTypeError where the kernel was compiled ahead, for other types.
+        Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """
         if not self._compiling:
             descriptors = self._ahead(descriptors)
@@ -237,7 +237,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     def specialize(self, *arguments: Any) -> KernelDispatcher:
         """Return the kernel specialised to the types of these arguments, or to these types. Results are cached.
 
-        Raises RuntimeError where the kernel is for certain types already.
+        Raises RuntimeError if the kernel is already specialised.
         """
         if not self._compiling:
             raise RuntimeError(f"{self.__name__} is already specialized: it was compiled for its types alone")
@@ -317,17 +317,17 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     Parameters
     ----------
     function : function, or signature(s)
-        The function; or a signature (text or type object) or a list of them, to compile ahead.
+        The function, or a signature (text or type object) or a list of signatures to compile ahead of time.
     debug : bool
-        Check every index and every divisor; IndexError and ZeroDivisionError name block and thread.
+        Check every index and every divisor. IndexError and ZeroDivisionError name the block and thread.
     fastmath : bool
         Fused multiply-add, approximate division and square root.
     max_registers : int
-        Registers a thread may have at most.
+        Maximum registers per thread.
     launch_bounds : int or tuple of int
-        Threads a block at most, blocks a multiprocessor at least.
+        Maximum threads per block, and optionally minimum blocks per multiprocessor.
     lineinfo : bool
-        Line numbers in the GPU's code, for profilers.
+        Emit line numbers in the GPU code, for profilers.
 
     Returns
     -------

@@ -70,12 +70,12 @@ class GeneralizedFunction:
         Parameters
         ----------
         *operands : array_like
-            The inputs, and the outputs too if they are to be written in place.
+            The inputs, optionally followed by output arrays.
         out : array or tuple of arrays, optional
 
         Returns
         -------
-        Array, or a tuple of them where the layout has several outputs
+        Array, or tuple of arrays if the layout has several outputs
         """
         count = len(self.inputs)
         given = operands[count:]
@@ -187,12 +187,12 @@ def guvectorize(function: Any = None, layout: Any = None, signature: Any = None,
     Parameters
     ----------
     function : function, or signatures
-        The function takes its inputs, then its outputs, which it writes to; an output without core axes is an array of
-        one element. Or a list of signatures such as ``["void(float32[:], float32[:], float32[:])"]``.
+        A function of the inputs, followed by the outputs to write to. An output without core axes is an array of one
+        element. Alternatively a list of signatures, such as ``["void(float32[:], float32[:], float32[:])"]``.
     layout : str
         Core axes of inputs and outputs.
     signature : str, optional
-        The layout under Numba's name.
+        The layout, under Numba's name.
 
     Returns
     -------

@@ -43,17 +43,17 @@ class Reduce:
         ----------
         arr : array_like
         size : int, optional
-            How many of its elements, from the first.
+            Number of leading elements to reduce.
         res : Array, optional
-            Where the result is written (element 0); then nothing is returned.
+            Array for the result (element 0). If given, nothing is returned.
         init : number
-            What an empty array gives; folded in where it is not 0.
+            Result for an empty array. If it is not 0, it is combined with the elements.
         stream
-            For Numba's sake: the default stream orders everything.
+            Ignored, for compatibility with Numba.
 
         Returns
         -------
-        number, or None where `res` is given
+        number, or None if `res` is given
         """
         values = arr if isinstance(arr, Array) else convert(arr)
         if values.ndim != 1:
@@ -115,11 +115,11 @@ def reduce(function: Any) -> Reduce:
     Parameters
     ----------
     function : function
-        Associative and commutative.
+        An associative and commutative function of two numbers.
 
     Returns
     -------
     Reduce
-        ``total(array)`` gives a number.
+        A reduction: ``total(array)`` returns a number.
     """
     return Reduce(function)

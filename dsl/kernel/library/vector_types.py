@@ -39,12 +39,12 @@ class Vector:
     Parameters
     ----------
     *parts : scalar or Vector
-        Together as many components as the vector has lanes; each is converted to its dtype.
+        Components, as many in total as the vector has lanes. Each is converted to the vector's dtype.
 
     Notes
     -----
-    ``+ - * / // % ** & | ^ << >>`` work by component, with a vector of as many lanes or with a number; dtypes are promoted
-    as NumPy's are, Python's own numbers being weak. ``==`` is one answer: whether all components are equal.
+    ``+ - * / // % ** & | ^ << >>`` work componentwise, with a vector of as many lanes or with a number. Dtypes are promoted as in
+    NumPy, and Python numbers are weak. ``==`` returns whether all components are equal.
     """
 
     __slots__ = ("_values",)

@@ -76,13 +76,13 @@ class VectorFunction(DeviceFunction):
         Parameters
         ----------
         *operands : array_like
-            Broadcast against one another.
+            Operands, which broadcast against each other.
         out : array, optional
-            Where the result is written.
+            Array for the result.
 
         Returns
         -------
-        Array, or a tuple of them where the function returns a tuple
+        Array, or tuple of arrays if the function returns a tuple
         """
         if len(operands) == self.nin + 1 and out is None:
             *operands, out = operands  # type: ignore[assignment]
@@ -222,13 +222,13 @@ def vectorize(
     Parameters
     ----------
     function : function, or signatures
-        A function of numbers that returns a number or a tuple of them; or a list of signatures such as
-        ``["float32(float32, float32)"]``, of which the first that fits is used. Without signatures the dtypes follow
-        from the arguments.
+        A function of numbers that returns a number or a tuple of numbers. Alternatively a list of signatures such as
+        ``["float32(float32, float32)"]``, of which the first that fits is used. Without signatures, the arguments determine
+        the dtypes.
     signatures : list, optional
-        Signatures where the function comes first.
+        Signatures, if the first argument is the function.
     target, identity
-        Numba's options: they are accepted and change nothing.
+        Numba's options, which have no effect.
 
     Returns
     -------
@@ -236,7 +236,7 @@ def vectorize(
 
     Notes
     -----
-    Functions without loops become straight code: both sides of an `if` are computed, and the right one is taken.
+    Functions without loops become straight-line code: both sides of an `if` are computed, and one is selected.
     """
     chosen = make_options(options)
     if isinstance(function, (FunctionType, DeviceFunction)):

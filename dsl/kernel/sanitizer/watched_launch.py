@@ -46,7 +46,7 @@ class Party:
     line : int
     block, thread : tuple of 3 int
     access : str
-        What it did: read, write, atomic.
+        The kind of access: read, write or atomic.
     """
 
     file: str
@@ -68,16 +68,16 @@ class Report:
     file : str
     line : int
     array : str
-        Its name in that line; empty for barriers.
+        The array's name in that line, empty for barriers.
     index : tuple of int
-        As it is written there, so that it may be negative; empty where it has none.
+        The index as written, possibly negative. Empty if there is none.
     block, thread : tuple of 3 int
     access : str
-        What the thread did: read, write, atomic, index, barrier, warp operation.
+        The thread's operation: read, write, atomic, index, barrier or warp operation.
     other : Party or None
-        Of a race, and of threads that are at different barriers.
+        The other thread of a race, or of threads at different barriers.
     count : int
-        How often it happened.
+        Number of occurrences.
     """
 
     kind: str
@@ -133,7 +133,7 @@ class SanitizerError(WeftError):
     ----------
     kernel : str
     reports : list of Report
-        In the order in which they were found, one for each pair of places, 100 at most.
+        Reports in the order of detection, one for each pair of locations, at most 100.
     """
 
     def __init__(self, kernel: str, reports: list[Report]) -> None:
@@ -147,8 +147,7 @@ class SanitizerError(WeftError):
 def sanitize() -> AbstractContextManager[None]:
     """Run kernels with every access checked: ``with weft.sanitize():``.
 
-    A launch inside raises `SanitizerError` for what its kernel does wrong; a kernel that is clean stays silent. The same
-    as the setting ``WEFT_SANITIZE=1``.
+    A launch inside raises `SanitizerError` if its kernel has errors. The setting ``WEFT_SANITIZE=1`` has the same effect.
 
     Returns
     -------
