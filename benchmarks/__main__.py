@@ -177,7 +177,10 @@ def as_index(folder: Path, facts: dict[str, Any]) -> str:
     """What lies in the folder, from this run and others."""
     suites = sorted({path.stem.partition("-")[0] for path in folder.glob("*.json")})
     lines = ["# Measured", "", *(f"- {key}: {value}" for key, value in facts.items()), ""]
-    return "\n".join([*lines, f"Suites: {', '.join(suites)}. Each has a Markdown table and complete results as JSON."]) + "\n"
+    return (
+        "\n".join([*lines, f"Suites: {', '.join(suites)}. Each has a Markdown table and complete results as JSON."])
+        + "\n"
+    )
 
 
 def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -> None:
