@@ -102,7 +102,7 @@ _SHARE = 2
 
 
 def exceeds_caches(target: Target, nbytes: int) -> bool:
-    """Return whether a kernel that accesses so many bytes should prefetch and use non-temporal stores.
+    """Return whether a kernel that accesses `nbytes` should prefetch and use non-temporal stores.
 
     On x86-64 only, where other threads see such writes after a fence.
     """
@@ -113,7 +113,7 @@ def exceeds_caches(target: Target, nbytes: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _last_cache() -> int:
-    """Return the bytes of this machine's last-level cache, or 0 if the system does not tell."""
+    """Return the bytes of this machine's last-level cache, or 0 if unknown."""
     sizes = [0]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         try:

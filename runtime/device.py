@@ -52,7 +52,7 @@ class Buffer:
 
 @dataclass(slots=True)
 class Requests:
-    """Memory blocks that a plan asks for together each time it runs.
+    """Memory blocks that a plan requests together on each run.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Import a module and call one of its names, so that a process loads only the devices it uses."""
+    """Import a module and call a function of it. A process thus loads only the devices it uses."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 

@@ -1,4 +1,4 @@
-"""LLVM text that lies in files of its own, ``NAME.ll`` beside the Python file that uses it.
+"""LLVM text in separate files, ``NAME.ll`` next to the Python file that uses it.
 
 In: the Python file, the name, constants. Out: the text with each ``${CONSTANT}`` replaced. Invariant: the constants given are
 those that the text names.

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class _Work(Generic[Result]):
-    """Work that runs on a thread of its own."""
+    """Work in a separate thread."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
@@ -37,7 +37,7 @@ class _Work(Generic[Result]):
             self._ended.release()
 
     def wait(self) -> Result:
-        """Return the result; an interrupt ends only the wait."""
+        """Return the result. An interrupt ends only the wait."""
         if not self._begun.locked():
             try:
                 _thread.start_new_thread(self._run, ())

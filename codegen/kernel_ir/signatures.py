@@ -153,7 +153,7 @@ _REGISTERS = {"h": "hH", "r": "iI", "l": "lLqQ", "f": "f", "d": "d"}
 
 
 def assembly_fault(operation: Operation) -> str:
-    """Return what is wrong with inline assembly, or "". LLVM ends the process for most such errors."""
+    """Return the fault of inline assembly, or "". LLVM ends the process for most such faults."""
     template, constraints = operation.attributes["template"], operation.attributes["constraints"]
     given = [text for text in constraints.split(",") if text and text != "~{memory}"]
     values = (*operation.results, *operation.operands)

@@ -81,7 +81,9 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
-    """A kernel's attributes with those of its schedule: the name of the class, and what is not as it is by default."""
+    """Return a kernel's attributes with those of its schedule: the class name, and the fields that differ from
+    their defaults.
+    """
     decision = attributes.get("schedule")
     if decision is None:
         return attributes

@@ -125,7 +125,7 @@ class _Verifier:
             self.fail(operation, rule)
 
     def define(self, operation: Operation | None, values: tuple[Value, ...]) -> None:
-        """Record definitions of values; each is defined once and has a name of its own."""
+        """Record definitions of values. Each value is defined once and has a unique name."""
         for value in values:
             if value in self.defined or value.name in self.names:
                 self.fail(operation, f"%{value.name} is defined twice")
@@ -182,7 +182,7 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Check that nothing with an effect stands beside a parallel loop, whose chunks run concurrently."""
+        """Check that no operation with an effect is next to a parallel loop, whose blocks run concurrently."""
         loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
         if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
             self.fail(loops[0], "loops, stores or an if beside a parallel loop")
@@ -302,7 +302,7 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Check that no pointer goes through control flow, except as an address."""
+        """Check that no pointer passes through control flow, except as an address."""
         self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results are numbers or bools")
 
     def loop(self, o: Operation) -> None:

@@ -66,8 +66,8 @@ def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str])
 def fold_next(
     emitter: Emitter, name: str, dtype: np.dtype, places: tuple[str, str], value: str, takes_part: str
 ) -> None:
-    """Combine a value with the total in memory if its thread participates. `places`: the total, and whether it has
-    begun (i1).
+    """Combine a value with the total in memory if its thread participates. `places` are the total, and a flag (i1)
+    that is set once it has a value.
     """
     total, some = places
     kind, size = scalar_type(dtype), dtype.itemsize

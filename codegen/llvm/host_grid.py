@@ -214,7 +214,7 @@ def element(operation: Operation) -> tuple[str, int]:
 
 @contextmanager
 def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
-    """Emit a loop from `start` to below `stop`; the ``with`` gives its index."""
+    """Emit a loop over ``range(start, stop)``. The ``with`` yields its index."""
     number = emitter.fresh_number()
     head, after = f"head{number}", f"after{number}"
     before = emitter.label
@@ -235,7 +235,7 @@ def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") 
 
 @contextmanager
 def thread_loops(emitter: Emitter, dialect: GridDialect, independent: bool) -> Iterator[None]:
-    """Emit loops over the threads of a block, x innermost; `independent` tells LLVM to skip dependence analysis."""
+    """Emit loops over the threads of a block, x innermost. `independent` makes LLVM skip dependence analysis."""
     kind = scalar_type(emitter.kernel.index_dtype)
     sizes = [dialect.numbers["block_size", axis] for axis in AXES]
     loop = f"!{10 + len(emitter.metadata)}"

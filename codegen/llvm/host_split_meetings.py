@@ -1,5 +1,5 @@
-"""Synchronization points of threads as loops: what each thread contributes, what is computed once all arrive, and what
-each receives.
+"""Synchronization points of threads as loops: each thread's contribution, the common computation, and each thread's
+result.
 
 In: meetings that all threads of a block get to, or of a branch that is taken in step. Out: code at the end of a run,
 between runs, and at the beginning of the next. Invariant: each meeting has arrays of its own.
@@ -268,7 +268,7 @@ class MeetingEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """A loop over the threads of a warp; ``with`` gives the number of a thread and its lane (i32)."""
+    """A loop over the threads of a warp. Its ``with`` yields the number of a thread and its lane (i32)."""
 
     def __init__(self, emitter: MeetingEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

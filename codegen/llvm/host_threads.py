@@ -1,4 +1,4 @@
-"""LLVM text of kernels with threads for the host, in one of two ways.
+"""LLVM text of kernels with threads for the host, as loops or as coroutines.
 
 In: a kernel behind its passes whose threads a user wrote or a GPU's schedule gave it. Out: its text, the outside symbols that it
 calls, the places where its threads meet. Invariant: it is loaded for such kernels only, since a process pays for what it

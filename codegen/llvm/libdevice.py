@@ -46,7 +46,9 @@ def link(module: llvm.ModuleRef) -> None:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[str, int, int]:
-    """Return libdevice's path and what identifies its file. Raises CompileError if it is missing."""
+    """Return libdevice's path, and the size and time that identify its version. Raises CompileError if it is
+    missing.
+    """
     path = find_libdevice()
     if path is None:
         raise CompileError(MISSING)

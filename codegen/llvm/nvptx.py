@@ -111,7 +111,7 @@ class NvptxDialect:
         return result
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit operations that GPU code has its own form of."""
+        """Emit operations with a GPU-specific form."""
         if "line" in operation.attributes:
             self.marks.append((len(emitter.lines), operation.attributes["line"]))
         own = _OPERATIONS.get(operation.opcode)

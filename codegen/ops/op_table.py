@@ -163,7 +163,8 @@ def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Va
 
 
 def fold_later(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Combine as `fold` does, where every index of argmin and argmax in `second` is greater than those in `first`.
+    """Combine as `fold` does, given that every index of argmin and argmax in `second` is greater than those in
+    `first`.
 
     Their accumulators must start at index 0: an element that equals the identity is never taken.
     """

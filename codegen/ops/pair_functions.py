@@ -105,7 +105,7 @@ class Real:
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """Select one of two numbers, at least one of which is no constant, by this truth value."""
+        """Select one of two numbers by this truth value. At least one of them is not a constant."""
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))

@@ -36,7 +36,7 @@ def _arithmetic(loop: Operation) -> int:
 def _fetch(
     builder: KernelBuilder, row: Value, home: Block, first: Operation, busy: Operation, unwritten: set[Value]
 ) -> None:
-    """Prefetch in one loop the elements of the next row that the first loop reads."""
+    """Emit prefetches in one loop of the next row's elements that the first loop loads."""
     body, later = first.regions[0], busy.regions[0]
     steps = index_steps(body.operations, body.parameters[0])
     made = {v: o for block in (home, body) for o in block.operations for v in o.results}

@@ -110,7 +110,7 @@ class _Flattener:
         return self.either(first, second)
 
     def scope(self, operation: Operation, active: Mask) -> Mask:
-        """Flatten a scope; the path continues after it except where a `leave` goes further out."""
+        """Flatten a scope. The path continues after it, except for a `leave` of an outer scope."""
         label = operation.attributes["label"]
         self.left[label] = False
         end, _ = self.block(operation.regions[0], active)

@@ -151,7 +151,7 @@ def _is_full(mask: Value, kernel: Kernel) -> bool:
 
 
 class _Splitter:
-    """A splitter that marks what runs once for all threads, then divides the rest into runs."""
+    """A splitter that marks the operations executed once for all threads, and divides the others into runs."""
 
     def __init__(self, kernel: Kernel, uniform: Uniformity) -> None:
         self.kernel = kernel
@@ -281,7 +281,7 @@ class _Splitter:
         return self.made
 
     def is_once(self, o: Operation) -> bool:
-        """Return whether an operation without regions runs once for all threads at its place among steps."""
+        """Return whether an operation without regions executes once for all threads."""
         if any(v not in self.outside for v in o.operands):
             return False
         roots = self.uniform.roots

@@ -140,7 +140,7 @@ class _Splitter:
             self.in_three(operation, likely)
 
     def asking(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite a loop with inner loops: its index selects one of two bodies."""
+        """Rewrite a loop with inner loops so that its index selects one of two bodies."""
         (region,) = operation.regions
         parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
         self.map.update(zip(region.parameters, parameters, strict=True))

@@ -252,7 +252,7 @@ class _TileWriter:
         folder.finish([Slot([], [], lanes) for lanes in self.values], before)
 
     def write(self) -> None:
-        """Emit what follows the scans."""
+        """Emit the operations after the scans."""
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):

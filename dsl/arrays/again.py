@@ -170,7 +170,7 @@ _KEPT_LIMIT = 20_000
 
 
 def keep_equal_code(code: CodeType, first: CodeType) -> bool:
-    """Return whether `code` is kept alive, keeping it now if it equals `first`."""
+    """Return whether `code` is already kept alive. If it equals `first`, keep it alive now."""
     return id(code) in _kept or (code == first and keep_code(code))
 
 

@@ -1,4 +1,4 @@
-"""Indexing: views for basic indices, gathers and scatters for arrays of indices, masks.
+"""Array indexing: views for basic indices, gathers and scatters for index arrays and masks.
 
 In: an array and NumPy's index expressions. Out: views, gathered copies, or new versions of the storage. Indices
 are checked at once (`positions.py`); how many elements a mask takes is data, so a mask is evaluated.

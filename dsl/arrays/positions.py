@@ -50,7 +50,7 @@ class Positions:
 
 
 def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, place: int) -> Positions:
-    """Return indices along `axis` of the given length. Raises IndexError if one is out of bounds."""
+    """Return indices along `axis`, which has `length` elements. Raises IndexError if one is out of bounds."""
     if isinstance(values, np.ndarray):
         if values.size:
             _check(values, int(values.min()), int(values.max()), axis, length)

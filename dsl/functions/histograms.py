@@ -198,9 +198,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 
 
 def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
-    """Return the edge at an offset from an index: computed as NumPy does if that gives exactly this number,
-    otherwise loaded.
-    """
+    """Return a bin edge: computed by NumPy's formula if that gives exactly this number, otherwise loaded."""
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)
     if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):

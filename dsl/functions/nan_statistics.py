@@ -50,7 +50,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _numbers(values: Array) -> tuple[Array, Array]:
-    """Return the elements with NaNs replaced by 0, and a mask of those that are not NaN."""
+    """Return the elements with NaNs replaced by 0, and a mask of the elements other than NaN."""
     there = values == values
     return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
 

@@ -198,7 +198,7 @@ def _names_by_function() -> dict[Any, str]:
 
 
 def find_own(function: Any) -> Any | None:
-    """Return weft's function for one of NumPy's, or None."""
+    """Return weft's implementation of a NumPy function, or None."""
     name = _names_by_function().get(function)
     if name == "sliding_window_view":
         return sliding_window_view

@@ -117,7 +117,7 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Return how many elements of the warp with this digit come before this lane's, and count it."""
+    """Count the element, and return how many earlier elements of the warp have the same digit."""
     peers = match_any_sync(FULL, digit)
     before = np.uint32(popc(peers & lanemask_lt()))
     place = warp * DIGITS + digit

@@ -67,7 +67,7 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Return an argument's value, or the values of the symbols it stands for, along its first axes."""
+        """Return an argument's value, or for an argument with several symbols the value of each symbol."""
         entries = self.entries[number]
         if entries is None:
             return [value if isinstance(value, (Array, bool, int, float, complex)) else asarray(value)]

@@ -259,7 +259,7 @@ def show_plans(on: bool) -> None:
 
 
 def announce(schedule: Schedule) -> None:
-    """Print a new plan if `show_plans` asked for it."""
+    """Print a new plan if `show_plans` enabled this."""
     if Shown.plans or "plan" in setting("debug"):
         print(Explanation(tuple(explain_schedule(schedule))), file=sys.stderr)
 
@@ -385,7 +385,9 @@ def instructions_of(group: Group) -> int:
 
 
 def _instructions(group: Group) -> list[tuple[int, Instruction]]:
-    """Return the kernel's instructions with their costs; those that several tasks share at a stage count once."""
+    """Return the kernel's instructions with their costs. Instructions that several tasks share at a stage count
+    once.
+    """
     found: dict[object, tuple[int, Instruction]] = {}
     for p in group.placed:
         numbers: list[object] = []

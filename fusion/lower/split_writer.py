@@ -36,7 +36,7 @@ class Split:
 
 
 class SplitWriter(KernelWriter):
-    """Writer of one of the two kernels."""
+    """Writer of the kernel of partial results, or of the kernel that combines them."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         super().__init__(group, nest, name, parametric)

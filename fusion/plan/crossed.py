@@ -166,7 +166,7 @@ def _walks_in_order(group: Crossed, batch: int, position: dict[int, int]) -> boo
 
 
 def _nests(found: Crossed) -> list[Nest] | None:
-    """Return the nest of each part, or None if one does not reduce a single loop in its own direction."""
+    """Return the nest of each part, or None unless each reduces a single loop in the expected direction."""
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
         return None

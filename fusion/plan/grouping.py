@@ -286,7 +286,7 @@ def walks_along(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return why a task would change the summation order of the group or its own, or an empty string.
+    """Return why placing a task would change a summation order, its own or the group's, or an empty string.
 
     The order depends on the loops of the kernel, and on whether these are cut. Who asks for a sum gets the same bits, whatever
     else is computed, and in whatever tier.

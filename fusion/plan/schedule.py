@@ -1,4 +1,4 @@
-"""Schedules: from requested expressions to groups in launch order, with in-place updates decided.
+"""Schedules: groups in launch order, with the choice of in-place updates.
 
 In: the versions to evaluate and what else is live. Out: a `Schedule`: groups, and for each stored
 value whether it overwrites its previous version or copies it first. Invariant: nothing that is

@@ -26,8 +26,8 @@ LARGE = 16 << 20
 
 @dataclass(slots=True)
 class Special:
-    """What a GPU plan's kernels may be specialised to: the sizes of the `first` plan of a form, and large kernels
-    of a plan that has come `back` often. `made` counts the kernels compiled.
+    """The allowed specialisation of a GPU plan's kernels to its sizes. `first` and `back` allow it for the first
+    plan of a form, and for large kernels of a plan that recurs. `made` counts the kernels compiled.
     """
 
     first: bool = True
@@ -36,7 +36,7 @@ class Special:
 
 
 class Shown:
-    """What is printed about plans: new `plans` before they run."""
+    """Whether new `plans` are printed before they run."""
 
     plans = False
 

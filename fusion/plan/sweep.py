@@ -22,7 +22,7 @@ Place = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A task of a step, by the axes of the array it writes: the start and extents of its box."""
+    """A task as a box of an array: the start and the extents of the elements that it writes."""
 
     placed: Placed
     start: Place

@@ -73,9 +73,8 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` (of the storage's shape and dtype) the storage's next version if `previous` is still its version
-    in this epoch, and return whether it was. Otherwise another thread has written to it, and `expr` must be made
-    anew.
+    """Make `expr` the storage's next version if `previous` is still its version in this epoch. Return False if
+    another thread has written to it.
     """
     assert expr.shape == storage.shape and expr.dtype == storage.dtype
     buffer = storage.buffer
@@ -166,7 +165,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 
 
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
-    """Evaluate pending work. Returns the epoch to continue in, and what was evaluated."""
+    """Evaluate pending work. Return the epoch to continue in, and the evaluated storages."""
     live = epoch.live()
     # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
     fresh = recording.epoch = Epoch(epoch.device)

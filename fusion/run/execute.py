@@ -254,7 +254,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
 
 
 def _check_slots(plan: Plan, epoch: Epoch) -> None:
-    """Raise RuntimeError unless each slot that is read holds memory of its own, of the expected size."""
+    """Raise RuntimeError unless each slot read by the plan holds its own memory of the expected size."""
     try:
         found = [epoch.slots[slot] for slot in plan.leaves]
         good = [buffer.nbytes for buffer in found] == plan.leaf_sizes and len({*map(id, found)}) == len(found)
@@ -346,7 +346,7 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
 
 
 def _claim(table: list[Any], device: Device) -> None:
-    """Tell a device with several streams what the plan reads."""
+    """Notify a device with several streams of the plan's inputs."""
     for value in table:
         if isinstance(value, Buffer):
             device.claim(value)

@@ -29,7 +29,7 @@ class NeedsCodeError(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Value:
-    """An array in place of a kernel's value."""
+    """An array that stands for a kernel's value."""
 
     type: np.dtype
     array: Any
@@ -45,7 +45,7 @@ class _OnArrays:
         raise NeedsCodeError(name)
 
     def constant(self, value: Any, dtype: Any = None) -> _Value:
-        """Return a constant. Indices belong to loops."""
+        """Return a constant. Its dtype is required, since indices occur only in loops."""
         if dtype is None:
             raise NeedsCodeError
         kind = np.dtype(dtype)

@@ -170,7 +170,7 @@ def fold(op: str, values: Any, tree: Tree) -> Any:
 
 
 def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
-    """Return the partial results of chunks of the outermost reduced loop, side by side for each row."""
+    """Return the partial results of blocks of the outermost reduction loop, contiguous for each row."""
     rows, extent, *rest = values.shape
     whole = extent // tree.chunk
     parts = values[:, : whole * tree.chunk].reshape(rows * whole, tree.chunk, *rest)

@@ -103,7 +103,7 @@ class HostLaunches:
         return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run the kernels with the buffers of a table, except those that its last item skips."""
+        """Run the kernels with the buffers of a table. The table's last item selects the kernels to skip."""
         if table[-1]:
             self._run_singly(table)
             return

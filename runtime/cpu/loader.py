@@ -49,7 +49,7 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Return functions that LLVM may call although the code does not, such as memset in place of a loop."""
+    """Return functions that LLVM may insert calls of, such as memset in place of a loop."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 

@@ -40,7 +40,7 @@ def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
 
 
 def _print(told: int, values: int, record: int | None) -> None:
-    """Print for a kernel. An exception or a signal ends the kernel, since nobody else would see it."""
+    """Print for a kernel. An exception or a signal ends the kernel, since it would be lost otherwise."""
     try:
         print_line(told, values)
     except BaseException as error:

@@ -29,7 +29,7 @@ def keep_off(here: int, threads: Sequence[int]) -> None:
 
 
 def processor() -> int:
-    """Return the processor of the calling thread, or -1 if the system does not tell or has no affinity."""
+    """Return the processor of the calling thread, or -1 if it is unknown."""
     ask = _asked()
     return -1 if ask is None else int(ask())
 

@@ -53,7 +53,7 @@ class _Job:
             call()
 
     def finish(self) -> None:
-        """Run calls until the queue is empty and wait for the workers. Raises an exception of one of the calls."""
+        """Run calls until the queue is empty and wait for the workers. Raises the exception of a failed call."""
         stopped: BaseException | None = None
         try:
             self._run()
@@ -106,7 +106,7 @@ _workers = _Workers()
 
 
 def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
-    """Run every call on up to `threads` threads, including the caller's. Raises an exception of one of the calls."""
+    """Run every call on up to `threads` threads, including the caller's. Raises the exception of a failed call."""
     if threads < 2 or len(calls) < 2:
         for call in calls:
             call()

@@ -128,7 +128,7 @@ class Shelves:
         return found
 
     def make(self, size: int, *fields: Any) -> Buffer:
-        """Allocate a buffer with a block of this size, on no free list yet."""
+        """Allocate a buffer with a block of this size. It is not on a free list yet."""
         buffer: Buffer = _generic_alloc(self._kind, 0)
         ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._shelf(size)
         buffer.__init__(*fields)  # type: ignore[misc]

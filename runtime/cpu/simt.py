@@ -20,7 +20,7 @@ from weft.runtime.object_code import MAX_BLOCKS
 
 
 class SimtDevice(CpuDevice):
-    """A device that runs on the CPU what `CudaDevice` would launch.
+    """A device that emulates `CudaDevice` on the CPU.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def rounds(node: Expr) -> bool:
 
 
 def may_fail(node: Expr) -> bool:
-    """Return whether only running a node can tell if a kernel is needed."""
+    """Return whether only execution can show that a node needs a kernel."""
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
@@ -108,7 +108,7 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Return whether all values that an operand is computed from lie in memory in C order and in its shape.
+    """Return whether all values that an operand depends on are C-contiguous in memory and have its shape.
 
     Where the last axis alone is reduced, other values may be the same along some axes.
     """

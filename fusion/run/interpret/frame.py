@@ -133,9 +133,7 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return memory for a new version of a value: its own if nothing else needs it, else a copy. Nothing is
-        donated.
-        """
+        """Return memory for a new version of a value: the value's own if nothing else needs it, else a copy."""
         previous = step.operands[0]
         array, home = self.values[previous], self.home[previous]
         if home >= 0 and self.left[previous] == 1 and self.inside[home] == 1 and array.flags.c_contiguous:
@@ -208,7 +206,7 @@ class ValueFrame:
     # -- results --------------------------------------------------------------------------------
 
     def table(self) -> list[Any]:
-        """Return the outputs' buffers by number, each in C order in memory of its own."""
+        """Return the outputs' buffers by number, each C-contiguous and unshared."""
         found: list[Any] = [None] * len(self.values)
         taken: set[int] = set()
         for node, number in self.program.outputs:

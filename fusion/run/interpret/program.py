@@ -66,7 +66,7 @@ class Program:
 
 
 class Orders:
-    """The planner's order of reductions, as far as a program needs it, computed for the first reduction that asks."""
+    """The planner's reduction orders for a program, computed when the first reduction needs one."""
 
     def __init__(
         self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool
@@ -142,7 +142,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 
 
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
-    """Return the steps, and separately the updates that only other updates and the user read, which come last."""
+    """Return the steps, and separately the final updates, which only other final updates and the user read."""
     tail: set[Expr] = set()
     for node in reversed(order):
         if node.kind == "update" and all(u in tail and u.operands[0] is node for u in users[node]):
