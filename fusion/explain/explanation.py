@@ -1,7 +1,7 @@
 """Explanations: the kernels of an evaluation, and the reasons for their boundaries.
 
-In: pending storages. Out: an `Explanation`: for each kernel its members, its formulas, why it is a kernel
-of its own, its loops and the bytes that it moves. Nothing is compiled or run.
+In: pending storages. Out: an `Explanation` with each kernel's members, formulas, loops and bytes, and the reason for
+its boundary. Nothing is compiled or run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Formulas of the tasks of a kernel, in the user's notation.
 
-In: a placed task. Out: lines of text. Invariant: what a body uses several times has a line of its own, so that the text is no
+In: a placed task. Out: lines of text. Invariant: a value with several uses has its own line, so that the text is no
 longer than the program.
 """
 

@@ -1,6 +1,6 @@
 """Pictures of explanations: SVG of the plan, HTML for notebooks, without other programs.
 
-In: the notes of a plan's kernels. Out: text. Invariant: what comes from the user's program is escaped.
+In: the notes of a plan's kernels. Out: text. Invariant: text from the user's program is escaped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A device's arithmetic rate, measured once per process on first use.
 
-In: a device. Out: operations on float32 a second. Invariant: the program that is measured is one kernel, which reads and
-writes what fits into caches, and nothing of the user's runs or is counted.
+In: a device. Out: float32 operations per second. Invariant: the measured program is one kernel whose data fits in the
+caches. It runs and counts nothing of the user's.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Expressions: the graph that recording builds and planning consumes.
 
-In: operands, attributes and shapes from `dsl`. Out: interned, immutable `Expr` nodes.
-Invariant: two nodes built alike (same kind, op, operands, attributes, source location) are
-the same object, so that identity is equality and a cached plan is looked up by its roots alone.
-A node never refers to data: leaves and bound scalars name a *slot* of the recording epoch.
+In: operands, attributes and shapes from `dsl`. Out: interned, immutable `Expr` nodes. Invariant: two nodes with equal
+kind, op, operands, attributes and source location are the same object. Identity is thus equality, and the roots alone
+are the key of a cached plan. A node never refers to data: leaves and bound scalars name a *slot* of the recording
+epoch.
 
-Every constructor checks shapes and dtypes, so that an error is raised where the user wrote
-the operation.
+Every constructor checks shapes and dtypes, so that an error is raised at the user's line.
 """
 
 from __future__ import annotations

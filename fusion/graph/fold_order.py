@@ -1,9 +1,9 @@
 """The order of reductions on the CPU, as data.
 
-In: the shape of an array and the axes that are reduced. Out: a `Tree`, by which `fold_values` gives a kernel's bits without
-the kernel. Invariant: planning gives every sum the order that it has alone (`grouping.changes_sums`), so the tree is a
-property of the reduction and of how its operand lies in memory. `compiled_loops.find_tree` finds the order of any other
-operand.
+In: the shape of an array and the reduced axes. Out: a `Tree`, with which `fold_values` computes a kernel's bits
+without the kernel. Invariant: planning keeps the order that every sum has alone (`grouping.changes_sums`). The tree
+therefore depends only on the reduction and its operand's memory layout. `compiled_loops.find_tree` finds the order
+for computed operands.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Affine index maps.
 
-An affine form is ``(constant, ((loop, coefficient), ...))``, sorted by loop, without zero
-coefficients: plain tuples of ints, so that two maps are equal exactly if the tuples are. In:
-views by strides. Out: where an operand is read, per dimension or in its flat C order.
+An affine form is ``(constant, ((loop, coefficient), ...))``, sorted by loop, without zero coefficients. Forms are
+plain tuples of ints, so two maps are equal exactly if their tuples are. In: views by strides. Out: the index of each
+read, per dimension or flat in C order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ranges of integer expressions, found without evaluation, which make index checks unnecessary.
 
-In: an expression. Out: its least and greatest possible value. Invariant: whatever the leaves hold, no element lies
-outside.
+In: an expression. Out: its minimum and maximum. Invariant: no element lies outside these bounds, whatever values the
+leaves have.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Sizes that record how they are computed.
 
-In: the numbers that a plan is made for, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan
-from others in their place. Invariant: whatever looks at a `Size` (a comparison, a test, a conversion to an int) leaves a
-condition in its trace; so where all conditions hold, the same code would take the same way and find what the function finds.
-A `Size` is no int, so that nothing reads its value unseen.
+In: the numbers of a plan, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan from
+other values of these sizes. Invariant: every inspection of a `Size` (a comparison, a test, a conversion to int)
+records a condition in its trace. If all conditions hold for other sizes, planning would take the same path and
+compute the same numbers. A `Size` is not an int, so its value cannot be read unrecorded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """sympy expressions as straight-line programs of ops, with shared subexpressions and optional derivatives.
 
-In: symbols, expressions. Out: a `SymbolicProgram`, which knows nothing of sympy. sympy is imported here, when it
-is first used. Invariant: an instruction refers to earlier ones only; numbers are Python's, so that they take the
-dtype of the arrays they meet.
+In: symbols and expressions. Out: a `SymbolicProgram`, which does not depend on sympy. sympy is imported here on first
+use. Invariant: an instruction refers only to earlier ones. Numbers are Python numbers, so they take the dtype of the
+arrays.
 """
 
 from __future__ import annotations

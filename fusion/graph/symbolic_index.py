@@ -1,11 +1,10 @@
 """Bounds of index expressions by sympy, where interval arithmetic is too loose.
 
-In: a form that holds quotients, and what those were divided from. Out: its least and greatest value, or bounds around
-them. Loaded when a plan is made that needs it, never by `import weft` or by a cached plan; answers are cached.
+In: a form that contains quotients, and their dividends. Out: its minimum and maximum, or bounds of them. The module
+is loaded on demand by planning, never by `import weft` or by a cached plan. Results are cached.
 
-A quotient and what it was divided from go up together, so that ``f - q * (f // q)`` seems to have a wide range while it is
-a remainder. Here each quotient becomes ``(f - remainder) / q``, and what is left is linear in numbers that do not
-depend on one another.
+Interval arithmetic overestimates ``f - q * (f // q)``, because it treats a quotient and its dividend as independent.
+Here each quotient is replaced by ``(f - remainder) / q``. The result is linear in independent numbers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """GPU kernels of temporal blocking: in each iteration, a block computes one row of every time step.
 
-In: a `Sweep` with a tile (`sweep_blocks.py`). Out: its kernel, in which the points of the tile are loops in any order inside a loop over
-turns. Invariant: a turn reads of the rings only what earlier turns wrote; all stores stand behind all loads; what lies
-outside an array is read at its edge, and unneeded points are computed like all others. Each value that another kernel
-needs is written once, by the part that its point lies in.
+In: a `Sweep` with a tile (`sweep_blocks.py`). Out: its kernel. A loop over iterations contains parallel loops over
+the points of the tile. Invariant: an iteration reads from the rings only what earlier iterations wrote, and all
+stores follow all loads. Reads outside an array are clamped to its edge, and unneeded points are computed like all
+others. Each value that another kernel needs is written once, by the block that owns its point.
 """
 
 from __future__ import annotations

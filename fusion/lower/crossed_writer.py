@@ -1,8 +1,9 @@
 """Kernels of row-and-column reductions: one that iterates over the rows, and those that combine its partial results.
 
-In: a `Crossed` group. Out: its kernels. Invariant: a row is folded as by itself; a column has its elements in the order of
-the rows, from the beginning of its band. What columns have so far lies in scratch memory, a row of it for each band; a few
-several rows are processed per iteration, so that it is read and written once for them.
+In: a `Crossed` group. Out: its kernels. Invariant: a row is reduced in the order that it has alone. A column is
+reduced in the order of the rows, from the start of its block of rows. Column accumulators are in scratch memory, with
+one row of accumulators per block. Several rows are processed per iteration, so that the accumulators are read and
+written once for all of them.
 """
 
 from __future__ import annotations

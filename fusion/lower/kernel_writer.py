@@ -1,7 +1,8 @@
 """Kernel IR of a group's tasks, at the logical level.
 
-In: a `Group` and its `Nest`. Out: a `Lowered` kernel, with what to bind to its parameters. Invariant: the kernel
-depends on shapes and strides only through 0, 1 and which loops could be merged; all other numbers are parameters.
+In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: the kernel
+depends on shapes and strides only through the values 0 and 1 and through the merging of loops. All other numbers are
+parameters.
 """
 
 from __future__ import annotations

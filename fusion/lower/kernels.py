@@ -1,6 +1,6 @@
 """Compilation of groups to functions that a device can launch.
 
-In: a device and a group. Out: its kernels, lowered, with what `Device.load` returned for their code.
+In: a device and a group. Out: its lowered kernels, with the loaded functions from `Device.load`.
 """
 
 from __future__ import annotations

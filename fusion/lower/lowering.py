@@ -1,8 +1,8 @@
 """Lowering of a group to logical kernels with bindings for their parameters.
 
-In: a `Group`. Out: one `Lowered` kernel, or two where a long reduction with few results is split
-(partial folds in chunks of a fixed length, then a fold of the partials in order: the same tree for a
-shape, whatever runs it), or where threads share the rows of running folds.
+In: a `Group`. Out: one `Lowered` kernel or two. A long reduction with few results has two: partial reductions of
+blocks of fixed length, then their combination in order. The tree depends only on the shape. Scans whose rows several
+threads share also have two.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Kernels of split reductions and scans: partial results per block, then their combination in order.
 
-In: a group whose tasks fold, its nest, and how the outermost inner loop is cut. Out: a kernel that folds the chunks into scratch
-memory; then one that folds those in order, or, for running folds, one that runs along each chunk from what those before it
-have. Invariant: the tree depends on the shape alone.
+In: a group with reductions or scans, its nest, and the split of the outermost inner loop. Out: a kernel that writes
+the partial results of the blocks to scratch memory, and a second kernel. For reductions, the second kernel combines
+the partial results in order. For scans, it scans each block from the total of the previous blocks. Invariant: the
+tree depends only on the shape.
 """
 
 from __future__ import annotations

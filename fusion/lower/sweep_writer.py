@@ -1,7 +1,8 @@
 """CPU kernels of temporal blocking: all time steps of a block in one loop over the rows.
 
-In: a `Sweep`. Out: its kernel. Invariant: what a step reads of another one is in that one's ring, at the place that the
-coordinates say; a step stores behind all its loads; every value needed outside the kernel is written wherever it is computed.
+In: a `Sweep`. Out: its kernel. Invariant: a step reads another step's values from that step's ring, at the index
+given by the coordinates. All stores of a step follow its loads. Every value needed outside the kernel is written
+wherever it is computed.
 """
 
 from __future__ import annotations

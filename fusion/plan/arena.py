@@ -1,8 +1,8 @@
 """Memory of a plan: allocated before the first kernel, with temporaries in one arena.
 
-In: the steps of a plan as they were written, each value's memory asked for where it is first needed. Out: the same steps
-with memory first. Invariant: no step behind the first kernel allocates, so that a plan which finds no memory has changed
-nothing; two values share bytes of the arena only if one is given up before the other is made.
+In: the steps of a plan, each of which allocates a value where it is first needed. Out: the same steps with all
+allocations first. Invariant: no step after the first kernel allocates, so a plan that fails to allocate has changed
+nothing. Two values share bytes of the arena only if the first is released before the second is created.
 """
 
 from __future__ import annotations

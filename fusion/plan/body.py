@@ -1,9 +1,9 @@
 """Task bodies: straight-line code that computes a value at one point of the loops.
 
-In: an expression and coordinates, one affine form a dimension. Out: instructions. A coordinate may hold what the code
-itself computes: the key ``-1 - k`` in a form stands for the value of instruction k, loops have keys from 0 on. So
-gathers, reshapes that cut axes across, and parts that are put together are read through without a copy. Invariant:
-each (value, index map) occurs once, however often it is used; an instruction refers to earlier ones only.
+In: an expression and coordinates, one affine form per dimension. Out: instructions. A coordinate may depend on
+computed values: the key ``-1 - k`` in a form stands for the value of instruction k, and loops have keys from 0 on.
+Gathers, reshapes that split axes, and assembled boxes are therefore read without a copy. Invariant: each pair of
+value and index map occurs once. An instruction refers only to earlier ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Shifted moments: sums of squared deviations from the mean, or of exponentials of differences from the maximum.
 
-In: the task of a sum, and the tasks that it may read. Out: which fold of the same elements finds its centre, if one does.
-Invariant: such a sum may be folded part by part around the centre of each part, and the parts shifted to the common
-centre (Chan, Golub and LeVeque 1979), so that the elements are read once.
+In: the task of a sum, and the tasks that it may read. Out: the reduction of the same elements that computes the
+shift, if there is one. Invariant: such a sum may be computed block by block with each block's own shift. The blocks
+are then moved to the common shift (Chan, Golub and LeVeque 1979), so that the elements are read once.
 """
 
 from __future__ import annotations

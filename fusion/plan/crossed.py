@@ -1,8 +1,8 @@
 """Row-and-column reductions: two reductions of the same elements in one kernel that reads them once.
 
-In: a schedule. Out: the same with such pairs of kernels joined. Invariant: both fold in the order in which they fold by
-themselves. So one of them has to be folded in parts anyway, whose parts, bands of rows or chunks of columns, are what
-threads share; or there are axes beside, which neither of them folds.
+In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that
+they have alone. A pair is therefore merged only if one of the reductions is split anyway, so that threads share its
+blocks, or if there are further axes that neither reduces.
 """
 
 from __future__ import annotations

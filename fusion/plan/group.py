@@ -1,8 +1,8 @@
 """Groups: the tasks that share a kernel.
 
-In: tasks with the loops that they were given. Out: what the kernel reads, writes and goes over. A group's kernel goes through its stages at each point of the parallel loops: stage 0 is computed at the point,
-stage 1 inside the loops over the row that belongs to it, stage 2 at the point again, stage 3 inside loops over
-the row again, and so on.
+In: tasks with their loops. Out: the values that the kernel reads and writes, and its loops. At each point of the
+parallel loops, a group's kernel runs stage by stage. Stage 0 is computed at the point, stage 1 inside the loops over
+the point's row, stage 2 at the point again, stage 3 inside loops over the row again, and so on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Grouping: the choice of the tasks that share a kernel.
 
-In: tasks in an order in which each may run. Out: groups in the order of their launches. Invariant:
-inside a group a value that another task of the group stored is read only at the point of the
-parallel loops that stored it, at the same stage only at the very loop point; the launches respect every
-read, and every overwrite comes after the other readers of what it overwrites.
+In: tasks in a valid order. Out: groups in launch order. Invariant: inside a group, a value stored by another task is
+read only at the point of the parallel loops that stored it, and within one stage only at the same loop point. The
+launch order respects every read, and every overwrite follows the other readers of the overwritten value.
 """
 
 from __future__ import annotations

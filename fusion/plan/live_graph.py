@@ -1,8 +1,8 @@
 """Live graphs: the versions to plan, with every value already in memory as a leaf.
 
-In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `LiveGraph` of the same versions. Invariant: no
-pass that follows operands reaches what a result was computed from. Only the search for a sum's centre needs to know what a
-result is; `LiveGraph.origins` tells it.
+In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `LiveGraph` of the same versions.
+Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a sum
+needs to know how a result was computed, and `LiveGraph.origins` provides this.
 """
 
 from __future__ import annotations

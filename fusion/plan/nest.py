@@ -1,7 +1,7 @@
 """Loop nests of kernels: ordering and merging of loops.
 
-In: a `Group`. Out: a `Nest`, which says where each loop of the group went. Invariant: the innermost loop is the one
-that walks memory in the smallest steps; two loops are merged only where every index treats them as one.
+In: a `Group`. Out: a `Nest` with the new position of each loop of the group. Invariant: the innermost loop has the
+smallest memory strides. Two loops are merged only if every index treats them as one.
 """
 
 from __future__ import annotations

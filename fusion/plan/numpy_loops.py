@@ -1,8 +1,8 @@
 """Single operations that NumPy's own loops compute fastest, run by blocks on all threads.
 
-In: a group of one task. Out: the row of `TABLE` that computes it, with the values that the row's function takes; or None, where a
-kernel is faster or the operation does not stand alone. Invariant: the bits are those of the kernel, so that a value does not
-depend on its company. A row needs no compilation.
+In: a group of one task. Out: the entry of `TABLE` that computes it, with its operands, or None if a kernel is faster
+or the operation is fused. Invariant: the bits are those of the kernel, so that a value does not depend on fusion. An
+entry needs no compilation.
 """
 
 from __future__ import annotations

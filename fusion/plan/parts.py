@@ -1,7 +1,7 @@
 """Splitting of reductions into blocks of fixed length, and limits on repeated passes over rows.
 
-In: a group and its nest. Out: the length of a chunk. Invariant: it follows from the shape, so that the tree of a fold does.
-Columns are cut into bands of rows: a machine that goes down a few rows at a time reads side by side what lies side by side.
+In: a group and its nest. Out: the length of a block. Invariant: it depends only on the shape, and so does the tree of
+a reduction. Column reductions are split into blocks of rows, so that memory is read contiguously.
 """
 
 from __future__ import annotations

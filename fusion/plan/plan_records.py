@@ -1,8 +1,8 @@
 """Plans as data, independent of their numbers, expressions and memory.
 
-In: a plan, and the nodes of the form that it was made for. Out: a `PlanRecord`, which gives the plan for other numbers and nodes of
-that form, in this process or, read from text, in another one. Invariant: a record names kernels by the digests that their code is
-found by, and expressions by their number in the form, so that nothing in it depends on the process.
+In: a plan, and the nodes of its form. Out: a `PlanRecord`, which recreates the plan for other numbers and nodes of
+the form. A record can be written as text and read in another process. Invariant: a record names kernels by their
+digests and expressions by their number in the form, so nothing in it depends on the process.
 """
 
 from __future__ import annotations

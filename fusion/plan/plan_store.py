@@ -1,9 +1,10 @@
 """Plans on disk, shared between processes.
 
-In: the key of a form, and a device. Out: the records of plans for some of the form's sizes. One cache entry a form: a line that
-lists its records, then their texts. Invariant: the key of an entry has everything that plans depend on (the form, the target, the
-source text of the planner and of the code generator), so that a plan of another version, machine or setting is never found. A
-form with an operation that has no name outside this process (a user's function, a closure) has no entry.
+In: the key of a form, and a device. Out: the records of plans for some of the form's sizes. Each form has one cache
+entry: a line that lists its records, then their texts. Invariant: the key contains everything that plans depend on
+(the form, the target, and the source text of the planner and the code generator), so a plan of another version,
+machine or setting is never found. A form with an operation that has no name outside this process, such as a user
+function or a closure, has no entry.
 """
 
 from __future__ import annotations

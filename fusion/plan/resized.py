@@ -1,9 +1,9 @@
 """Reuse of plans at other lengths and positions.
 
-In: versions that no plan was made for. Out: their form, which says all about them but the sizes, strides and offsets that
-occur; and, where versions of the same form were planned with sizes that remember how they were used (`sizes.py`), a plan of
-theirs. Invariant: it is the plan that would be made for them: everything that planning asked about the sizes has the
-same answer for these, or the plan is not used.
+In: versions without a plan. Out: their form, which is everything about them except sizes, strides and offsets. If
+another graph of the form was planned with traced sizes (`sizes.py`), the result includes its plan. Invariant: a
+reused plan equals the plan that would be created. Every question that planning asked about the sizes has the same
+answer, or the plan is not used.
 """
 
 from __future__ import annotations

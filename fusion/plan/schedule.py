@@ -1,8 +1,8 @@
 """Schedules: groups in launch order, with the choice of in-place updates.
 
-In: the versions to evaluate and what else is live. Out: a `Schedule`: groups, and for each stored
-value whether it overwrites its previous version or copies it first. Invariant: nothing that is
-still read is overwritten before its readers have run.
+In: the versions to evaluate, and the other live versions. Out: a `Schedule`: groups, and for each materialized value
+whether it overwrites its previous version or copies it first. Invariant: no value is overwritten before its readers
+have run.
 """
 
 from __future__ import annotations

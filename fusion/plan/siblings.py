@@ -1,9 +1,9 @@
 """Horizontal fusion: live values that an evaluation computes at no extra cost.
 
-In: the live versions of an epoch, and which of them are wanted. Out: the `Schedule` of the wanted ones, of live values on
-the way to them, of live values that go on from updates on that way, and of live reductions that the same kernels can fold while
-they go over their inputs. Invariant: such a reduction reads no memory and needs no kernel that the wanted ones do not need, and
-is small next to what is read.
+In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
+live values that cost little: those on the way to them, those that extend updates on the way, and reductions of inputs
+that the same kernels read. Invariant: such a reduction reads no additional memory, needs no additional kernel, and is
+small compared with its input.
 """
 
 from __future__ import annotations

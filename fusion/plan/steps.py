@@ -1,6 +1,6 @@
 """Plans: the steps of an evaluation over a table of buffers.
 
-`execute.py` makes and runs them; `resized.py` finds them for other sizes and positions.
+`execute.py` creates and runs plans. `resized.py` finds plans for other sizes and positions.
 """
 
 from __future__ import annotations

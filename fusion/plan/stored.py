@@ -1,7 +1,7 @@
 """The choice of values to materialize.
 
-In: every node that an evaluation needs, operands first. Out: the set of those that are stored; all others are
-computed where they are used. Invariant: what a host function is handed, and what is written into, is stored.
+In: every node that an evaluation needs, operands first. Out: the set of nodes to materialize. All others are computed
+at each use. Invariant: operands of host functions and targets of updates are materialized.
 """
 
 from __future__ import annotations

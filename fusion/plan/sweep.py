@@ -1,8 +1,8 @@
 """Sweeps: groups for temporal blocking, whose tasks are successive time steps.
 
-In: tasks as groups have them. Out: statements, which are tasks by the axes of what they write, steps of statements, and the
-sweeps that are made of steps (`time_steps.py`). Invariant: a statement computes a box of its array; what an update leaves
-as it was is copied beside it. Points of different steps are compared by their coordinates in the arrays that they update.
+In: the tasks of groups. Out: statements (tasks by the axes of the array that they write), steps of statements, and
+sweeps of steps (`time_steps.py`). Invariant: a statement computes a box of its array, and the rest is copied from the
+previous version. Points of different steps are compared by their coordinates in the arrays that they update.
 """
 
 from __future__ import annotations

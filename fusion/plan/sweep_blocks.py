@@ -1,11 +1,13 @@
 """Temporal blocking on a GPU: tiles, shared-memory rings and their cost.
 
-In: a `Sweep` as `Chain.sweep` leaves it. Out: the same with lags, rings and parts. A part is a tile of the axes behind the
-rows, whose points are the threads', and a band of rows, which the block goes down. In each turn every step does one row, and
-reads only what earlier turns have left in the rings: threads meet once a turn, and what all steps read may be on its way at
-once. The tile has a halo, where threads compute what their neighbours need, and towards its edge what nobody needs. Values
-from outside that are read more than once have rings too, and so are read once. Along one axis alone there are no rows: the
-whole tile does a step, and threads meet behind each.
+In: a `Sweep` from `Chain.sweep`. Out: the sweep with lags, rings and blocks. A block has a tile of the axes after the
+first, whose points are distributed over threads, and a range of rows over which it iterates. In each iteration every
+step computes one row, and reads only what earlier iterations left in the rings. One barrier per iteration therefore
+suffices, and the loads of all steps can overlap.
+
+The tile has a halo, in which threads compute what their neighbours need and, towards the edge, values that nobody
+needs. Outside values that are read more than once also have rings, so they are loaded once. A sweep over a single
+axis has no rows: the whole tile computes one step, followed by a barrier.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tasks: the loops, body and target of each materialized value.
 
-In: a stored expression, and which others are stored. Out: a `Task`, whose body reads other stored values and
-computes everything else in place. Invariant: loops that a reshape cuts are cut there, so that no index has to be
-divided inside them where that can be helped.
+In: a materialized expression, and the set of other materialized ones. Out: a `Task`, whose body reads other
+materialized values and computes everything else inline. Invariant: loops are split where a reshape splits axes, so
+that most index divisions disappear.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Temporal blocking: chains of stencil steps as one kernel.
 
-In: a schedule. Out: the same with such chains joined, where that saves more traffic than it costs arithmetic. The work
-is cut into parts: bands of rows, and tiles of the other axes. Each part computes of every step what the last one needs,
-which is its own part and a halo that shrinks by the reach of the stencil with each step. It goes down the rows once: in
-each turn every step does one row, `lag` rows behind the first, and of the steps between a few rows are kept in a ring that
-stays in the L2 cache (on a GPU in shared memory: `sweep_blocks.py`). What an update leaves as it was is copied along
-with it. Invariant: a joined kernel reads what was there before and writes new memory, so parts need not know of each
-other; an element is computed by the same operations as step by step, however often.
+In: a schedule. Out: the schedule with chains of steps merged if that saves more traffic than it costs arithmetic. The
+work is divided into blocks: ranges of rows, and tiles of the other axes. Each block computes of every step what the
+last step needs: its own part, and a halo that shrinks with each step by the reach of the stencil.
+
+A block iterates over its rows once. In each iteration every step computes one row, `lag` rows behind the first step.
+Between two steps, a few rows are kept in a ring that stays in the L2 cache (on a GPU in shared memory:
+`sweep_blocks.py`). Elements that an update does not change are copied. Invariant: a merged kernel writes only new
+memory, so blocks are independent. Each element is computed by the same operations as in separate steps.
 """
 
 from __future__ import annotations

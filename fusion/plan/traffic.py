@@ -1,7 +1,7 @@
 """Memory traffic of kernels, and its lower bound.
 
-In: groups and schedules. Out: byte counts. Invariant: an element counts once a kernel, however often the kernel goes
-over it.
+In: groups and schedules. Out: byte counts. Invariant: an element counts once per kernel, even if the kernel reads it
+several times.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Small arrays that kernels take by value, as parameters instead of device memory.
 
-In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with the elements of this moment, which a recording
-binds to a slot. Invariant: whether a slot holds new elements or the same ones again does not depend on single values for long, so
-that a program whose small arrays change finds its plans.
+In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with its current elements, bound to a
+slot. Invariant: slots are assigned independently of the values after a few recordings, so a program whose small
+arrays change reuses its plans.
 """
 
 from __future__ import annotations

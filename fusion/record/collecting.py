@@ -1,11 +1,12 @@
 """Separate recording during garbage collection, when finalizers may interrupt another recording.
 
-In: the collector's calls before and after a collection. Out: while it runs, the thread has no epoch; who records then gets one
-of his own, to which the interrupted one is another thread's. Invariant: what was interrupted goes on in the epoch that it
-began in.
+In: the collector's callbacks before and after a collection. Out: during a collection the thread has no epoch. A
+finalizer that records gets its own epoch, and treats the interrupted epoch as another thread's. Invariant: the
+interrupted code continues in the epoch in which it began.
 
-An interrupt that comes during a collection is raised in a callback, or in a finaliser such as those of LLVM's objects, where Python
-reports it as unraisable and goes on. So what is told of those raises it again, behind the collection.
+An interrupt during a collection is raised in a callback or finalizer, for example of LLVM's objects. Python reports
+such exceptions as unraisable and continues. The hook for unraisable exceptions therefore raises the interrupt again
+after the collection.
 """
 
 from __future__ import annotations

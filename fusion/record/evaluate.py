@@ -1,7 +1,7 @@
 """Evaluation: run the plan that storages need, and assign their buffers.
 
-In: pending storages. Out: the same storages, realised. Invariant: a failed evaluation
-changes nothing; whatever was pending still is.
+In: pending storages. Out: the same storages with memory. Invariant: a failed evaluation changes nothing, and pending
+work stays pending.
 """
 
 from __future__ import annotations

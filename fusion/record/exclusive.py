@@ -1,7 +1,7 @@
 """Unshared memory for direct writes by explicit kernels, copies and other libraries.
 
-In: a storage. Out: its buffer, evaluated and its own. Invariant: what was recorded before the call keeps the values
-of that time, and no other storage changes when the buffer is written to.
+In: a storage. Out: its evaluated, unshared buffer. Invariant: expressions recorded before the call keep their values,
+and a write to the buffer changes no other storage.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Detection of the user program's loops, from call sites that recording returns to.
 
-In: recorded operations, in order. Out: the head of the outermost loop that they show, which is where recording is cut. Invariant:
-what is found depends on the sequence of the lines that recorded them alone, so that a program which records the same operations
-again is cut at the same operations again, and finds the same plans.
+In: recorded operations, in order. Out: the head of the outermost loop that they show, at which recording is cut.
+Invariant: the result depends only on the sequence of source lines. A program that records the same operations again
+is therefore cut at the same operations, and finds the same plans.
 """
 
 from __future__ import annotations

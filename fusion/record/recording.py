@@ -1,7 +1,7 @@
 """Recording: from arrays' storages to expressions and back.
 
-In: storages (what an array holds). Out: expressions in the current epoch, and new pending
-storages. Invariant: what `operand` returns is valid in the epoch it returns it for.
+In: storages. Out: expressions in the current epoch, and new pending storages. Invariant: the result of `operand` is
+valid in its epoch.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Storages and epochs: the connection of recorded expressions and data.
 
-A `Storage` is what a family of aliasing arrays shares: its current version, as an expression
-while pending, as a buffer once realised. An `Epoch` is one thread's recording between two
-evaluations: it binds leaves to numbered slots, so that the same program makes the same
-expressions in each iteration, and its plan is cached. Invariant: an expression is read
-together with the epoch whose slots it names; a storage that is pending in another epoch, an
-older one or another thread's, is evaluated before the current one uses it.
+A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a
+buffer once evaluated. An `Epoch` is one thread's recording between two evaluations. It binds leaves to numbered
+slots, so that every iteration of a program creates the same expressions and finds its cached plan. Invariant: an
+expression is used only with the epoch whose slots it names. A storage that is pending in another epoch is evaluated
+before the current epoch uses it.
 
-Threads come between any two calls, not between attributes that are read or set without a call: a storage's three change
-together; a thread that changes them first checks that they have not changed since it read them (`record.assign`).
+Thread switches occur between calls, but not between attribute accesses without a call. The three attributes of a
+storage change together. A thread that changes them first checks that they have not changed since it read them
+(`record.assign`).
 """
 
 from __future__ import annotations

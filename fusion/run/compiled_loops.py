@@ -1,7 +1,7 @@
 """Loops compiled from ops of the op table, and the order in which kernels reduce.
 
-In: a row and dtypes; a reduction of an array. Out: NumPy ufuncs around kernels; a `Tree`. Invariant: kernels are made by the
-lowering and the code generation of plans, so that they have the bits of plans.
+In: an op and dtypes, or a reduction of an array. Out: NumPy ufuncs around kernels, or a `Tree`. Invariant: kernels
+are created by the lowering and code generation of plans, so they have the bits of plans.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Execution of plans, and the cache of plans.
 
-In: an epoch and the versions that are live in it. Out: a buffer for each that was evaluated. Invariant:
-a plan depends on expressions alone, which are its key in the cache; slots are read only
-while it runs; a failure leaves the epoch as it was. A plan that has begun to overwrite memory from before it is finished, and its
-results are handed out, before Ctrl-C goes on.
+In: an epoch and its live versions. Out: a buffer for each evaluated version. Invariant: a plan depends only on
+expressions, which are its cache key. Slots are read only during a run, and a failure leaves the epoch unchanged. Once
+a plan has begun to overwrite older memory, it is finished and its results are assigned before Ctrl-C takes effect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Ops that NumPy computes from simpler ones until compiling them pays.
 
-In: a row of the op table and a loop. Out: a callable like its ufunc that needs no code, or None. Invariant: the row's own
-expansion runs on arrays, down to rows whose NumPy loops have the bits of kernels; so it has the bits of a kernel too.
+In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's
+own expansion runs on arrays, down to ops whose NumPy loops have the bits of kernels. The result therefore has the
+bits of a kernel.
 """
 
 from __future__ import annotations

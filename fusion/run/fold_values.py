@@ -1,7 +1,7 @@
 """Reductions of NumPy arrays with the bits of the CPU's kernels, by few NumPy calls.
 
-In: an array, and the order in which a kernel reduces it (`fold_order.Tree`). Out: the reduced array. Invariant: every pair of
-numbers is combined as the kernel combines it; where NumPy's own reduction has the same result in any order, it is that.
+In: an array, and a kernel's reduction order (`fold_order.Tree`). Out: the reduced array. Invariant: numbers are
+combined in the kernel's order. NumPy's own reduction is used only if its result is the same in any order.
 """
 
 from __future__ import annotations

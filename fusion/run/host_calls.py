@@ -1,6 +1,6 @@
 """Steps of a plan that call host functions of whole arrays, or functions that launch kernels of their own.
 
-In: a call and the table of buffers. Out: its result is in memory.
+In: a call and the table of buffers. Out: its result in memory.
 """
 
 from __future__ import annotations

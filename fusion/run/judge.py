@@ -1,7 +1,7 @@
 """Verification: every plan also runs interpreted, and the bits are compared (setting ``verify``).
 
-In: an evaluation that is about to run. Out: a `Verdict`, which is asked when its plan has run. Invariant: interpretation
-comes first and overwrites nothing, so that both begin with the same values.
+In: an evaluation that is about to run. Out: a `Verdict`, which compares the results after the plan has run.
+Invariant: interpretation runs first and overwrites nothing, so that both start with the same values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The kernel that copies the elements selected by a mask.
 
-In: the dtype of the elements. Out: the loaded kernel; its slots are the addresses of the mask (twice), of the elements and of what is
-written, then the lengths of the mask and of what is written. Invariant: it writes nothing behind that.
+In: the dtype of the elements. Out: the loaded kernel. Its slots are the addresses of the mask (twice), of the
+elements and of the output, then the lengths of the mask and of the output. Invariant: it writes only within the
+output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Planning: from a graph to steps over a table of buffers.
 
-In: a graph and a device. Out: a `Plan`, every kernel of which is compiled and loaded. Invariant: a plan depends on expressions
-alone, never on an epoch; so planning needs no lock, and a process that finds its plans on disk never loads this
-module, nor what it needs.
+In: a graph and a device. Out: a `Plan` with all kernels compiled and loaded. Invariant: a plan depends only on
+expressions, not on an epoch. Planning therefore needs no lock. A process whose plans are on disk never loads this
+module or its dependencies.
 """
 
 from __future__ import annotations

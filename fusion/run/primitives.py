@@ -1,8 +1,8 @@
 """Primitives: a callable for each op and loop, with the bits of compiled plans.
 
-In: the name of a row and the dtypes that it computes in. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is
-taken only where it has the bits that a kernel gives; every other loop is put together of such ones as the row says, and compiled
-from the row, by the code generation that plans use, once that has taken as long or where it cannot be.
+In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if
+it has the kernel's bits. Otherwise the op's expansion into such loops is used, and later a loop compiled by the code
+generation of plans.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The choice between interpreting and compiling, and the fallback if the optimizer fails.
 
-In: a graph that no plan in memory is for. Out: whether it was interpreted. A form is compiled once interpreting it has lost
-as much time as compiling it is expected to take (ski rental, which goes on over processes), or at once if a single run would
-lose that much. Invariant: both give the same bits; only below the net, where planning failed, a sum may be in NumPy's order.
+In: a graph without a plan in memory. Out: whether it was interpreted. A form is compiled once its interpreted runs
+have lost as much time as compilation is expected to take, or at once if a single run would lose that much. This
+ski-rental rule counts all processes. Invariant: both give the same bits. Only if planning failed may a sum have
+NumPy's order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tier 1: graphs without a plan run operation by operation on NumPy arrays.
 
-`program` orders a graph, `frame` holds the values of one run, `maps` runs elementwise operations over blocks, `moves` those
-that move elements, `folds` reductions and scans. Invariant: the bits are those of a plan; where only a plan has them, making
-the program, or running it before anything is overwritten, raises `NeedsKernelError`.
+`program` orders a graph, and `frame` holds the values of one run. `maps` runs elementwise operations over blocks,
+`moves` operations that move elements, and `folds` reductions and scans. Invariant: the bits are those of a plan. If
+only a plan has them, `NeedsKernelError` is raised before anything is overwritten.
 """
 
 from weft.fusion.run.fold_values import NeedsKernelError

@@ -1,7 +1,7 @@
 """Reductions and scans, in the order in which a plan runs them.
 
-In: a reduction, and how its operand is computed. Out: how `fold_values` reduces it. Invariant: where the order of a plan is
-not known, or is not the CPU's, the graph needs a kernel.
+In: a reduction, and the computation of its operand. Out: the order for `fold_values`. Invariant: if a plan's order is
+unknown or not the CPU's, the graph needs a kernel.
 """
 
 from __future__ import annotations

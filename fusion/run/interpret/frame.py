@@ -1,8 +1,8 @@
 """Frames: the state of one run of a program.
 
-In: a program and an epoch. Out: buffers of its outputs. Invariant: memory is overwritten only if no value that is still needed
-lies in it; memory from before the run only behind everything that can fail, and then the run is finished before an interrupt
-is raised.
+In: a program and an epoch. Out: the buffers of its outputs. Invariant: memory is overwritten only if no needed value
+is in it. Memory from before the run is overwritten only after every step that can fail, and an interrupt then waits
+for the end of the run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Elementwise operations over blocks that fit the cache.
 
-In: a value that an elementwise operation makes, and those that are computed for it alone. Out: a `Cluster`: calls of primitives
-on blocks of arrays and on registers. Invariant: a register is written before it is read in every block, and belongs to one
-thread.
+In: an elementwise value, and the values computed only for it. Out: a `Cluster`: calls of primitives on blocks of
+arrays and registers. Invariant: in every block a register is written before it is read, and it belongs to one thread.
 """
 
 from __future__ import annotations

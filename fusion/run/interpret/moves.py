@@ -1,6 +1,6 @@
 """Operations that move elements: views, gathers, updates, scatters, and values without computation.
 
-In: the values of operands. Out: an array: a view of an operand's memory where that does, else new memory.
+In: the values of operands. Out: an array, as a view of an operand's memory if possible.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Programs: the order in which a graph is interpreted.
 
-In: a graph and the versions that are wanted. Out: a `Program`: steps in an order in which each has its operands. Invariant:
-updates that may overwrite memory from before the run come last, behind everything that can fail.
+In: a graph and the requested versions. Out: a `Program`: steps in an order in which operands come first. Invariant:
+updates that may overwrite memory from before the run come last, after every step that can fail.
 """
 
 from __future__ import annotations
