@@ -1,7 +1,8 @@
 """``weft.memory``: device memory in use, its limit, and the release of cached memory.
 
-In: a device, or the default one. Out: figures. Invariant: the same on every device; a limit holds for what arrays hold and
-what is kept together, and an evaluation that would go over it raises `OutOfMemoryError` and changes nothing.
+In: a device, or the default one. Out: figures in bytes. Invariant: the interface is the same on every device. A limit
+applies to the memory of arrays and cached memory together. An evaluation that would exceed it raises
+`OutOfMemoryError` and changes nothing.
 """
 
 from __future__ import annotations

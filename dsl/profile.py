@@ -1,8 +1,8 @@
 """Profiles: time, bytes moved and source location of each kernel.
 
-In: launches and compilations, as `weft.runtime` tells them to who listens. Out: `Profile`: a table, a notebook's table, a
-trace for Perfetto or Chrome, a roofline picture. Invariant: the time of a kernel is the device's own, by events around
-it; without a profile nothing of this runs; a profile sees the launches of every thread while it is open.
+In: launches and compilations, as `weft.runtime` reports them to listeners. Out: a `Profile`: a table, a notebook's
+table, a trace for Perfetto or Chrome, and a roofline plot. Invariant: the time of a kernel is measured by the
+device's own events. Without a profile none of this runs. An open profile sees the launches of every thread.
 """
 
 from __future__ import annotations

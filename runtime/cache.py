@@ -1,8 +1,8 @@
 """The disk cache of compiled code.
 
-One file an entry: magic, lengths, SHA-256 digests of key and payload, then both. The payload is JSON
-and the code's bytes; nothing is unpickled. Invariant: an entry is returned only if its digests
-match; anything else is a miss that removes the entry and warns once; a failed write is no error.
+Each entry is one file: magic, lengths, SHA-256 digests of key and payload, then both. The payload is JSON and the
+code's bytes. Nothing is unpickled. Invariant: an entry is returned only if its digests match. Any other entry is a
+miss, is removed, and causes one warning. A failed write is not an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Loaded functions in memory: a bounded cache that builds each function once for all threads.
 
-In: a key, and how to build what it names. Out: that, built outside the lock. Invariant: a thread that waits for another thread's
-build goes on when it ends, well or not; a forked child waits for no thread that it does not have.
+In: a key, and a function that builds its value. Out: the value, built outside the lock. Invariant: a thread that
+waits for another thread's build continues when the build ends, even if it fails. A forked child does not wait for
+threads that it does not have.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Services of devices whose calls return when the work has ended: the CPU and the null device.
 
-Streams hold no work, events are times, host memory is memory. Invariant: nothing here waits.
+Streams hold no work, events are times, and host memory is ordinary memory. Invariant: nothing here waits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Kernel launches of a plan, with arguments packed in advance except those that change between runs.
 
-In: what a plan knows. Out: `Launch`; a device that starts several by one call makes a `PreparedLaunches` of them.
+In: the launches of a plan. Out: `Launch` objects. A device that starts several launches in one call combines them
+into `PreparedLaunches`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Listeners of launches and compilations: profiles, NVTX ranges, and the progress line.
 
-In: what is about to start. Out: the same, started, with every listener around it. Invariant: without a listener a plan
-costs one look at an empty tuple; listeners are told from whatever thread launches or compiles.
+In: a launch or compilation that is about to start. Out: the same, started inside every listener. Invariant: without a
+listener a plan only checks an empty tuple. Listeners are called in the thread that launches or compiles.
 """
 
 from __future__ import annotations

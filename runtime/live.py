@@ -1,7 +1,7 @@
 """Live arrays of a device, and the out-of-memory error that lists them.
 
-In: a device's name. Out: its live buffers, largest first, with the user's line that made each. Nothing is recorded for this
-ahead but the line: the interpreter's own list of objects is walked on demand.
+In: a device's name. Out: its live buffers, largest first, with the user's line that created each. Only the line is
+recorded in advance. The interpreter's own list of objects is searched on demand.
 """
 
 from __future__ import annotations

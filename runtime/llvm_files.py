@@ -1,7 +1,7 @@
 """LLVM text in separate files, ``NAME.ll`` next to the Python file that uses it.
 
-In: the Python file, the name, constants. Out: the text with each ``${CONSTANT}`` replaced. Invariant: the constants given are
-those that the text names.
+In: the Python file, the name, and the constants. Out: the text with each ``${CONSTANT}`` replaced. Invariant: the
+given constants are exactly those that the text names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Device services beside memory and kernels: streams, events, host memory, properties.
 
-In: nothing but the device. Out: `Stream`, `Event`, `HostMemory`, `DeviceFacts`, and `Services`, the part
-of the device protocol that hands them out. Invariant: a stream's work is ordered behind everything that the device
-was given before it, and the device's own next work behind the stream's.
+In: the device. Out: `Stream`, `Event`, `HostMemory`, `DeviceFacts`, and `Services`, the part of the device protocol
+that creates them. Invariant: a stream's work follows all earlier work of the device, and the device's own later work
+follows the stream's.
 """
 
 from __future__ import annotations

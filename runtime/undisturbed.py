@@ -1,8 +1,8 @@
 """Uninterruptible work: Ctrl-C must not end code that holds locks of another library, such as LLVM's.
 
-In: something to do, and what it is called. Out: its result. Invariant: an interrupt of the main thread is raised there at
-once; the work goes on to its end on a thread of its own, where no signal is handled, and who asks for the same again waits for
-that one.
+In: work and its name. Out: its result. Invariant: an interrupt of the main thread is raised there immediately. The
+work continues to its end in a separate thread, where no signal is handled. A later request for the same work waits
+for this thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recording of operations, memoized by call site.
 
-In: a row, arrays and numbers, a place of the program. Out: what the row makes of them, recorded. Invariant: what is found
-again is what would be recorded anew, the same object.
+In: an op, arrays and numbers, and a call site. Out: the recorded result. Invariant: a memoized result is the same
+object that a new recording would give.
 """
 
 from __future__ import annotations

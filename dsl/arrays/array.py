@@ -1,9 +1,8 @@
 """The lazy array.
 
-In: Python operators on arrays and numbers. Out: expressions recorded in the calling thread's
-epoch. An `Array` is a view (shape, strides, offset in elements) of a `Storage`; without a view
-it is the whole storage. Invariant: what an array shows is what NumPy would show at the same
-point of the program, though nothing has run yet.
+In: Python operators on arrays and numbers. Out: expressions recorded in the calling thread's epoch. An `Array` is a
+view (shape, strides, offset in elements) of a `Storage`. Without a view it is the whole storage. Invariant: an array
+shows what NumPy would show at the same point of the program, although nothing has run yet.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Detection of operands of other libraries' types, which NumPy's dispatch handles.
 
-A foreign value is neither weft's, an exact NumPy array, a number, nor a list or tuple of such, and its type takes part in
-NumPy's protocols: a pandas Series, an xarray DataArray, a pint Quantity, a dask array, a subclass of `numpy.ndarray`.
-A value that only gives an array (``__array__``, the buffer protocol) is not foreign: it is converted.
+A value is foreign if its type implements NumPy's protocols and it is not a weft array, an exact NumPy array, a
+number, or a list or tuple of these. Examples are a pandas Series, an xarray DataArray, a pint Quantity, a dask array,
+and a subclass of `numpy.ndarray`. A value that only converts to an array (``__array__``, the buffer protocol) is not
+foreign. It is converted.
 """
 
 from __future__ import annotations

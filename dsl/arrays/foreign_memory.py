@@ -1,7 +1,7 @@
 """Storages and views over memory of other libraries.
 
-In: addresses, shapes and strides in bytes; what ``__cuda_array_interface__`` says. Out: a `Storage` and a view of it. Invariant: a
-storage starts at an address that generated code expects, and keeps the owner of the memory alive.
+In: addresses, shapes and strides in bytes, or a ``__cuda_array_interface__``. Out: a `Storage` and a view of it.
+Invariant: a storage starts at an aligned address, as generated code expects, and keeps the owner of the memory alive.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Array indexing: views for basic indices, gathers and scatters for index arrays and masks.
 
-In: an array and NumPy's index expressions. Out: views, gathered copies, or new versions of the storage. Indices
-are checked at once (`positions.py`); how many elements a mask takes is data, so a mask is evaluated.
+In: an array and NumPy's index expressions. Out: views, gathered copies, or new versions of the storage. Indices are
+checked immediately (`positions.py`). The number of elements that a mask selects depends on data, so a mask is
+evaluated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Assignment and selection through boolean masks.
 
-In: an array, a mask of its first axes, and what is assigned. Out: a new version of the storage, each element chosen where it
-lies; or positions. Both go by a running count of the mask: the element with count k gets value k - 1, and is the k-th position.
+In: an array, a mask of its first axes, and the assigned value. Out: a new version of the storage, selected element by
+element, or positions. Both use a scan of the mask: the element with count k gets value k - 1, and is the k-th
+position.
 """
 
 from __future__ import annotations

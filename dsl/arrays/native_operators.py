@@ -1,8 +1,8 @@
 """Native recorders: operators that look up memoized recordings in machine code.
 
-In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions that say what they `records`. Out: builtins that
-do as these do in the usual case (look up the memo by its key, then record, write or show), and call them in
-any other. Invariant: which of the two ran cannot be told from the result.
+In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out:
+builtins with the same effect. In the common case they look up the memo by its key, then record, write or show. In
+other cases they call the Python functions. Invariant: the result does not depend on which of the two ran.
 """
 
 from __future__ import annotations

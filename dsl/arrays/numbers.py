@@ -1,9 +1,8 @@
 """Python numbers in operations: constants, or kernel arguments if they change between calls.
 
-In: a number, and the place of the program where an operation takes it. Out: an expression. Invariant: a number is a
-constant at first, so that the optimiser makes use of it; where one place has given another number in several evaluations,
-as a loop over time steps does, it becomes a slot of the epoch, and what is recorded there is the same program each time
-iteration, whose plan is cached.
+In: a number, and the call site of its operation. Out: an expression. Invariant: a number is a constant at first, so
+that the optimizer can use it. If the call site has given other numbers in several evaluations, as in a loop over time
+steps, the number becomes a slot of the epoch. The program is then the same in each iteration, and its plan is cached.
 """
 
 from __future__ import annotations

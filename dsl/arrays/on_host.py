@@ -1,7 +1,8 @@
 """Calls of NumPy functions on the host, with conversion of arguments and results.
 
-In: a function of NumPy's and its arguments, weft arrays among them, in lists and callbacks too. Out: its result on weft. Invariant:
-what the function wrote into an argument is written back, and arrays that are weft's memory are never handed out writable.
+In: a NumPy function and its arguments, with weft arrays also in lists and callbacks. Out: its result on weft.
+Invariant: writes of the function to an argument are written back. The memory of weft arrays is never exposed as
+writable.
 """
 
 from __future__ import annotations

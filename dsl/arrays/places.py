@@ -1,15 +1,17 @@
 """Reductions and assignments at repeated indices (`ufunc.at`, counts, index arrays), parallel and deterministic.
 
-In: what is in the places, the values, and where each goes. Out: expressions of what is there afterwards, or None where the
-values are to be taken in order, by one thread. Invariant: the order in which threads get to a place does not show.
+In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
+None if one thread must process the values in order. Invariant: the result does not depend on the order of the
+threads.
 
-*On the CPU* chunks of the values, whose number follows from the sizes, fold into places of their own; these are folded in order.
+*On the CPU*, each block of values has its own accumulators, which are combined in order. The number of blocks depends
+only on the sizes.
 
-*On a GPU* integers are folded by atomics. Sums of floats are sums of integers: each value as a multiple of a step that follows
-from the largest value of its place, so small that all of a place's values together stay below 2^62. A value is off by half a step
-at most, 2^-36 of the largest one for 16 M values; sums of float64 add what that leaves, in steps as much smaller again. In order
-each of 16 M sums would be rounded to 2^-24, or 2^-53, of what it comes to. What is assigned to a place is the value of the
-last one that goes there, whichever thread writes it.
+*On a GPU*, integers are reduced by atomics. Sums of floats are sums of integers. Each value is a multiple of a step
+that depends on the largest value at its index, so small that the sum of all values at an index stays below 2^62. The
+error of a value is at most half a step, which for 16 M values is 2^-36 of the largest one. Sums of float64 also add
+the remainders, in correspondingly smaller steps. Sequential addition of 16 M values would round each partial sum to
+2^-24, or 2^-53. An assignment stores the value of the last occurrence of an index, whichever thread writes it.
 """
 
 from __future__ import annotations

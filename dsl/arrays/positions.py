@@ -1,8 +1,8 @@
 """Arrays of integers as indices: bounds checks and flat positions.
 
-In: what stands in an index for one axis. Out: `Positions`, from which expressions of numbers in range are made. Invariant:
-an index that is out of bounds raises IndexError before anything is recorded with it. An array that is still
-pending is looked at only as far as its bounds need: not at all where its expression cannot leave them.
+In: the index of one axis. Out: `Positions`, which give expressions of valid indices. Invariant: an out-of-bounds
+index raises IndexError before anything is recorded with it. A pending index array is evaluated only if its bounds
+require it, and not if its expression cannot exceed them.
 """
 
 from __future__ import annotations

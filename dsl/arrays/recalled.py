@@ -1,8 +1,8 @@
 """Memoization of functions by call site and operands.
 
-In: a function of arrays, numbers and options that records a new array. Out: the function, which costs one look-up where
-it has been called so before. Invariant: a memoized array is what the function would have recorded; a
-function that evaluates, looks at values, writes, gives a view, or puts numbers into slots is not memoized.
+In: a function of arrays, numbers and options that records a new array. Out: a function that needs one lookup for a
+repeated call. Invariant: a memoized array is the one that the function would record. Functions that evaluate, read
+values, write, return views, or use slots for numbers are not memoized.
 """
 
 from __future__ import annotations

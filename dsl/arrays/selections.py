@@ -1,8 +1,9 @@
 """Masked selections kept pending: ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise choice.
 
-In: an array, its mask and a line of the program. Out: ``array[mask]`` as an expression of which nothing has been taken yet; at an
-assignment, its value for all elements. Invariant: a line's selections are pending only while each of them goes back as what
-operations element by element make of it. The first that something else needs is taken, and the line's later ones at once.
+In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression, or at an assignment its value
+for all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
+elementwise operations. The first selection that is needed otherwise is computed, and later ones of the line are
+computed immediately.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Python array API standard's namespace and methods.
 
-In: arrays of weft's and of others. Out: the namespace, what it can do, arrays on other devices. Invariant: dtypes are
-NumPy's, so what there is to say about them is NumPy's answer.
+In: arrays of weft and of other libraries. Out: the namespace, its capabilities, and arrays on other devices.
+Invariant: dtypes are NumPy's, and so are the answers about them.
 """
 
 from __future__ import annotations

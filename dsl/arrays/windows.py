@@ -1,7 +1,7 @@
 """Views of arrays, with a memo of basic indices.
 
-In: an array and an index. Out: the view that it makes, or where its element lies, if the same index was taken apart before.
-Invariant: what an index of whole numbers and slices shows depends on the array's layout, and its storage's shape, alone.
+In: an array and an index. Out: the index's view or element offset, if the same index was resolved before. Invariant:
+a basic index depends only on the array's layout and its storage's shape.
 """
 
 from __future__ import annotations

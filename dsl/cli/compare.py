@@ -1,7 +1,7 @@
 """``weft run --compare``: run a script under NumPy and on weft, cold and warm, and report differences.
 
-The script runs four times in this process, each time in a module of its own. What it prints, saves through `numpy.save`,
-`savez` or `savetxt`, and leaves in global variables is compared.
+The script runs four times in this process, each time in a new module. The comparison covers its printed output, the
+arrays that it saves through `numpy.save`, `savez` or `savetxt`, and its global variables.
 """
 
 from __future__ import annotations

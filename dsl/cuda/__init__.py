@@ -1,6 +1,7 @@
 """Host interface of `weft.cuda`, under Numba CUDA's names: devices, streams, memory and errors.
 
-Import from the files; `weft.cuda` gathers them. Whatever is used of this folder, arrays have `copy_to_host` and their kind.
+Import from the files. `weft.cuda` collects their names. Loading any file of this folder adds `copy_to_host` and
+related methods to arrays.
 """
 
 from weft.dsl.cuda import array_methods as methods

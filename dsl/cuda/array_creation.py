@@ -1,7 +1,7 @@
 """Creation of arrays on a device: `to_device`, `device_array` and related functions.
 
-In: host arrays, shapes, memory of other libraries. Out: `Array`, or `MemoryArray` for structured dtypes. Invariant: what
-comes out is realised memory on the current device; arithmetic on it is recorded as on any other weft array.
+In: host arrays, shapes, or memory of other libraries. Out: an `Array`, or a `MemoryArray` for structured dtypes.
+Invariant: the result is in memory on the current device. Arithmetic on it is recorded as on any weft array.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Devices and contexts: `gpus`, `select_device`, `current_context`, `detect`.
 
-In: the runtime's devices. Out: `Device` and `Context`. Invariant: where the default device is a GPU these are the
-machine's GPUs; where it is not, they are that one device, which answers every question as a GPU of its capability would.
+In: the runtime's devices. Out: `Device` and `Context`. Invariant: if the default device is a GPU, these are the
+machine's GPUs. Otherwise they are the default device alone, which answers queries like a GPU of its capability.
 """
 
 from __future__ import annotations

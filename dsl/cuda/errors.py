@@ -1,6 +1,6 @@
 """`weft.cuda.errors`: Numba's names for the errors that weft raises.
 
-Invariant: no class is made here; several names may be one class.
+Invariant: this file defines no class. Several names may refer to one class.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Host memory known to a device: pinned, mapped and managed arrays.
 
-In: shapes, or NumPy arrays. Out: NumPy arrays; those that the device sees too are `SharedArray`. Invariant: a kernel
-that is given a whole `SharedArray` works in its memory, without copies; wait for the kernel before reading it.
+In: shapes or NumPy arrays. Out: NumPy arrays, as `SharedArray` if the device accesses them too. Invariant: a kernel
+uses the memory of a whole `SharedArray` without copies. Wait for the kernel before reading it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """`weft.cuda.libdevice`: NVIDIA's libdevice functions, for kernels on every device.
 
-One row a function: name, dtypes, what computes it on the host, what it computes. On a GPU the function of libdevice is
-called; elsewhere its host form: a row of the op table, or a function in the kernel language (host_forms/). Invariant: names,
-argument and result dtypes are those of Numba CUDA, which writes unsigned integers as signed ones of the same bits, and returns
-what libdevice writes through pointers as a tuple. Integer functions, conversions, bit patterns and every rounding direction are
-exact on the host; the others keep within the units in the last place that their row or host form says, 1 where nothing is
-said, over the scalar functions of the C library; its vector variants may add up to 3.
-The fast_ functions are ordinary ones there, and so more accurate than on a GPU.
+One entry per function: name, dtypes, host implementation and description. On a GPU, libdevice's function is called.
+Elsewhere its host form is used: an op, or a function in the kernel language (host_forms/). Invariant: names,
+arguments and result dtypes are Numba CUDA's. Unsigned integers are signed ones with the same bits, and output
+pointers become a tuple.
+
+On the host, integer functions, conversions, bit patterns and directed roundings are exact. Other functions have the
+error bound of their op or host form, 1 unit in the last place by default, relative to the scalar functions of the C
+library. Its vector variants may add up to 3 units. The fast_ functions are the normal functions there, so they are
+more accurate than on a GPU.
 """
 
 from __future__ import annotations

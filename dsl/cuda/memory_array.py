@@ -1,8 +1,8 @@
 """Arrays of records, and reinterpretations of arrays in another dtype.
 
-In: a storage, and how its bytes are to be read. Out: `MemoryArray`, which kernels take and the host copies, and which
-has no arithmetic. Invariant: it refers to the storage, not to the memory of the moment, so that it and weft arrays
-over the same storage show the same bytes, whichever of them is written to.
+In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy,
+but which has no arithmetic. Invariant: it refers to the storage, not to its current memory. It and weft arrays over
+the same storage therefore show the same bytes after any write.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The submodules of `weft.cuda`, under their import names.
 
-In: the files of this folder and of the kernel language. Out: `MODULES`, name -> module. Invariant: a module listed here
-is the one that weft itself uses, or a namespace that holds the same objects.
+In: the files of this folder and of the kernel language. Out: `MODULES`, a map from names to modules. Invariant: a
+listed module is the one that weft itself uses, or a namespace with the same objects.
 """
 
 from __future__ import annotations

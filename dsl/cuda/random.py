@@ -1,9 +1,9 @@
 """`weft.cuda.random`: random numbers in kernels, with one generator per thread.
 
-In: an array of states, one a generator, and an index into it. Out: the next number, and the state moved on. Invariant: the
-generator is xoroshiro128+ (Blackman and Vigna, 2016), seeded by splitmix64, with the states, the streams 2**64 numbers apart,
-and the integers and uniform numbers of Numba CUDA, bit for bit. Normal numbers follow from them by the transform of Box and
-Muller; float64 ones take float64 uniform numbers, where Numba takes float32 ones.
+In: an array of generator states, and an index. Out: the next number and the advanced state. Invariant: the generator
+is xoroshiro128+ (Blackman and Vigna, 2016), seeded by splitmix64. States, streams (2**64 numbers apart), integers and
+uniform numbers are bit-identical to Numba CUDA's. Normal numbers use the Box-Muller transform. float64 normal numbers
+use float64 uniform numbers, while Numba uses float32.
 """
 
 from __future__ import annotations

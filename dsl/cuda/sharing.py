@@ -1,8 +1,9 @@
 """Arrays shared between processes (CUDA IPC).
 
-In: an array. Out: `IpcArrayHandle`, which can be sent to another process and opened there; `open_ipc_array` for a bare
-handle. Invariant: both processes see the same memory as kernels and copies write it; the process that allocated it keeps it alive.
-Assigning to such an array (``d[:] = x``) may give it other memory: write by kernels or `copy_to_device`.
+In: an array. Out: an `IpcArrayHandle`, which can be sent to another process and opened there. `open_ipc_array` opens
+a raw handle. Invariant: both processes see the same memory as kernels and copies write it. The process that allocated
+it keeps it alive. An assignment to such an array (``d[:] = x``) may move it to other memory, so write by kernels or
+`copy_to_device`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Streams and events with Numba CUDA's interface.
 
-In: the runtime's streams and events. Out: `Stream`, `Event`, and `as_queue`, which a launch calls on what it was given.
-Invariant: 0 and None are the device's own stream, behind which weft arrays are computed; another stream is ordered
-behind it, and it behind that one's work, so that arrays are never read too early.
+In: the runtime's streams and events. Out: `Stream`, `Event`, and `as_queue`, which converts a launch's stream
+argument. Invariant: 0 and None are the device's own stream, which computes weft arrays. It and other streams are
+ordered so that arrays are never read too early.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Elements at indices that differ from row to row: NumPy's `take_along_axis` and `put_along_axis`.
 
-In: an array, integers with as many axes, and the axis that these count along. Out: gathered copies, or a new version of the
-storage. Invariant: places are checked at once (`positions.py`), no other axis is looked at.
+In: an array, integers with as many axes, and the axis of these indices. Out: gathered copies, or a new version of the
+storage. Invariant: indices are checked immediately (`positions.py`).
 """
 
 from __future__ import annotations

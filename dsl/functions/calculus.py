@@ -1,7 +1,7 @@
 """Differences, integrals and interpolation, composed of slices and arithmetic.
 
-In: arrays. Out: recorded arrays, which join the kernels around them. Invariant: operations come in NumPy's order, so that
-bits are its own; what is rare is NumPy's, on the host.
+In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: operations have NumPy's order, so
+results have NumPy's bits. Rare options use NumPy on the host.
 """
 
 from __future__ import annotations

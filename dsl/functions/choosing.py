@@ -1,6 +1,6 @@
 """Elements selected, compared and removed, composed of other functions.
 
-In: arrays. Out: recorded arrays, which join the kernels around them. Invariant: what is rare is NumPy's own, on the host.
+In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: rare options use NumPy on the host.
 """
 
 from __future__ import annotations

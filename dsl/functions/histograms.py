@@ -1,8 +1,8 @@
 """Histograms, `bincount`, `searchsorted` and `digitize`.
 
-In: arrays on a device. Out: recorded arrays on it; only bounds that a shape or edges follow from are looked at. Few values in the
-host's memory are left to NumPy, and so are dtypes and options that are rare. Invariant: counts are NumPy's, to the last element
-on an edge; sums of weights follow one tree (`places.py`).
+In: arrays on a device. Out: recorded arrays on the same device. Only bounds that determine a shape or edges are
+evaluated. NumPy handles few values in host memory, and rare dtypes and options. Invariant: counts equal NumPy's,
+including elements on an edge. Sums of weights follow one tree (`places.py`).
 """
 
 from __future__ import annotations

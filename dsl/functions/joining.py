@@ -1,6 +1,6 @@
 """Joins, splits, rolls and differences of arrays, without evaluation.
 
-The joined arrays are boxes written into a new array, for which the planner allocates no memory if only computations read it.
+The inputs are boxes written to a new array. The planner allocates no memory for it if only computations read it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Matrix products and other contractions.
 
-Those with much arithmetic for each byte are calls of the BLAS that NumPy brings, on whole arrays; the others, and those
-of dtypes that it does not know, are sums of products like any other, and fuse with what is around them. Which of the
-two depends on shapes and dtypes alone.
+Contractions with much arithmetic per byte are calls of NumPy's BLAS on whole arrays. Others, and those of dtypes that
+BLAS does not support, are sums of products, which fuse with other operations. The choice depends only on shapes and
+dtypes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Statistics that ignore NaNs.
 
-In: arrays. Out: recorded arrays, folded in one kernel with what they are computed from. Invariant: a row without numbers
-gives NaN.
+In: arrays. Out: recorded arrays, reduced in one kernel with the operations that compute them. Invariant: a row
+without numbers gives NaN.
 """
 
 from __future__ import annotations

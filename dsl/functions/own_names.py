@@ -1,6 +1,6 @@
 """The functions that weft implements under NumPy's names. A function's module loads on first use.
 
-In: a name, or a function of NumPy's. Out: weft's function. Invariant: a name stands in this table or it is NumPy's.
+In: a name, or a NumPy function. Out: weft's function. Invariant: a name is in this table, or it is NumPy's.
 """
 
 from __future__ import annotations

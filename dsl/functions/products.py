@@ -1,7 +1,7 @@
 """Matrix products by BLAS, and the choice between BLAS and kernels.
 
-In: matrices and vectors. Out: their product, computed at the call where both are in host memory, of any size: no other
-operation would fuse with it.
+In: matrices and vectors. Out: their product, computed immediately if both are in host memory, at any size, since no
+other operation would fuse with it.
 """
 
 from __future__ import annotations

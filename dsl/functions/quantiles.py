@@ -1,11 +1,11 @@
 """Medians, quantiles and percentiles, on a GPU from sorted rows, with NumPy's interpolation.
 
-In: an array, axes, and which share of the elements is to lie below. Out: recorded arrays. Invariant: what lies in the host's
-memory is left to NumPy, which finds single elements without sorting the others; where NaNs are left out, each row counts its own
-numbers, and no row is looked at.
+In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, where it
+finds single elements without sorting the others. If NaNs are ignored, each row counts its own numbers, and nothing is
+evaluated.
 
-How a share becomes a place between two elements is Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), in the
-order of operations in which NumPy rounds.
+The position of a quantile follows Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), with NumPy's
+order of operations.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Radix sort kernels: one that sorts rows within a block, and four that sort longer rows tile by tile.
 
-In: how the bits of elements are ordered (`BitOrder`). Out: kernels in the kernel language, made once for each order. Invariant:
-elements that are equal stay in their order; what is moved are the elements' own bits, so that zeros keep their signs and NaNs
+In: the order of the elements' bits (`BitOrder`). Out: kernels in the kernel language, created once for each order.
+Invariant: equal elements keep their order. The elements' own bits are moved, so that zeros keep their signs and NaNs
 their payloads.
 
-A row is ordered by its least significant digit of eight bits first, then by the next. Elements of a tile find their places by
-counts of digits: lanes of a warp with the same digit find one another, warps add up what those before them have. Tiles learn what
-those before them have from a board, by decoupled look-back (Merrill and Garland, 2016), with all digits counted beforehand, as in
-Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022). A turn whose digit all elements of
-each row share has nothing to move: its blocks see that in the counts and end, and the turns around it hand elements on past it.
+A row is sorted by its least significant digit of eight bits first, then by the next digit. Elements of a tile find
+their positions from digit counts: lanes of a warp with the same digit find each other, and warps add the counts of
+the previous warps. Tiles obtain the counts of previous tiles by decoupled look-back (Merrill and Garland, 2016). All
+digits are counted in advance, as in Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for
+GPUs" (2022). A pass in which all elements of each row share the digit moves nothing: its blocks detect this from the
+counts and end, and the adjacent passes exchange their elements directly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Unique values and set operations, on a GPU from sorted values.
 
-In: arrays. Out: recorded arrays; only how many values a result has is looked at. Invariant: what lies in the host's memory is
-left to NumPy; of values that are equal the first one stands for all.
+In: arrays. Out: recorded arrays. Only the number of values in a result is evaluated. Invariant: NumPy handles arrays
+in host memory. The first of several equal values represents all of them.
 """
 
 from __future__ import annotations

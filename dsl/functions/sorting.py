@@ -1,8 +1,7 @@
 """Sorting: NumPy's functions, on a GPU by radix sort kernels.
 
-In: arrays. Out: recorded arrays; only how many different values there are has to be looked at. Invariant: sorts are stable on a
-GPU whatever kind is asked for, NaNs come last; what lies in the host's memory is left to NumPy, which sorts with the widest vectors
-that the machine has.
+In: arrays. Out: recorded arrays. Invariant: sorts are stable on a GPU for every requested kind, and NaNs come last.
+NumPy handles arrays in host memory, with the widest vectors of the machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tier 0: immediate execution of small work by NumPy's functions, on NumPy views of the arrays' memory.
 
-In: a NumPy function and operands. Out: its result, an array of weft's where NumPy makes an array, or `MISSED` where the
-work is too large, or an operand is pending, in the memory of another device, or of a kind that NumPy computes differently. Invariant: a result has the bits
-that recording the operation would give it.
+In: a NumPy function and operands. Out: its result, with a weft array for NumPy's array. It is `MISSED` if the work is
+too large, or if an operand is pending, on another device, or of a dtype that NumPy computes differently. Invariant: a
+result has the same bits as the recorded operation.
 """
 
 from __future__ import annotations

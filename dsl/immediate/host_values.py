@@ -1,8 +1,8 @@
 """NumPy views of arrays in host memory.
 
-In: an array. Out: a NumPy array over its elements, or None while they are pending or in the memory of another device. Invariant: the
-view is used only while the array's storage still has the memory that the view was made of; a storage that gets a
-later version gets other memory, or none yet.
+In: an array. Out: a NumPy array over its elements, or None if they are pending or on another device. Invariant: the
+view is used only while the storage has the memory from which the view was created. A storage with a later version has
+other memory, or none yet.
 """
 
 from __future__ import annotations

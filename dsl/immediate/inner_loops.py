@@ -1,7 +1,7 @@
 """NumPy inner loops of ops, for calls from native code.
 
-In: NumPy's ufunc of an op, or a compiled one, and a dtype. Out: a table of words for each op: how many operands it has, then an entry
-for each dtype's number. Invariant: an entry is empty, or its loop has the op's bits.
+In: NumPy's ufunc of an op, or a compiled one, and a dtype. Out: a table of words for each op: the number of operands,
+then an entry for each dtype's number. Invariant: an entry is empty, or its loop has the op's bits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Native reads and writes of single elements, without NumPy.
 
-In: the builtin that shows or sets parts of an array. Out: one that comes first: it takes an element of an array of real numbers in
-host memory by integers, as the scalar that NumPy makes of it, or sets it to a number of the same type, or to one of Python's that
-its type has; it passes on everything else.
+In: the builtin that shows or sets parts of an array. Out: a builtin that runs before it. For an array of real numbers
+in host memory and integer indices, it returns an element as a NumPy scalar, or assigns a number of the same or a
+matching Python type. It passes all other calls on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Tier 0 in native code: the common cases of `at_call.attempt`, `show` and `put`.
 
-In: a Python function, and NumPy's function that does the same on NumPy arrays. Out: a builtin that calls NumPy's where all operands are
-small and in host memory, and the Python function otherwise. Invariant: which of the two ran cannot be told from the result.
+In: a Python function, and the NumPy function with the same effect on NumPy arrays. Out: a builtin that calls the
+NumPy function if all operands are small and in host memory, and the Python function otherwise. Invariant: the result
+does not depend on which of the two ran.
 """
 
 from __future__ import annotations

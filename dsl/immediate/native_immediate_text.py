@@ -1,7 +1,7 @@
 """LLVM text of the builtin that executes small work immediately.
 
-In: where the slots of weft's classes and the fields of NumPy's objects lie. Out: text of one function for every `Mode`, whose
-operands, tables and functions are words behind it.
+In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the text of one function for every
+`Mode`. Its operands, tables and functions are words that follow it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """LLVM text that converts indices containing arrays.
 
-In: a key, and the NumPy array that it is of. Out: lines that make the tuple that NumPy takes, where few elements are taken.
+In: a key, and the NumPy array that it indexes. Out: code that builds the tuple for NumPy, if few elements are
+selected.
 """
 
 from __future__ import annotations

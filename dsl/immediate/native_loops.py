@@ -1,8 +1,9 @@
 """Native inner-loop calls on small arrays, without the overhead of NumPy's ufuncs.
 
-In: the builtin of an operator or of ufuncs. Out: one that comes first: it calls the inner loop of an op where arrays in host memory
-have one dtype and one shape, beside numbers that this dtype has, or multiplies small matrices; it passes on everything else. Invariant: a
-result has NumPy's bits; where a loop raises a floating-point flag NumPy does it all over, and warns.
+In: the builtin of an operator or ufunc. Out: a builtin that runs before it. It calls the op's inner loop if the
+arrays in host memory have one dtype and one shape, and the numbers fit this dtype. It also multiplies small matrices.
+It passes all other calls on. Invariant: a result has NumPy's bits. If a loop raises a floating-point flag, NumPy
+computes the operation again and warns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """LLVM text shared by native code that reads Python and NumPy objects.
 
-In: a text that has begun, with the words it knows and the offsets of slots. Out: lines that read and write fields, and go on or elsewhere.
+In: a text under construction, with its known words and the offsets of slots. Out: code that reads and writes fields,
+and branches.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """LLVM text that converts operands to NumPy's: small arrays, numbers, and tuples and lists of these.
 
-In: what a call was given. Out: lines that go on with the operands' NumPy arrays and the device where all of them are, or to ``give.up``.
+In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
+branches to ``give.up``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Limits of small work: work that NumPy finishes in about the time that recording it would take.
 
-In: a function's name, its arguments and their shapes. Out: how many elements they may have, whether they are few enough, and what
-functions give that are little work though their argument is not small.
+In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether the work is small,
+and the results of medium-sized reductions that are also small work.
 """
 
 from __future__ import annotations

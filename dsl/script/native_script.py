@@ -1,7 +1,8 @@
 """Native version of `script_function.choose`, with little overhead over NumPy's function.
 
-In: NumPy's function, and the function that chooses in Python. Out: a builtin that calls NumPy's where every argument is a small
-array, a number, another plain value, or a tuple or list of few of these, and the Python function elsewhere.
+In: NumPy's function, and the Python function that chooses. Out: a builtin that calls NumPy's function if every
+argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
+Python function.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """NumPy's namespace on weft: the module that `numpy` names in a program run on weft.
 
-A name is weft's own function where it has one; a constant, dtype or class is NumPy's; any other function is
-NumPy's, called on the host: weft arrays among its arguments are evaluated, arrays among its results become
-weft arrays, and what it wrote into its arguments is written back.
+A name is weft's own function if there is one. Constants, dtypes and classes are NumPy's. Any other function is
+NumPy's, called on the host: weft arrays among its arguments are evaluated, arrays among its results become weft
+arrays, and its writes to arguments are written back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Execution of a user's program with weft in place of NumPy.
 
-Inside the program, and the modules next to it, `import numpy` gives weft's namespace; every other module on the
-machine keeps its own NumPy. `numpy` in `sys.modules` stays what it is: the program's code gets builtins whose
-`__import__` knows the difference.
+In the program and the modules in its folder, `import numpy` imports weft's namespace. All other modules keep NumPy.
+`numpy` in `sys.modules` is unchanged. The program's code gets builtins with their own `__import__` instead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """NumPy's functions in a script on weft: NumPy's own for small arguments, weft's otherwise.
 
-In: a function of NumPy's and weft's counterpart. Out: a `ScriptFunction`. Invariant: a call without a weft array whose arguments
-are small NumPy arrays, numbers and short sequences of them is a call of NumPy's function, with NumPy's result, unless the result
-is large: then it is a weft array. Arrays are small up to the square root of the elements of tier 0 (the setting
-`immediate`), so that what two of them broadcast to is small work too.
+In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: a call without a weft array,
+with small NumPy arrays, numbers and short sequences as arguments, calls NumPy's function and returns its result, or a
+weft array if the result is large. Arrays are small up to the square root of tier 0's limit (the setting `immediate`),
+so that two of them broadcast to small work.
 """
 
 from __future__ import annotations

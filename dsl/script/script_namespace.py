@@ -1,6 +1,6 @@
 """NumPy's namespace for a script on weft, with `ScriptFunction` objects and wrapped random generators.
 
-In: a module of NumPy's. Out: a module with the same names. Invariant: small arrays are NumPy's own.
+In: a NumPy module. Out: a module with the same names. Invariant: small arrays are NumPy's own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A linker of ELF object files for x86-64 that loads them without LLVM.
 
-In: an object file as LLVM writes it for a kernel, and the address of every outside symbol. Out: an `Image` of executable
-memory, and where its functions lie. Invariant: memory is written before it becomes executable, never after; an object
-that asks for anything that is not known here is refused (`UnsupportedObjectError`) before anything of it is loaded.
+In: a kernel's object file as LLVM writes it, and the address of every external symbol. Out: an `Image` of executable
+memory, and the addresses of its functions. Invariant: memory is written before it becomes executable, and never
+afterwards. An object file with an unknown feature is rejected (`UnsupportedObjectError`) before any of it is loaded.
 
-The forms are those of the System V ABI, AMD64 supplement: sections, symbols, and four relocations.
+The format is that of the System V ABI, AMD64 supplement: sections, symbols, and four relocations.
 """
 
 from __future__ import annotations

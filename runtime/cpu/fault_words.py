@@ -1,6 +1,6 @@
 """The layout of the record in which an explicit kernel on the CPU reports a failure, and the words that stop it.
 
-Words 0 to 5 are the kernel's (`faults`); the others are read and written here and in `interrupts`.
+Words 0 to 5 belong to the kernel (`faults`). The others are read and written here and in `interrupts`.
 """
 
 from __future__ import annotations

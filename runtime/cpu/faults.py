@@ -1,7 +1,7 @@
 """Failure records of explicit kernels, written by generated code and read after the launch.
 
-The words of the record: what happened (0: nothing), then the block, and two threads with the meetings they wait at; then
-those of `fault_words`.
+The record's words are the kind of failure (0: none), the block, and two threads with the synchronization points at
+which they wait. The words of `fault_words` follow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Repeated launches of explicit kernels on the CPU by the native function that runs plans.
 
-In: a kernel with its grid and block; the items of its arguments, launch by launch. Out: it has run to its end. Invariant:
-its blocks are cut into parts as for a kernel that is launched once; a record is used by one launch at a time.
+In: a kernel with its grid and block, and the argument words of each launch. Out: the completed launches. Invariant:
+blocks are divided as for a single launch. A record is used by one launch at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The native function that runs a plan's kernels on the CPU, and the layout of its record.
 
-In: the words of a record, a table of buffers, the pool of threads. Out: the kernels have run, one after the other. Invariant:
-what can raise comes before the first kernel; nobody writes to a record, so that threads share it; Python's lock is let
-go where the kernels have more to do than taking it back costs.
+In: the words of a record, a table of buffers, and the thread pool. Out: the kernels, run one after the other.
+Invariant: everything that can raise precedes the first kernel. Records are never written, so threads share them.
+Python's lock is released if the kernels take longer than acquiring it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Launches on the CPU: a single kernel, or the kernels of a plan by one native call.
 
-In: kernels, how much each has to do, their arguments. Out: they have run. Invariant: a kernel is cut into the same chunks
-either way; nobody waits for the native function to be made who runs a plan once.
+In: kernels, their work and their arguments. Out: the completed launches. Invariant: a kernel is divided into the same
+blocks in either way. A plan that runs once does not wait for the compilation of the native function.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Host memory: 64-byte aligned blocks, kept for reuse by size class.
 
-A fresh large block costs more in page faults than a memory-bound kernel takes to fill it, so that blocks are
-kept, up to a bound, and handed out again. Taking one that is kept and giving it back need no lock: each step that
-others could come between leaves lists and counts fit for them, under the interpreter's lock, which counts of references need
-too.
+The page faults of a new large block cost more than a memory-bound kernel that fills it. Blocks are therefore cached
+up to a limit and reused. Taking a cached block and returning it need no lock. Lists and counters are consistent at
+every point where another thread could intervene, under the interpreter's lock, which the reference counts also need.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Ctrl-C in explicit kernels: generated code polls for signals and exits by longjmp if a handler raises.
 
-In: the fault record of a launch, which the kernel hands over when it asks whether to go on. Out: the handler's exception, in
-the record, and every thread out of the kernel. Invariant: signals are looked for by Python's main thread alone, every
-`INTERVAL` at most; no thread jumps but from where its kernel asks; what such a kernel had from the C library is not given back.
+In: the fault record of a launch, which the kernel passes at each interrupt poll. Out: the handler's exception in the
+record, with every thread outside the kernel. Invariant: only Python's main thread checks for signals, at most once
+per `INTERVAL`. A thread jumps only from its own interrupt poll. Resources that such a kernel obtained from the C
+library are not released.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Late loading of LLVM's library, which takes more than a hundred megabytes of address space.
 
-Invariant: no process is forked, and none ends, while a thread is inside the library. A child would wait for its locks for ever; at
-exit it is taken down. So a fork and the exit wait for the call that is under way, and at exit no other thread begins a new one.
+Invariant: no process forks or exits while a thread is inside the library. A child would wait forever for the
+library's locks, and exit would destroy the library. A fork and the exit therefore wait for the call in progress, and
+no new call begins during exit.
 """
 
 from __future__ import annotations

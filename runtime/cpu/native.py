@@ -1,8 +1,8 @@
 """Native functions of the runtime: LLVM text compiled to an address, or to a function that Python calls.
 
-In: text that defines one function and refers to nothing outside. Out: its address; a builtin function, which finds what it
-calls in a table behind it. Invariant: the code is kept in the disk cache, so that a process which finds it there does not
-load llvmlite for it.
+In: text that defines one function without external references. Out: its address, or a builtin function with a table
+of the objects and functions that it uses. Invariant: the code is cached on disk, so that a process that finds it does
+not load llvmlite.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operators of a class as native functions, which Python calls without a method lookup.
 
-In: a class of objects with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C. Invariant:
-classes below it, and other methods in the place of these, behave as they do with methods written in Python.
+In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
+Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The worker threads that run parts of a kernel: native threads that never hold the interpreter's lock.
 
-In: a kernel's entry, its slots and how far its outermost loop runs. Out: the same, done. Invariant: one job at a time is
-divided among the workers; who comes while another thread's is under way runs its own alone.
+In: a kernel's entry, its slots, and the extent of its outermost loop. Out: the completed loop. Invariant: one job at
+a time is divided among the workers. A second thread with a job runs it without the workers.
 """
 
 from __future__ import annotations

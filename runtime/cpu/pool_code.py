@@ -1,8 +1,8 @@
 """The native code of the worker threads, which wait, run parts of a kernel, and never enter the interpreter.
 
-In: the layout below, which `pool` fills in. Out: an object file with `RUN`, `THREAD`, `COPY` and `PAUSE`, from the disk cache or made by
-LLVM now. Invariant: a worker reads what a job is only between counting itself in and out, and only while the job is open; a
-job is closed, and nobody is counted in, when `RUN` returns.
+In: the structure defined below, which `pool` fills. Out: an object file with `RUN`, `THREAD`, `COPY` and `PAUSE`,
+from the disk cache or compiled by LLVM. Invariant: a worker reads a job only while it is registered and the job is
+open. When `RUN` returns, the job is closed and no worker is registered.
 """
 
 from __future__ import annotations

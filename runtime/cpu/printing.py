@@ -1,7 +1,7 @@
 """``print`` in explicit kernels: the callback of host code that writes to sys.stdout.
 
-In: the address of a length and JSON text (the pieces, the dtypes of the
-values, their formats as C's printf has them), that of one 64-bit word a value, and that of the launch's record (or 0).
+In: three addresses. The first is that of a length and JSON text with the pieces, the dtypes of the values and their C
+formats. The second is that of one 64-bit word per value. The third is that of the launch's record, or 0.
 """
 
 from __future__ import annotations

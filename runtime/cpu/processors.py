@@ -1,7 +1,7 @@
 """Processor affinity: the processor of a thread, and threads that avoid one.
 
-A thread that wakes on the processor of the thread that woke it waits there for milliseconds until the system finds it another, where the
-processors of a virtual machine do not look like neighbours.
+On some virtual machines, processors do not look like neighbours to the system. A thread that wakes on the processor
+of the waking thread then waits for milliseconds until the system moves it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Python threads that run NumPy's loops in parallel, since those release the interpreter's lock.
 
-In: calls that do not depend on one another. Out: all of them are done. Invariant: when `run_calls` returns or raises, no
-call is running, so that the memory that they wrote to may be released.
+In: independent calls. Out: the completed calls. Invariant: when `run_calls` returns or raises, no call is running, so
+the memory that they wrote may be released.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The native functions that put dead buffers on free lists and reuse them, and the layout of their records.
 
-In: buffers that nobody refers to any more; a record of requests. Out: the same objects, with the memory that they are of, as
-new buffers. Invariant: what is on a shelf is no object of Python's until it is taken off; whatever is not as a shelf takes
-it goes the way of `__del__`.
+In: buffers without references, and a record of requests. Out: the same objects with their memory, as new buffers.
+Invariant: a buffer on a free list is not a Python object until it is taken. A buffer in an unexpected state is
+destroyed by `__del__`.
 """
 
 from __future__ import annotations

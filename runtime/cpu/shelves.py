@@ -1,8 +1,8 @@
 """Free lists of a pool's buffers by size, each with its memory. One native call serves all requests of a plan.
 
-In: the class of a pool's buffers, and which of their attributes have to be what. Out: buffers. Invariant: a buffer from here
-dies into a shelf, or where that is not open to it, by its class's ``__del__``; counts of bytes are the pool's own. What native
-code goes to stays for as long as the process: buffers may die after everything else.
+In: the class of a pool's buffers, and the required values of their attributes. Out: buffers. Invariant: a buffer from
+a free list returns to it at the end, or is destroyed by its class's ``__del__``. Byte counts are the pool's own.
+Memory that native code accesses is never freed, because buffers may outlive everything else.
 """
 
 from __future__ import annotations

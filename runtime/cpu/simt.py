@@ -1,8 +1,8 @@
 """Device `simt`: the GPU schedules of fused kernels on the CPU.
 
-In: kernels whose loops were given to the threads of a GPU, compiled for this machine. Out: what the GPU would compute,
-block by block. Memory and explicit kernels are the CPU device's. Invariant: a launch has the grid that it has on a GPU;
-a block begins with NaN, or the largest numbers, in its shared memory.
+In: kernels whose loops were mapped to a GPU's threads, compiled for this machine. Out: the results of a GPU, block by
+block. Memory and explicit kernels are those of the CPU device. Invariant: a launch has the grid that it has on a GPU.
+Shared memory contains NaN, or the largest integers, at the start of each block.
 """
 
 from __future__ import annotations

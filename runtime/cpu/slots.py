@@ -1,6 +1,7 @@
 """Attribute offsets of objects of classes with slots, for native code.
 
-In: a class. Out: offsets in bytes. Invariant: found by looking, not by knowing how this version of Python lays objects out.
+In: a class. Out: offsets in bytes. Invariant: the offsets are measured, not derived from a Python version's object
+layout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compiled loops as NumPy ufuncs.
 
-In: entries of loaded kernels. Out: `np.ufunc` objects whose inner loop calls them. Invariant: a loop leaves the floating-point
-status flags as it found them, so that NumPy has nothing to warn of.
+In: entries of loaded kernels. Out: `np.ufunc` objects with inner loops that call them. Invariant: a loop preserves
+the floating-point status flags, so that NumPy does not warn.
 """
 
 from __future__ import annotations

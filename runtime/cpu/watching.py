@@ -1,7 +1,7 @@
 """The event log of watched kernels, which `watch` writes and a reader consumes.
 
-In: events of one launch, each some 64-bit words. Out: rows of numbers, in the order in which they came. Invariant: one
-launch is watched at a time; an error of the reader is raised where the launch was made, and nothing is read after it.
+In: the events of one launch, each a number of 64-bit words. Out: rows of numbers in order. Invariant: one launch is
+instrumented at a time. An error of the reader is raised at the launch, and ends the reading.
 """
 
 from __future__ import annotations

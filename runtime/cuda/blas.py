@@ -1,7 +1,8 @@
 """Matrix products by cuBLAS, if it is installed.
 
-In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream. Invariant:
-full precision of the dtype (float16 sums in float32; no TensorFloat-32); what cuBLAS cannot take is refused, not copied.
+In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream.
+Invariant: computation has the full precision of the dtype (float16 sums in float32, no TensorFloat-32). Operands that
+cuBLAS does not support are rejected, not copied.
 """
 
 from __future__ import annotations

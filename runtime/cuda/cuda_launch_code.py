@@ -1,7 +1,8 @@
 """The native function that launches a record, and its call from Python.
 
-In: a record's address, a table of buffers, a stream. Out: launches, and the driver's error code. Invariant: what can raise
-comes before the first launch; Python's lock is let go while the driver works, which may wait for the GPU.
+In: a record's address, a table of buffers, and a stream. Out: launches, and the driver's error code. Invariant:
+everything that can raise precedes the first launch. Python's lock is released during driver calls, which may wait for
+the GPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Services of a GPU beside memory and kernels: properties, host memory, sharing between processes, occupancy.
 
-In: the driver of a device. Out: the `Services` of `CudaDevice`. Invariant: memory made here goes back to the driver
-when its last user dies, never earlier.
+In: a device's driver. Out: the `Services` of `CudaDevice`. Invariant: memory allocated here is returned to the driver
+when its last user dies, and never earlier.
 """
 
 from __future__ import annotations

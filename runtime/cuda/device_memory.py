@@ -1,9 +1,12 @@
 """A GPU's memory: stream-ordered blocks that are kept for reuse by size.
 
-In: a device, its driver and the order of its streams. Out: `MemoryPool` and its `PoolBlock`s, which come back by themselves when
-they die. Short ones of the device's own stream are taken and come back without a lock: each step that others could come
-between leaves lists and counts fit for them, under the interpreter's lock, which counts of references need too. Invariant: a block is handed out again only to a stream that comes behind everything that may still use it;
-what is kept, and what is held in all, stay under their bounds; giving back never raises and never waits.
+In: a device, its driver and the order of its streams. Out: a `MemoryPool` and its `PoolBlock` objects, which return
+to the pool when they die. Small blocks of the device's own stream are taken and returned without a lock. Lists and
+counters are consistent at every point where another thread could intervene, under the interpreter's lock, which the
+reference counts also need.
+
+Invariant: a block is reused only in a stream that follows all work that may still use it. Cached and total memory
+stay within their limits. Returning a block never raises and never waits.
 """
 
 from __future__ import annotations

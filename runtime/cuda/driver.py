@@ -1,7 +1,7 @@
 """Calls of the CUDA driver. Every return code is checked, and the context is current during each call.
 
-In: a table of driver functions (cuda.bindings.driver; in tests a stand-in). Invariant: a failed call raises; an error
-that leaves the context unusable marks the device lost, and later calls raise the same short error.
+In: a table of driver functions (cuda.bindings.driver, or a stand-in in tests). Invariant: a failed call raises. An
+error that destroys the context marks the device as lost, and later calls raise the same short error.
 """
 
 from __future__ import annotations

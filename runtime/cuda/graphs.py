@@ -1,7 +1,7 @@
 """CUDA graphs of launch records that run repeatedly.
 
-In: a record that has run often enough. Out: a graph that starts all its kernels by one call of the driver. Invariant: a
-graph holds no memory; its kernels get new arguments before a replay where they changed; it stays with its record.
+In: a record that has run often enough. Out: a graph that launches all its kernels in one driver call. Invariant: a
+graph owns no memory. Before a replay, its kernels get their changed arguments. It lives as long as its record.
 """
 
 from __future__ import annotations

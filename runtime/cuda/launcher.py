@@ -1,7 +1,8 @@
 """Launches of one device: prepared launches in one native call, and reports of failed ones.
 
-In: kernels with grids and arguments. Out: launches in the right stream. Invariant: the native function and the driver's
-table do the same; the table is used where the function cannot be made. What fails names the kernel and the user's line.
+In: kernels with grids and arguments. Out: launches in the right stream. Invariant: the native function and the
+driver's function table have the same effect. The table is used if the native function cannot be compiled. Failures
+name the kernel and the user's line.
 """
 
 from __future__ import annotations

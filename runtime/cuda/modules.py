@@ -1,8 +1,8 @@
 """Modules of a GPU, which are unloaded when none of their kernels can run any more.
 
-In: object code. Out: `CudaFunction`s. Invariant: what a GPU can run is loaded, as machine code where nvJitLink is there and
-the driver takes it, else by the driver's own compiler, whose log is in the error; a destructor unloads nothing by itself,
-since the driver waits for everything then.
+In: object code. Out: `CudaFunction` objects. Invariant: every supported kernel is loaded, as machine code if
+nvJitLink is installed and the driver accepts it, and otherwise by the driver's own compiler, whose log is in the
+error. Destructors do not unload modules, because the driver would wait for all work.
 """
 
 from __future__ import annotations

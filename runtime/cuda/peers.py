@@ -1,8 +1,8 @@
 """Copies from one GPU to another.
 
-In: the drivers and stream orders of two devices. Out: a copy that both devices' streams are ordered around. Invariant: the
-copy starts behind what the source's stream was given, nothing that the source is given later overwrites what is still
-copied, and neither host thread waits. Where the GPUs can reach each other's memory it goes from one to the other.
+In: the drivers and stream orders of two devices. Out: a copy, ordered in both devices' streams. Invariant: the copy
+follows all earlier work of the source. Later work of the source does not overwrite memory that is being copied, and
+no host thread waits. GPUs that can access each other's memory copy directly.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The probe: the state of CUDA on this machine, and the command that repairs it.
 
-Runs once, on first use. It initialises the driver only after its library was found.
+The probe runs once, on first use. It initializes the driver only after finding its library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """NVTX ranges: one for each launch, named by its kernel and the user's line.
 
-In: launches, as they are told to who listens. Out: NVTX ranges in the domain ``weft``. Needs the ``nvtx`` package.
+In: launches, as reported to listeners. Out: NVTX ranges in the domain ``weft``. Needs the ``nvtx`` package.
 """
 
 from __future__ import annotations

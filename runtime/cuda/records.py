@@ -1,7 +1,7 @@
 """Launch records of 64-bit words, which the native launcher and CUDA graphs read.
 
-In: kernels with their grids and arguments, and which arguments change from run to run. Out: records. Invariant: a record
-is 64-bit words at one place; nobody else uses it while it runs.
+In: kernels with grids and arguments, and the arguments that change between runs. Out: records. Invariant: a record is
+a block of 64-bit words at a fixed address, which has no other user while it runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transfers between pageable host memory and a GPU, through pinned memory.
 
-In: host arrays, addresses, a stream. Out: copies. Invariant: an upload returns when the host's array may change again,
-though the copy to the device may still wait behind the stream's earlier work; a download returns when the elements are
-there; while the GPU moves one piece the host copies the other. Ctrl-C works in both.
+In: host arrays, addresses and a stream. Out: copies. Invariant: an upload returns when the host array may be changed,
+possibly before the copy to the device. A download returns when the elements have arrived. The host copies one block
+while the GPU transfers the other. Ctrl-C interrupts both.
 """
 
 from __future__ import annotations

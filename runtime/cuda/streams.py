@@ -1,8 +1,8 @@
 """Streams and events of a GPU, and the order between user streams and the device's own.
 
-In: a device's driver. Out: `CudaStream`, `CudaEvent`, `StreamOrder`. Invariant: a user's stream waits for what the device's
-own stream was given before; the device's own stream waits for every open stream before its next work; two of a
-user's streams wait for each other where events say so, or where one uses memory that the other wrote (`StreamOrder.claim`).
+In: a device's driver. Out: `CudaStream`, `CudaEvent` and `StreamOrder`. Invariant: a user stream waits for earlier
+work of the device's own stream, whose next work waits for every open user stream. Two user streams wait for each
+other only through events, or if one uses memory that the other wrote (`StreamOrder.claim`).
 """
 
 from __future__ import annotations

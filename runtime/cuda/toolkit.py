@@ -1,7 +1,8 @@
 """The search for parts of CUDA's toolkit on this machine.
 
-In: the environment. Out: folders, commands, libdevice. Invariant: the order is pip's wheels, the conda environment,
-CUDA_HOME (or CUDA_PATH), then the places where installers put it; the first one that has the part is taken.
+In: the environment. Out: folders, commands and libdevice. Invariant: the search order is pip's wheels, the conda
+environment, CUDA_HOME (or CUDA_PATH), then the standard installation folders. The first folder that contains the part
+is used.
 """
 
 from __future__ import annotations

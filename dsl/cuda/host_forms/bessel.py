@@ -1,13 +1,14 @@
 """Bessel functions of integer order, in the kernel language.
 
-In and out: float64, the order int32. Invariant: the error of J0, J1, Y0 and Y1 is within 1e-15 of the amplitude, which is
-sqrt(2 / (pi*x)) and at most 1 for J, or the value itself where that is more: small against the waves, not against a value near
-a zero. Jn and Yn follow from them by their recurrences.
+In and out: float64, and int32 for the order. Invariant: the error of J0, J1, Y0 and Y1 is at most 1e-15 of the
+amplitude, or of the value if that is larger. The amplitude is sqrt(2 / (pi*x)), and at most 1 for J. Near a zero, the
+relative error may be larger. Jn and Yn use recurrences.
 
-The numbers below are Chebyshev series of the functions, cut off below 1e-17 and turned into powers of a variable in [-1, 1]:
-in x*x below 4 (there of (1 - J0(x)) / x**2, J1(x) / x, and what the logarithm leaves of Y0 and Y1);
-in x from 4 to 8; from 8 on in (8/x)**2 of the modulus and phase functions P and Q (Abramowitz and Stegun,
-9.2.5 to 9.2.10). They were computed with 60 digits from the functions' series and belong to this file.
+The coefficients are Chebyshev series, truncated below 1e-17 and converted to powers of a variable in [-1, 1]. For x
+below 4 the variable is based on x*x, and the series are those of (1 - J0(x)) / x**2, J1(x) / x, and the
+non-logarithmic parts of Y0 and Y1. From 4 to 8 it is based on x. From 8 on it is based on (8/x)**2, for the modulus
+and phase functions P and Q (Abramowitz and Stegun, 9.2.5 to 9.2.10). The coefficients were computed for this file
+with 60 digits from the functions' series.
 """
 
 from __future__ import annotations

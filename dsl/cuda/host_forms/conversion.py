@@ -1,8 +1,8 @@
 """Conversions between floats and integers, and decomposition of floats, in the kernel language.
 
-In and out: the dtypes of libdevice, whose unsigned results are held in signed integers of the same bits. Invariant: an
-integer out of range saturates. NaN becomes 0 from float32 to 32 bits, otherwise the integer with only the top bit set, as the
-PTX manual has it for `cvt`.
+In and out: the dtypes of libdevice, with unsigned results as signed integers of the same bits. Invariant:
+out-of-range values saturate. NaN becomes 0 in conversions from float32 to 32 bits, and otherwise the integer with
+only the top bit set, as the PTX manual specifies for `cvt`.
 """
 
 from __future__ import annotations

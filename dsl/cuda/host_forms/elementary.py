@@ -1,7 +1,7 @@
 """Powers, roots, vector lengths and functions of pi*x, in the kernel language.
 
-In and out: float32 or float64. Invariant: what stands in a docstring as "units" bounds the error in units in the last
-place of the result, where the rows of the op table underneath keep within one.
+In and out: float32 or float64. Invariant: "units" in a docstring bounds the error in units in the last place,
+provided that the underlying ops are within one unit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Inverse and scaled error functions and the normal distribution, in the kernel language.
 
-In and out: float64. Invariant: each stands on the rows `erf` and `erfc`, which keep within a unit in the last place.
+In and out: float64. Invariant: each function uses the ops `erf` and `erfc`, which are within one unit in the last
+place.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Integer functions of libdevice, in the kernel language. All are exact, and integers wrap.
 
-In and out: int32 and int64, which libdevice's unsigned functions take for the bits they hold.
+In and out: int32 and int64. libdevice's unsigned functions interpret their bits as unsigned.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrays inside kernels: elements, views and records.
 
-In: an `ArrayValue` and what stands in its brackets. Out: an element (a `ScalarValue` or `RecordValue`) or another `ArrayValue` over the same
-memory. Invariant: index arithmetic is done in the kernel's index dtype; lengths that are known stay known.
+In: an `ArrayValue` and an index. Out: an element (a `ScalarValue` or `RecordValue`), or another `ArrayValue` over the
+same memory. Invariant: index arithmetic uses the kernel's index dtype. Known lengths stay known.
 """
 
 from __future__ import annotations

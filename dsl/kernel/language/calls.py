@@ -1,8 +1,8 @@
 """Calls inside kernels.
 
-In: a frame, the node of the call, the function and its arguments as values. Out: a value. Functions of Python, math,
-cmath and NumPy stand in tables by the object; the names of the CUDA model by their path; everything else that is a
-Python function is compiled in place.
+In: a frame, the node of the call, and the function and its arguments as values. Out: a value. Functions of Python,
+math, cmath and NumPy are in tables by object, and names of the CUDA model by path. Every other Python function is
+inlined.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """State of one compilation: values, variables and errors.
 
-In: values of the kernel language. Out: kernel IR appended to a builder. Invariant: a variable has one kind in a run;
-where an assignment widens it after it was used, the run ends (`Restart`) and the next one begins with the wider kind,
-so that runs repeat until all kinds hold.
+In: values of the kernel language. Out: kernel IR appended to a builder. Invariant: a variable has one kind in a run.
+If an assignment widens its kind after a use, the run ends (`Restart`) and the next run starts with the wider kind,
+until all kinds are stable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Expressions of the kernel language.
 
-In: a frame and a node of its function's syntax tree. Out: the value it stands for. Invariant: operands are evaluated
-in Python's order, `and`, `or` and conditional expressions only as far as Python does; an error carries the node's place.
+In: a frame, and a node of its function's syntax tree. Out: the node's value. Invariant: operands are evaluated in
+Python's order, with short circuits in `and`, `or` and conditional expressions. An error has the node's location.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Generator expressions in `sum`, `any`, `all`, `min` and `max`, compiled as loops.
 
-In: a `Generator`, and what to do with each item. Out: loops compiled in place, as a `for` statement's.
+In: a `Generator`, and an action for each item. Out: inline loops, as for a `for` statement.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Iterables of `for` loops: ranges, tuples, arrays, zip, enumerate and reversed.
 
-Every one is a length and an item by number. Where both are known when compiling it can be unrolled.
+Every iterable has a length, and an item for each index. If both are known at compile time, a loop can be unrolled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compile-time constants: Python objects and operations on them.
 
-In: values that are constants. Out: Python's objects, or constants again. Invariant: what Python refuses to do with
-them is an error of the kernel at its line, and numbers stay of a size that can be computed with.
+In: values that are constants. Out: Python objects, or constants. Invariant: an exception in Python becomes an error
+of the kernel at its line. The size of numbers is limited.
 """
 
 from __future__ import annotations

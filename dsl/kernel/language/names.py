@@ -1,8 +1,8 @@
 """Names of the CUDA model: ``cuda.grid``, ``cuda.shared.array``, ``cuda.threadIdx.x`` ...
 
-Owns one table, path -> parameters and meaning, and the objects made from it. The compiler knows the objects by identity
-and their path; where a kernel runs as plain Python they ask the simulated thread that `running` holds. Invariant:
-each path has one object, each object its `path`; outside kernels they say so and do nothing.
+This file owns a table from paths to parameters and descriptions, and the objects created from it. The compiler knows
+the objects by identity and path. In a kernel that runs as plain Python, they call the simulated thread in `running`.
+Invariant: each path has one object with its `path`. Outside kernels the objects raise an error.
 """
 
 from __future__ import annotations

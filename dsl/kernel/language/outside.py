@@ -1,7 +1,7 @@
 """Global and closure names of a kernel: numbers, tuples, functions and arrays.
 
-In: a Python object. Out: a value. Invariant: host arrays are taken as they are when the kernel is compiled; weft arrays
-are passed at each launch.
+In: a Python object. Out: a value. Invariant: host arrays are copied when the kernel is compiled. weft arrays are
+passed at each launch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Recursive functions, compiled as functions of the kernel instead of inlined.
 
-Invariant: the result's kind is found over several runs; until it is known, the statements that need it are left out.
+Invariant: the result's kind is determined over several runs. Until it is known, statements that depend on it are
+omitted.
 """
 
 from __future__ import annotations

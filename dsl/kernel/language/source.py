@@ -1,7 +1,7 @@
 """Source code of Python functions as syntax trees, with locations.
 
-In: a function, also a lambda, a nested one or one of a notebook. Out: `Source`. Invariant: line and column numbers
-are those of the user's file.
+In: a function, which may be a lambda, nested, or defined in a notebook. Out: a `Source`. Invariant: line and column
+numbers are those of the user's file.
 """
 
 from __future__ import annotations

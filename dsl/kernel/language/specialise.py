@@ -1,7 +1,7 @@
 """Specialisation of a kernel: from a Python function and argument descriptors to kernel IR.
 
-In: the function, one descriptor a parameter, the target. Out: `Specialisation`. Invariant: compiling ends, since kinds of
-variables only widen from run to run.
+In: the function, one descriptor per parameter, and the target. Out: a `Specialisation`. Invariant: compilation
+terminates, since kinds of variables only widen from run to run.
 """
 
 from __future__ import annotations

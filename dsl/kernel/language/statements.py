@@ -1,7 +1,7 @@
 """Statements of the kernel language, and inlining of functions.
 
-In: a frame and statements of its function. Out: kernel IR. Invariant: what follows a statement that never goes on is
-not compiled; a condition known when compiling leaves one branch only.
+In: a frame and statements of its function. Out: kernel IR. Invariant: unreachable statements are not compiled. A
+condition known at compile time leaves one branch.
 """
 
 from __future__ import annotations

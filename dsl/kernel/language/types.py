@@ -1,8 +1,8 @@
 """Types of kernel arguments and values, and signatures.
 
-In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects that the compiler
-specialises on. Invariant: types are immutable and compare by structure; what `repr` shows of a type reads back
-as that type where `parse_type` knows its form.
+In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects, by which the
+compiler specialises. Invariant: types are immutable and compare by structure. `parse_type` parses the `repr` of the
+types that it supports.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compile-time representations of expressions, and kinds of variables.
 
-A value is known when compiling (`Constant`), a number of the running thread (`ScalarValue`), or made of such: `TupleValue`,
-`ArrayValue`, `RecordValue`, and the few helpers that only exist while compiling. A variable's *kind* says which of these it holds
-and in which dtype; `join` is the kind that holds two.
+A value is a compile-time constant (`Constant`), a run-time number (`ScalarValue`), or composed of these:
+`TupleValue`, `ArrayValue`, `RecordValue`, and a few helpers that exist only at compile time. A variable's *kind*
+determines which of these it holds, and in which dtype. `join` returns the kind that holds both of two kinds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SSA webs: assignments of one name that form one variable because a common use reads them.
 
-In: the syntax tree of a function. Out: for every node that binds or reads a local name the number of its variable, so
-that a name used for one thing here and another there has two types. Invariant: two definitions that can reach one
-reading are one variable; a name that an inner function uses is one variable everywhere.
+In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. A
+name with two unrelated uses may thus have two types. Invariant: two definitions that reach a common use are one
+variable. A name that an inner function uses is one variable everywhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ahead-of-time compilation of kernels and device functions to PTX, without a GPU.
 
-In: a Python function and a signature. Out: the PTX text and the type that it returns. No driver is asked for anything;
-without an architecture it is that of the current GPU, or sm_75 where there is none.
+In: a Python function and a signature. Out: the PTX text and the result type. No driver is called. The default
+architecture is that of the current GPU, or sm_75 without one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kernel arguments: their descriptors for the compiler, and the 64-bit words passed at a launch.
 
-In: a Python object, or a type of a signature. Out: a descriptor, hashable and the same for all arguments that one
-specialisation serves; from it the kernel's parameters, and for an object the items of the launch. Invariant: a
-descriptor says all that the code depends on.
+In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
+specialisation. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a
+descriptor contains everything that the code depends on.
 """
 
 from __future__ import annotations

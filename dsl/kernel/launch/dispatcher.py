@@ -1,7 +1,7 @@
 """Kernels as Python objects, specialised by argument types and launched with brackets.
 
-In: a Python function, grid and block, arguments. Out: a launch on the device of the arguments. Invariant: what is
-wrong with a launch is said before it; arrays that a kernel writes to are its own, what was recorded before sees the old
+In: a Python function, grid and block, and arguments. Out: a launch on the device of the arguments. Invariant: errors
+of a launch are raised before it runs. An array that a kernel writes is unshared, so earlier expressions see the old
 values.
 """
 

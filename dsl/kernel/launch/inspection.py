@@ -1,7 +1,7 @@
 """Inspection of kernels: code of every stage, resources and signatures.
 
-Invariant: no GPU is needed. The GPU's code is made for the device's architecture, or another one that is named; what
-the assembler knows (registers, memory) needs nvJitLink.
+Invariant: no GPU is needed. GPU code is compiled for the device's architecture or a given one. Resources known to the
+assembler (registers, memory) need nvJitLink.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One launch of a kernel: argument words, copies of host arrays, and reported errors.
 
-Invariant: arrays that the kernel writes to are its own, so that what was recorded before sees the old values; a host
-array without a hint is copied both ways, on the CPU it is used where it lies.
+Invariant: an array that the kernel writes is unshared, so earlier expressions see the old values. A host array
+without a hint is copied both ways on a GPU, and used in place on the CPU.
 """
 
 from __future__ import annotations

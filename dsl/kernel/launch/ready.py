@@ -1,8 +1,8 @@
 """Cached launches: the same kernel, grid and block, with arguments of the same types and shapes.
 
-In: the arguments of a launch. Out: its 64-bit items, where only addresses and numbers are new. Invariant: what a
-specialisation depends on is in the signature, so that a launch found by it is specialised alike; arguments that are not
-whole arrays, views of them or plain numbers have no signature, and are launched the long way.
+In: the arguments of a launch. Out: its 64-bit words, in which only addresses and numbers are new. Invariant: the
+signature contains everything that a specialisation depends on, so a cached launch uses the right one. Only whole
+arrays, views of them and plain numbers have a signature. Other launches are not cached.
 """
 
 from __future__ import annotations

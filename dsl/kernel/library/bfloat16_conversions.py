@@ -1,8 +1,8 @@
 """Conversions to and from bfloat16 in the kernel language, under Numba CUDA's names.
 
-In: numbers of any dtype, cast to the one that a name begins with. Out: numbers of the other. Invariant: a number is
-rounded once, in the direction that the name ends with (``rn`` to nearest, ``rz`` to zero, ``rd`` down, ``ru`` up); integers
-saturate, and NaN becomes 0. Loads ml_dtypes, whose dtype this is.
+In: numbers of any dtype, cast to the dtype at the start of a function's name. Out: numbers of the other dtype.
+Invariant: a number is rounded once, in the direction at the end of the name (``rn`` to nearest, ``rz`` to zero,
+``rd`` down, ``ru`` up). Integers saturate, and NaN becomes 0. The module loads ml_dtypes.
 """
 
 from __future__ import annotations

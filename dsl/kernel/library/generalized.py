@@ -1,7 +1,7 @@
 """`weft.guvectorize`: functions of core arrays, applied by one thread per element of the outer axes.
 
-In: a Python function of arrays and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: recorded inputs evaluated, one launch,
-new arrays (or those given). Invariant: core axes come last; the others broadcast.
+In: a Python function of arrays, and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: one launch on evaluated inputs,
+with new or given output arrays. Invariant: core axes come last, and the others broadcast.
 """
 
 from __future__ import annotations

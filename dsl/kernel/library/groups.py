@@ -1,8 +1,7 @@
 """Cooperative groups: ``cg.this_grid()``, ``cg.this_thread_block()``, ``cg.tiled_partition`` and others.
 
-In: nothing but the intrinsics. Out: plain bundles of numbers with methods, written in the kernel language itself, so
-that the same lines run as Python and compile. Invariant: a thread's rank and a lane's bit count from the group's
-own start.
+In: the intrinsics. Out: plain objects of numbers with methods, written in the kernel language, so that the same code
+runs as Python and compiles. Invariant: ranks and bits of lanes count from the group's start.
 """
 
 from __future__ import annotations

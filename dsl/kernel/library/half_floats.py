@@ -1,7 +1,7 @@
 """Functions of float16 and bfloat16, in the kernel language.
 
-In: float16 numbers, or bfloat16 numbers in their 16 bits (uint16). Out: the same kind. Invariant: a result is rounded
-once from float32 or float64 where that is said, and once from a float32 result of the table's accuracy elsewhere.
+In: float16 numbers, or bfloat16 numbers as 16 bits (uint16). Out: the same type. Invariant: a result is rounded once,
+from float32 or float64 if the docstring says so, and otherwise from a float32 result with the op table's accuracy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Intrinsics of the CUDA model, with one handler per path of `names.TABLE`.
 
-In: a call and its arguments by parameter name. Out: a value. Masks and lanes are uint32; counters and positions are Python
-ints that are not negative.
+In: a call, and its arguments by parameter name. Out: a value. Masks and lanes are uint32. Counters and positions are
+non-negative Python ints.
 """
 
 from __future__ import annotations

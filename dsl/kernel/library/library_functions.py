@@ -1,8 +1,8 @@
 """Library functions in kernels: signatures, and implementations for each target.
 
-In: a row of a table (libdevice's, float16's, bfloat16's). Out: an object that is called on numbers as plain Python and
-that the compiler lowers. Invariant: the host form is a row of the op table or a function in the kernel language
-that takes and gives the declared dtypes; with a symbol, a GPU calls libdevice's function instead.
+In: an entry of a table of libdevice, float16 or bfloat16 functions. Out: an object that runs on numbers as plain
+Python, and that the compiler lowers. Invariant: the host form is an op or a function in the kernel language with the
+declared dtypes. If the entry has a symbol, a GPU calls libdevice's function instead.
 """
 
 from __future__ import annotations

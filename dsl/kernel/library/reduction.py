@@ -1,7 +1,7 @@
 """`weft.reduce`: reduction of an array with a user function.
 
-Invariant: the order of the fold depends on the array's length alone, so the same bits come out each time. The function
-has to be associative and commutative.
+Invariant: the order of the reduction depends only on the array's length, so every run gives the same bits. The
+function must be associative and commutative.
 """
 
 from __future__ import annotations

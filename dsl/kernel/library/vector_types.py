@@ -1,8 +1,8 @@
 """Vector types such as ``float32x4(1, 2, 3, 4)``, also under CUDA C's names (``float4``).
 
-Owns the 40 classes, 10 number types with 1 to 4 lanes, made from one table. In and out: plain values, so that they work
-on the host and in kernels that run as Python; the compiler knows the classes and reads their `dtype` and `lanes`.
-Invariant: a component has its vector's dtype, whatever was assigned.
+This file creates the 40 classes, for 10 number types with 1 to 4 lanes, from one table. Components are plain values,
+so that vectors work on the host and in kernels that run as Python. The compiler knows the classes by their `dtype`
+and `lanes`. Invariant: a component has its vector's dtype after any assignment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`weft.vectorize`: user functions of numbers as ops in lazy expressions.
 
-In: a Python function of numbers, arrays. Out: recorded arrays; the function is a row of the op table like any other, and
-is fused with what is around it. Invariant: a row's name says all that its code depends on.
+In: a Python function of numbers, and arrays. Out: recorded arrays. The function becomes an op, which fuses like any
+other. Invariant: the op's name determines its code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conversion of scalars with the rules of compiled kernels.
 
-In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: integers wrap, a float
-out of an integer's range saturates and NaN gives 0, the same as a `cast` of the kernel IR.
+In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: integers wrap, out-of-range
+floats saturate, and NaN becomes 0, as for a `cast` of the kernel IR.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Execution of kernels as plain Python, enabled by ``WEFT_KERNEL_PYTHON=1``.
 
-In: the kernel's Python function, grid, block, bytes of dynamic shared memory, arguments. Out: its effects on the
-arrays. Invariant: the same program gives the same turns of threads each time; an error says its block and thread.
+In: the kernel's Python function, grid, block, bytes of dynamic shared memory, and arguments. Out: its effects on the
+arrays. Invariant: a program always has the same thread schedule. An error names its block and thread.
 """
 
 from __future__ import annotations

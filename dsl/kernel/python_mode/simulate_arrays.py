@@ -1,7 +1,7 @@
 """NumPy arrays with the conversions of compiled kernels.
 
-In: NumPy arrays. Out: views of them. Invariant: what is written into an element is converted as compiled kernels
-convert (integers wrap, floats saturate), records have their fields as attributes too.
+In: NumPy arrays. Out: views of them. Invariant: stored values are converted as in compiled kernels (integers wrap,
+floats saturate). Fields of records are also attributes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """bfloat16 scalars in kernels run as plain Python.
 
-ml_dtypes' own numbers make float32 beside a Python float; in kernels, as among NumPy's own floats, they stay what they
-are. Invariant: a `Brain` holds one of ml_dtypes' numbers, and every operation on it is NumPy's on that.
+ml_dtypes' scalars become float32 beside a Python float. In kernels they remain bfloat16, as NumPy's own floats keep
+their dtype. Invariant: a `Brain` holds an ml_dtypes scalar, and its operations are NumPy's on that scalar.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Replacement of library functions and number types in kernels run as plain Python.
 
-In: a Python function. Out: the same code over globals in which math's functions keep their operand's dtype and do not
-raise, number types convert as kernels do (integers wrap, floats saturate), and NumPy's and weft's functions of numbers
-give scalars. Invariant: the code object is the user's own, so breakpoints hold; a function that reaches no such name is
-returned as it is.
+In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do
+not raise. Number types convert as in kernels (integers wrap, floats saturate). Functions of numbers from NumPy and
+weft return scalars. Invariant: the code object is the user's own, so breakpoints work. A function without replaced
+names is returned unchanged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Intrinsics for kernels run as plain Python.
 
-Owns one table, path -> function of the simulated thread and the arguments. Invariant: every path of `names.TABLE`
-has its row; results are what CUDA gives, or NumPy's error where CUDA would be undefined; numbers that CUDA has no dtype
-for (positions, counts) are Python's own, hence weak; masks are uint32.
+This file owns a table from paths to functions of the simulated thread and the arguments. Invariant: every path of
+`names.TABLE` has an entry. Results are CUDA's. Where CUDA is undefined, NumPy's error is raised. Numbers without a
+CUDA dtype (positions, counts) are weak Python numbers, and masks are uint32.
 """
 
 from __future__ import annotations

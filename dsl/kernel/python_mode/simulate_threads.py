@@ -1,9 +1,9 @@
 """Scheduler of the threads of a kernel run as plain Python.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
-thread. Invariant: exactly one simulated thread runs at a time, in an order that depends on the program alone. A
-thread that never waits runs in the calling OS thread; one that waits keeps its stack asleep, and the others go on
-in another OS thread. Nothing here knows what an intrinsic does.
+thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. A thread
+that never waits runs in the calling OS thread. The stack of a waiting thread sleeps in its OS thread, and other
+threads continue in another one. Nothing here depends on the meaning of an intrinsic.
 """
 
 from __future__ import annotations

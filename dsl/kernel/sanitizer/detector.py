@@ -1,19 +1,20 @@
 """Detection of errors from the events of a launch.
 
-In: events in the order in which they came, and the sites that they name. Out: findings. Two accesses of different
-threads to the same bytes race if one of them writes, not both are atomic, not both write the same value (what a kernel does
-does not depend on which comes last), and nothing orders them:
+In: events in order, and the sites that they name. Out: findings. Two accesses of different threads to the same bytes
+race if one of them writes, not both are atomic, not both write the same value (then the order does not matter), and
+nothing orders them:
 
-- a barrier orders all threads of a block, a barrier of the grid all threads;
-- a warp's operations (also its shuffles and votes) order the lanes that meet in them;
-- an atomic orders what its thread did before its last fence, and knew of, before what a thread does that finds the
-  atomic's result by another one at the same place.
+- a barrier orders all threads of a block, a grid barrier all threads;
+- a warp operation, such as a shuffle or vote, orders the lanes that take part;
+- an atomic orders everything that its thread did or knew before its last fence, before later operations of a thread
+  that reads the atomic's result by another atomic on the same element.
 
-A reading is as good as atomic where the next that its thread does there is a compare and swap, which notices a change.
+A load also counts as atomic if the thread's next operation on the element is a compare-and-swap, which detects a
+change.
 
-Invariant: an access that is ordered behind all others at its place stands for them; memory that is read before any thread
-writes it is told of at the end (of the block where it is shared memory), since the writer may be a thread that comes late,
-and then it is a race.
+Invariant: an access that is ordered after all others of its bytes represents them. Reads of memory that no thread has
+written yet are reported at the end (of the block, for shared memory), because a later write by another thread makes
+them a race.
 """
 
 from __future__ import annotations

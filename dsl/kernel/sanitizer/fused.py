@@ -1,7 +1,7 @@
 """Sanitizer for fused kernels: checks of GPU schedules on device ``simt::watched``.
 
-In: a fused kernel that was compiled with its threads watched, and the events of a launch. Out: nothing where it is clean, else
-a `SanitizerError`, whose places are operations of the kernel's IR (line 1 is the first that is watched).
+In: a fused kernel compiled with instrumentation, and the events of a launch. Out: a `SanitizerError` if there are
+findings. Its locations are operations of the kernel's IR (line 1 is the first instrumented operation).
 """
 
 from __future__ import annotations

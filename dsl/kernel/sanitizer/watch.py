@@ -1,8 +1,8 @@
 """Instrumentation: a `watch` operation before every access and every synchronization.
 
-In: accesses and indices as they are compiled. Out: `watch` operations, and a `Site` for each. Invariant: an index is
-looked at before the address is made of it, and an address before it is used, so that a thread ends instead of reaching
-outside.
+In: accesses and indices during compilation. Out: `watch` operations, and a `Site` for each. Invariant: an index is
+checked before its address is computed, and an address before it is used, so that a thread ends instead of accessing
+invalid memory.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Sanitizer: execution of kernels on the CPU with every access checked.
 
-In: a launch made inside ``with weft.sanitize():`` or with ``WEFT_SANITIZE=1``. Out: nothing where the kernel is clean, else a
-`SanitizerError` with its reports. It finds accesses out of bounds and misaligned ones (they are not made: the thread ends),
-reads of memory that nobody has written (shared, local, and device arrays made by ``device_array`` or ``empty``), races
-between threads of a block and between blocks, and barriers that not all threads of a block come to.
+In: a launch inside ``with weft.sanitize():`` or with ``WEFT_SANITIZE=1``. Out: a `SanitizerError` with reports if
+there are findings. The sanitizer detects out-of-bounds and misaligned accesses, which end the thread instead of being
+executed. It detects reads of uninitialised memory (shared, local, and device arrays from ``device_array`` or
+``empty``), races within a block and between blocks, and barriers that not all threads of a block reach.
 
-Invariant: what runs is the same kernel, compiled for the CPU with 64-bit indices; one block runs after the other, unless the
-grid meets. Arrays of other devices are copied there and back. An access takes one to two microseconds, and what is remembered
-of an element that was touched some 300 bytes. A thread that is stopped inside a function that calls itself goes on behind the
-call; elsewhere it ends. Constant memory is watched for bounds only.
+Invariant: the same kernel runs, compiled for the CPU with 64-bit indices. Blocks run one after the other, unless the
+grid synchronizes. Arrays of other devices are copied there and back. An access takes one to two microseconds, and the
+record of an accessed element about 300 bytes. A thread that is stopped inside a recursive function continues after
+the call. Elsewhere it ends. Constant memory is checked only for bounds.
 """
 
 from __future__ import annotations
