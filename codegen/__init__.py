@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from weft.codegen.passes.flatten_branches import flatten_branches
     from weft.codegen.passes.join_kernels import join_kernels
     from weft.codegen.schedules.columns import halve, threads_below
-    from weft.codegen.schedules.crossed import RowColumnReduction
     from weft.codegen.schedules.joined import can_join
     from weft.codegen.schedules.lookback import TILE as SHARED_ROW
     from weft.codegen.schedules.lookback import share_rows
     from weft.codegen.schedules.rows import threads_of
+    from weft.codegen.schedules.rows_and_columns import RowColumnReduction
     from weft.codegen.schedules.sweep import TemporalBlocking
     from weft.codegen.target import Target
 
@@ -80,7 +80,7 @@ __getattr__ = lazy_names(
         "weft.codegen.passes.flatten_branches": "flatten_branches",
         "weft.codegen.passes.join_kernels": "join_kernels",
         "weft.codegen.schedules.columns": "halve threads_below",
-        "weft.codegen.schedules.crossed": "RowColumnReduction",
+        "weft.codegen.schedules.rows_and_columns": "RowColumnReduction",
         "weft.codegen.schedules.joined": "can_join",
         "weft.codegen.schedules.lookback": "SHARED_ROW=TILE share_rows",
         "weft.codegen.schedules.rows": "threads_of",

@@ -11,12 +11,12 @@ joined     Long reductions: a block per part; the last block to finish combines 
 scans      Scans along rows: a block per row, tile by tile.
 lookback   Scans along long rows: a block per tile, which looks back at the totals of previous tiles.
 columns    Column reductions: up to 32 adjacent vectors of columns per block, and threads that share each column.
-crossed    Row-and-column reductions: a warp or a block iterates over rows, with its columns in registers.
+rows_and_columns    Row-and-column reductions: a warp or a block iterates over rows, with its columns in registers.
 scatter    Integers reduced into few elements: each block has its own accumulators.
 sweep      Temporal blocking: a block per part of the work, whose threads compute the points of a tile.
 items      All other kernels: one thread per point, with serial loops.
 
-Joined, crossed, lookback and sweep fit only kernels that were written for them. Each file has
+Joined, rows_and_columns, lookback and sweep fit only kernels that were written for them. Each file has
 
     fits(kernel, nest, sizes, exact)          the decision for these sizes, or None if the schedule does not fit; with
                                               `exact`, for these sizes only
@@ -32,7 +32,6 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.schedules import (
     any_rows,
     columns,
-    crossed,
     elements,
     folds,
     items,
@@ -40,6 +39,7 @@ from weft.codegen.schedules import (
     lookback,
     planes,
     rows,
+    rows_and_columns,
     scans,
     scatter,
     sweep,
@@ -51,7 +51,7 @@ from weft.codegen.target import Target
 
 SCHEDULES = (
     joined,
-    crossed,
+    rows_and_columns,
     lookback,
     sweep,
     scatter,

@@ -19,13 +19,13 @@ from weft.fusion.graph.expr import Expr, Location, value_bytes
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.lower.lowering import lower_group, shares_rows
 from weft.fusion.plan.body import Instruction, all_instructions
-from weft.fusion.plan.crossed import Crossed
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.join_groups import join_groups
 from weft.fusion.plan.live_graph import make_graph
 from weft.fusion.plan.nest import make_nest
 from weft.fusion.plan.numpy_loops import find_numpy_loop
 from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.siblings import schedule_versions
 from weft.fusion.plan.steps import KernelFacts, Shown
@@ -312,7 +312,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         title += f", {len(group.steps)} steps in one sweep"
     elif group.passes() > 1:
         title += f", {group.passes()} times over the row"
-    if isinstance(group, Crossed):
+    if isinstance(group, RowsAndColumns):
         title += " of rows and of columns in one pass, by parts and then their results"
     elif chunk_length(group, make_nest(group), CPU):
         title += ", by parts and then their results"

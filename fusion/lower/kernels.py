@@ -27,8 +27,8 @@ from weft.fusion.graph.sizes import Size
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.lowering import FINISH, lower_group
-from weft.fusion.plan.crossed import Crossed
 from weft.fusion.plan.group import Group
+from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.steps import LARGE, Special
 from weft.fusion.plan.sweep import Sweep
 from weft.runtime import Device
@@ -96,7 +96,11 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
     if machine.is_gpu:
         for lowered in found:
             _set_alignment(lowered, machine)
-        if len(found) == 2 and not isinstance(group, Crossed) and can_join(*(lowered.kernel for lowered in found)):
+        if (
+            len(found) == 2
+            and not isinstance(group, RowsAndColumns)
+            and can_join(*(lowered.kernel for lowered in found))
+        ):
             found = [_joined(*found)]
         else:
             for lowered in found:

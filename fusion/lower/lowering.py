@@ -13,15 +13,15 @@ from weft.codegen import CPU, Machine
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.sizes import square_root
 from weft.fusion.lower.block_writer import BlockWriter
-from weft.fusion.lower.crossed_writer import lower_crossed
 from weft.fusion.lower.kernel_writer import KernelWriter, Lowered
+from weft.fusion.lower.row_column_writer import lower_row_columns
 from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.lower.sweep_writer import SweepWriter
 from weft.fusion.plan.body import Loop
-from weft.fusion.plan.crossed import Crossed
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import Nest, goes_across, make_nest
 from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.sweep import Sweep
 
 # The kernel that folds what chunks have.
@@ -50,8 +50,8 @@ def lower_group(
         return [BlockWriter(group, parametric).write()]
     if isinstance(group, Sweep):
         return [SweepWriter(group, parametric).write()]
-    if isinstance(group, Crossed):
-        return lower_crossed(group, partial_base, parametric)
+    if isinstance(group, RowsAndColumns):
+        return lower_row_columns(group, partial_base, parametric)
     on_cpu = machine is not None and not machine.is_gpu
     nest = make_nest(group)
     folds = [p for p in group.placed if p.task.kind == "reduce"]

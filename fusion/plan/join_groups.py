@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.codegen import Machine
-from weft.fusion.plan.crossed import join_crossed
+from weft.fusion.plan.row_column_reductions import merge_rows_and_columns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.time_steps import join_time_steps
 
@@ -13,4 +13,4 @@ def join_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -
     `special` kernels, because their register use depends on the sizes.
     """
     schedule = join_time_steps(schedule, machine)
-    return join_crossed(schedule, machine) if special or not machine.is_gpu else schedule
+    return merge_rows_and_columns(schedule, machine) if special or not machine.is_gpu else schedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.fuzz import crossed, disturbed, graphs, lengths, loops, orders, rows, sizes
+from tests.fuzz import disturbed, graphs, lengths, loops, orders, row_columns, rows, sizes
 from tests.fuzz.programs import check, differences, run_numpy, run_program, short_program
 from weft.fusion.graph.sizes import Trace
 from weft.runtime import override
@@ -74,12 +74,12 @@ def test_random_mixtures_with_a_gpus_schedules(device: str) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 9111])
 def test_random_folds_of_rows_and_columns(seed: int) -> None:
-    assert crossed.check(seed) == ""
+    assert row_columns.check(seed) == ""
 
 
 def test_sums_of_columns_keep_their_bits_beside_those_that_read_rows_too() -> None:
     """What threads of a GPU share a sum does not depend on what another sum of the same kernel reads."""
-    assert crossed.check(2026294, ("simt",)) == ""
+    assert row_columns.check(2026294, ("simt",)) == ""
 
 
 def test_random_loops() -> None:

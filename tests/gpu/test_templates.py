@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.fuzz.crossed import however_small
+from tests.fuzz.row_columns import however_small
 
 pytestmark = pytest.mark.gpu
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.fuzz.crossed import bits, check, however_small
+from tests.fuzz.row_columns import bits, check, however_small
 from weft.codegen import resolve_target
 from weft.codegen.schedules.columns import ColumnReduction
-from weft.codegen.schedules.crossed import RowColumnReduction
+from weft.codegen.schedules.rows_and_columns import RowColumnReduction
 from weft.fusion import kernels_of
 
 RNG = np.random.default_rng(12)

@@ -1,6 +1,6 @@
 """Kernels of row-and-column reductions: one that iterates over the rows, and those that combine its partial results.
 
-In: a `Crossed` group. Out: its kernels. Invariant: a row is reduced in the order that it has alone. A column is
+In: a group of `RowsAndColumns`. Out: its kernels. Invariant: a row is reduced in the order that it has alone. A column is
 reduced in the order of the rows, from the start of its block of rows. Column accumulators are in scratch memory, with
 one row of accumulators per block. Several rows are processed per iteration, so that the accumulators are read and
 written once for all of them.
@@ -18,23 +18,23 @@ from weft.codegen import RowColumnReduction, Value, accumulators, fold, halve
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.plan.body import Loop
-from weft.fusion.plan.crossed import Crossed
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import Nest
+from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.traffic import bytes_written
 
 # Rows processed per iteration, by the bytes that the reduction of one carries, and by the instructions for an element.
 TOGETHER = ((4, 4, 20), (2, 8, 40))
 
 
-def lower_crossed(group: Crossed, base: int, parametric: bool) -> list[Lowered]:
+def lower_row_columns(group: RowsAndColumns, base: int, parametric: bool) -> list[Lowered]:
     """Return the kernels of a row-and-column reduction. Scratch buffers are numbered from `base`."""
     batch = tuple(loop.extent for loop in group.batch)
     count = sum(accumulators(p.task.node.op) for p in _folds(group.columns))
     across = _split(group.down, group.band, (*batch, group.along.extent), base)
     along = _split(group.along, group.length, (*batch, group.down.extent), base + count)
     parts = replace(across, chunks=across.chunks * group.apart)
-    found = [CrossedWriter(group, along, parts, parametric).write()]
+    found = [RowColumnWriter(group, along, parts, parametric).write()]
     if group.apart > 1:
         found[0].kernel.attributes["schedule"] = RowColumnReduction()
     if group.length:
@@ -51,7 +51,7 @@ def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
     return Split(-(-loop.extent // length) if length else 1, length or loop.extent, loop.extent, 1, kept, base)
 
 
-def _finish(group: Crossed, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
+def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
     """Return the kernel that combines the partial results of each row or column and runs the later stages."""
     behind = Group(group.number, part.loops, private=group.private, over=group.over)
     for p in part.placed:
@@ -103,15 +103,15 @@ class FinishWriter(SplitWriter):
         return super().scratch(replace(split, chunks=split.chunks * self.apart), k, dtype, writable=writable)
 
 
-class CrossedWriter(SplitWriter):
+class RowColumnWriter(SplitWriter):
     """Writer of the kernel that reduces rows and columns."""
 
-    def __init__(self, group: Crossed, along: Split, across: Split, parametric: bool) -> None:
+    def __init__(self, group: RowsAndColumns, along: Split, across: Split, parametric: bool) -> None:
         cuts = [Loop(split.chunks, "parallel") for split in (across, along) if split.chunks != 1]
         position = {k: at + len(cuts) for k, at in group.position.items()}
         nest = Nest([*cuts, *group.batch], [group.down, group.along], position)
         super().__init__(group, nest, "partial", parametric)
-        self.crossed = group
+        self.both = group
         self.along, self.across = along, across
         self.cut = len(cuts)
         self.row = len(nest.outer)  # which of the loops goes down the rows
@@ -130,7 +130,7 @@ class CrossedWriter(SplitWriter):
     def _part(self) -> None:
         """Emit the work of one thread or block: its rows, and its columns of each row."""
         b = self.builder
-        first, end = self._range(self.across, 0, self.crossed.apart)
+        first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
         self.so_far = self._place(self.across, self.cut - 1 if self.along.chunks == 1 else 0)
         self._begin_columns()
@@ -192,7 +192,7 @@ class CrossedWriter(SplitWriter):
         """Emit the loop over the rows from `first` to `end`, several per iteration."""
         b = self.builder
         names = tuple(name for p in self.by_rows for name in self.fold_names(p))
-        with b.loop(end, "serial", start=first, step=together * self.crossed.apart) as rows:
+        with b.loop(end, "serial", start=first, step=together * self.both.apart) as rows:
             numbers = [b.op("add", rows.index, b.constant(k)) if k else rows.index for k in range(together)]
             initial = [v for p in self.by_rows for v in self.initial(p)] * together
             self.indices.append(rows.index)
@@ -251,7 +251,7 @@ class CrossedWriter(SplitWriter):
             at += width
             self.results[p.task.node] = value, self.row + 1
             self.store_later(p, value)
-        for p in self.crossed.rows.placed:
+        for p in self.both.rows.placed:
             if p.stage > 1:
                 self.point(p)
         self.flush_stores()
@@ -261,5 +261,5 @@ class CrossedWriter(SplitWriter):
         read, scratch = super().traffic()
         whole = self.along.chunks == 1
         done = [p for p in self.group.placed if p.stage == 1 and p.task.kind == "map"]
-        done += [p for p in self.crossed.rows.placed if whole and p not in done]
+        done += [p for p in self.both.rows.placed if whole and p not in done]
         return read, scratch + sum(bytes_written(p.task) for p in done if p.task.node not in self.group.private)

@@ -1,6 +1,6 @@
 """Random folds along rows and across the same rows: together they have the bits that each has by itself.
 
-``python -m tests.fuzz.crossed --programs 200 --seed 0``. Numbers are any, so that a sum in another order shows. Kernels are
+``python -m tests.fuzz.row_columns --programs 200 --seed 0``. Numbers are any, so that a sum in another order shows. Kernels are
 joined however little is read.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import weft as wf
 from tests.fuzz import children
 from weft.codegen import CPU, GPU
-from weft.fusion.plan import crossed
+from weft.fusion.plan import row_column_reductions
 from weft.runtime import device as on_device
 
 LONG = (513, 600, 1000, 1025, 1500, 2049, 4100)
@@ -58,7 +58,7 @@ EPILOGUES = ("{}", "{}", "{}", "{} * 2", "abs({}) + 1", "{} + 3")
 def however_small() -> Iterator[None]:
     """Join whatever can be joined."""
     with (
-        mock.patch.multiple(crossed, LEAST_PARTS=1, LEAST_ROW=2),
+        mock.patch.multiple(row_column_reductions, LEAST_PARTS=1, LEAST_ROW=2),
         mock.patch.dict(vars(CPU), pair_bytes=0),
         mock.patch.dict(vars(GPU), pair_bytes=0, threads=0),
     ):
@@ -167,4 +167,4 @@ def check(seed: int, devices: tuple[str, ...] = ("cpu",)) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(children.main("tests.fuzz.crossed"))
+    sys.exit(children.main("tests.fuzz.row_columns"))

@@ -37,7 +37,7 @@ GPU_COLUMN = 32
 
 
 @dataclass(slots=True)
-class Crossed(Group):
+class RowsAndColumns(Group):
     """Two groups of reductions over the same elements.
 
     Attributes
@@ -69,7 +69,7 @@ class Crossed(Group):
 # -- whether two groups cross -------------------------------------------------------------------
 
 
-def cross(one: Group, other: Group, machine: Machine) -> Crossed | None:
+def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
     """Merge two groups into one kernel, or return None if they do not match or it does not pay."""
     loops = _same_loops(one, other)
     if loops is None:
@@ -84,7 +84,7 @@ def cross(one: Group, other: Group, machine: Machine) -> Crossed | None:
     if not _hands_on(one, second):
         return None
     for rows, columns in ((one, second), (second, one)):
-        found = _crossed(rows, columns, [one, second], machine)
+        found = _merged(rows, columns, [one, second], machine)
         if found is not None:
             return found
     return None
@@ -129,7 +129,7 @@ def _hands_on(first: Group, second: Group) -> bool:
     return True
 
 
-def _crossed(rows: Group, columns: Group, order: list[Group], machine: Machine) -> Crossed | None:
+def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -> RowsAndColumns | None:
     pairs = [(a.role == "parallel", b.role == "parallel") for a, b in zip(rows.loops, columns.loops, strict=True)]
     if (False, False) in pairs:
         return None
@@ -137,7 +137,9 @@ def _crossed(rows: Group, columns: Group, order: list[Group], machine: Machine) 
         [k for k, pair in enumerate(pairs) if pair == kind] for kind in ((True, True), (True, False), (False, True))
     ]
     roles: list[Role] = ["parallel" if all(pair) else "reduce" for pair in pairs]
-    found = Crossed(order[1].number, [Loop(loop.extent, role) for loop, role in zip(rows.loops, roles, strict=True)])
+    found = RowsAndColumns(
+        order[1].number, [Loop(loop.extent, role) for loop, role in zip(rows.loops, roles, strict=True)]
+    )
     for group in order:
         for p in group.placed:
             found.place(p)
@@ -149,7 +151,7 @@ def _crossed(rows: Group, columns: Group, order: list[Group], machine: Machine) 
     return found if (_cut_for_gpu(found, machine) if machine.is_gpu else _cut(found, machine)) else None
 
 
-def _walks_in_order(group: Crossed, batch: int, position: dict[int, int]) -> bool:
+def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
     """Return whether the group's accesses are contiguous along the rows rather than down the columns."""
     beside = below = 0
     for node, form in _forms(group, made=True):
@@ -165,7 +167,7 @@ def _walks_in_order(group: Crossed, batch: int, position: dict[int, int]) -> boo
     return beside > 0 and below <= beside
 
 
-def _nests(found: Crossed) -> list[Nest] | None:
+def _nests(found: RowsAndColumns) -> list[Nest] | None:
     """Return the nest of each part, or None unless each reduces a single loop in the expected direction."""
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
@@ -174,7 +176,7 @@ def _nests(found: Crossed) -> list[Nest] | None:
     return nests if ways == [False, True] else None
 
 
-def _cut(found: Crossed, machine: Machine) -> bool:
+def _cut(found: RowsAndColumns, machine: Machine) -> bool:
     """Choose the blocks of rows and columns, as each reduction alone has them. Return False if the kernel does not
     pay.
     """
@@ -196,7 +198,7 @@ def _cut(found: Crossed, machine: Machine) -> bool:
     return parts >= LEAST_PARTS and found.along.extent >= LEAST_ROW and kept <= ROOM
 
 
-def _cut_for_gpu(found: Crossed, machine: Machine) -> bool:
+def _cut_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
     """Choose the blocks on a GPU: a warp or block per row, column accumulators in registers, interleaved rows per
     thread.
     """
@@ -258,13 +260,13 @@ def _is_straight(instruction: Instruction) -> bool:
 # -- joining --------------------------------------------------------------------------------------
 
 
-def join_crossed(schedule: Schedule, machine: Machine) -> Schedule:
+def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
     """Return the schedule with matching pairs of kernels merged."""
     if sum(is_plain(group) for group in schedule.groups) < 2:
         return schedule
     groups: list[Group | None] = list(schedule.groups)
     masks = [group.members if isinstance(group, Sweep) else 1 << group.number for group in schedule.groups]
-    joined = False
+    merged = False
     waiting: list[int] = []  # places of groups that others may join
     for place, group in enumerate(schedule.groups):
         if not is_plain(group):
@@ -273,7 +275,7 @@ def join_crossed(schedule: Schedule, machine: Machine) -> Schedule:
             first = groups[before]
             assert first is not None
             where = _common_place(groups, masks, before, place)
-            made = None if where is None or not _shares(first, group, machine) else cross(first, group, machine)
+            made = None if where is None or not _shares(first, group, machine) else merge_pair(first, group, machine)
             if made is None or where is None:
                 continue
             masks[where] = masks[before] | masks[place]
@@ -282,15 +284,15 @@ def join_crossed(schedule: Schedule, machine: Machine) -> Schedule:
             groups[before] = groups[place] = None
             groups[where] = made
             waiting.remove(before)
-            joined = True
+            merged = True
             break
         else:
             waiting.append(place)
-    if not joined:
+    if not merged:
         return schedule
     found = [group for group in groups if group is not None]
     for group in found:
-        if isinstance(group, Crossed):
+        if isinstance(group, RowsAndColumns):
             _settle(group, found, set(schedule.outputs))
     return finish_schedule(schedule.outputs, found, schedule.in_place)
 
@@ -315,7 +317,7 @@ def _common_place(groups: list[Group | None], masks: list[int], before: int, pla
     return None if any(second.before & mask for _, mask in between) else before
 
 
-def _settle(group: Crossed, groups: list[Group], outputs: set[Expr]) -> None:
+def _settle(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
     """Compute the private values of the merged kernel, and copy its state to both parts."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}

@@ -25,7 +25,7 @@ ANY = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class CrossedNest:
+class RowColumnNest:
     """The item of a nest: operations before the rows, initialization of the columns, and the loop over rows with
     its body.
     """
@@ -36,14 +36,14 @@ class CrossedNest:
     row: RowNest
 
 
-def find_crossed(nest: Nest) -> CrossedNest:
+def find_row_columns(nest: Nest) -> RowColumnNest:
     """Return the parts of a row-and-column reduction."""
     *before, rows = nest.item
     begin = next(o for o in before if is_spread(o))
     inside = [o for o in rows.regions[0].operations if o.opcode != "yield"]
     at = next(k for k, o in enumerate(inside) if is_spread(o))
     row = RowNest(inside[: at + 1], inside[at + 1 :], [inside[at]])
-    return CrossedNest([o for o in before if o is not begin], begin, rows, row)
+    return RowColumnNest([o for o in before if o is not begin], begin, rows, row)
 
 
 class RowColumnReduction(EachRow):
@@ -54,22 +54,24 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
     """Return the decision for these sizes, for a kernel written for this schedule."""
     if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
         return None
-    return decide(RowColumnReduction, kernel, find_crossed(nest).row, sizes, ANY)
+    return decide(RowColumnReduction, kernel, find_row_columns(nest).row, sizes, ANY)
 
 
 def write(kernel: Kernel, nest: Nest, decision: RowColumnReduction, target: Target) -> Kernel:
     """Return the threaded form of a kernel with this schedule."""
-    parts = find_crossed(nest)
+    parts = find_row_columns(nest)
     threads = decision.threads
     w = ThreadWriter(kernel, nest, max(threads, GPU.block))
     known = RowFacts(decision.kept, decision.whole, decision.vectors, w.exact.get(parts.row.stop.name))
-    return write_items(w, threads, "crossed", lambda part: CrossedRows(w, parts, threads, part, known).write(nest))
+    return write_items(
+        w, threads, "rows_and_columns", lambda part: RowWriterWithColumns(w, parts, threads, part, known).write(nest)
+    )
 
 
-class CrossedRows(RowWriter):
+class RowWriterWithColumns(RowWriter):
     """Writer of the code for the rows of an item. `columns` holds the column accumulators of each lane and slot."""
 
-    def __init__(self, w: ThreadWriter, parts: CrossedNest, threads: int, part: Value, known: RowFacts) -> None:
+    def __init__(self, w: ThreadWriter, parts: RowColumnNest, threads: int, part: Value, known: RowFacts) -> None:
         super().__init__(w, parts.row, threads, part, known)
         self.parts = parts
         self.stores = [o for o in parts.begin.regions[0].operations if o.opcode == "store"]
