@@ -18,10 +18,10 @@ import numpy as np
 from weft.codegen import Value, accumulators, fold
 from weft.fusion.graph.expr import Expr
 from weft.fusion.lower.kernel_writer import KernelWriter, across
-from weft.fusion.plan.centred import shift_sums, total_of_squares
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import Nest
-from weft.fusion.plan.task import Centred
+from weft.fusion.plan.shifted_moments import shift_sums, total_of_squares
+from weft.fusion.plan.task import ShiftedMoment
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class SplitWriter(KernelWriter):
                 self._take_results(first, final)
                 count = self._elements(bounds, split.inside)
                 for p in measured:
-                    found, _ = self.results[_centred(p).centre.node]
+                    found, _ = self.results[_moment_of(p).centre.node]
                     self.centres[p.task.node] = self._part_centre(p, found, self.builder.cast(count, found.type))
                 initial = [v for p in measured for v in self.initial(p)]
                 final += self._inner_loop(measured, measured, depth, initial, bounds)
@@ -88,7 +88,7 @@ class SplitWriter(KernelWriter):
 
     def _part_centre(self, placed: Placed, found: Value, count: Value) -> Value:
         """Return the shift of a block's sum: the block's own maximum or mean."""
-        return found if _centred(placed).divisor is None else self.builder.op("divide", found, count)
+        return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
         """Emit a task's body. Shifted moments use the current block's shift."""
@@ -96,31 +96,31 @@ class SplitWriter(KernelWriter):
             return super().body(placed)
         centre = self.centres[placed.task.node], len(self.nest.outer)
         made: list[tuple[Value, int]] = []
-        for at in _centred(placed).at:
+        for at in _moment_of(placed).at:
             made = [*self._write(placed.task.body[len(made) : at], made, placed), centre]
         return self._write(placed.task.body[len(made) :], made, placed)
 
     def accumulators(self, placed: Placed) -> list[np.dtype]:
         """Return the dtypes of a reduction's accumulators."""
         own = super().accumulators(placed)
-        return own * len(_centred(placed).terms) if placed.stage == 3 else own
+        return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
     def fold_names(self, placed: Placed) -> tuple[str, ...]:
         """Return the ops that combine a reduction's accumulators."""
         own = super().fold_names(placed)
-        return own * len(_centred(placed).terms) if placed.stage == 3 else own
+        return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
     def initial(self, placed: Placed) -> list[Value]:
         """Return the initial accumulators of a reduction."""
         own = super().initial(placed)
-        return own * len(_centred(placed).terms) if placed.stage == 3 else own
+        return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
     def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the accumulators of a reduction updated with this point's value."""
         if placed.stage != 3:
             return super().folded(placed, carried)
         made = self.body(placed)
-        terms = [made[k][0] for k in _centred(placed).terms]
+        terms = [made[k][0] for k in _moment_of(placed).terms]
         return tuple(self.builder.op("add", total, term) for total, term in zip(carried, terms, strict=True))
 
     def _count_work(self, split: Split) -> None:
@@ -250,8 +250,8 @@ class SplitWriter(KernelWriter):
 
     def _common_centre(self, placed: Placed) -> Value:
         """Return the final shift of a sum of shifted moments."""
-        found, _ = self.results[_centred(placed).centre.node]
-        divisor = _centred(placed).divisor
+        found, _ = self.results[_moment_of(placed).centre.node]
+        divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
 
     def _shifted(
@@ -274,9 +274,9 @@ class SplitWriter(KernelWriter):
         shifted: list[Value] = []
         for p, centre in zip(folds, common, strict=True):
             own = sums[len(shifted) : len(shifted) + len(self.accumulators(p))]
-            found = self.partial(split, numbers[_centred(p).centre.node], own[0], where)
+            found = self.partial(split, numbers[_moment_of(p).centre.node], own[0], where)
             count = b.cast(elements, own[0].type)
-            shifted += shift_sums(b, _centred(p), own, self._part_centre(p, found, count), centre, count)
+            shifted += shift_sums(b, _moment_of(p), own, self._part_centre(p, found, count), centre, count)
         return shifted
 
     def _totals(self, folds: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -284,7 +284,7 @@ class SplitWriter(KernelWriter):
         found: list[Value] = []
         for p in folds:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]
-            divisor = _centred(p).divisor
+            divisor = _moment_of(p).divisor
             if divisor is not None:
                 own = (*own[:-1], total_of_squares(self.builder, own, self._constant(divisor)[0]))
             found += own
@@ -325,6 +325,6 @@ class SplitWriter(KernelWriter):
         return read + scratch, written
 
 
-def _centred(placed: Placed) -> Centred:
-    assert placed.task.centred is not None
-    return placed.task.centred
+def _moment_of(placed: Placed) -> ShiftedMoment:
+    assert placed.task.shifted is not None
+    return placed.task.shifted

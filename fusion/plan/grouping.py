@@ -15,10 +15,10 @@ from weft.codegen import SHARED_ROW, Machine
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.index_map import Affine, disjoint
 from weft.fusion.plan.body import Loop, Role
-from weft.fusion.plan.centred import with_own_centre
 from weft.fusion.plan.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
 from weft.fusion.plan.nest import goes_across, make_nest
 from weft.fusion.plan.parts import chunk_length, fold_loops, order_alone, too_long
+from weft.fusion.plan.shifted_moments import with_own_centre
 from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.task import Task
 
@@ -127,8 +127,8 @@ class Grouping:
         stored = group.made
         produced = [(node, index) for node, index in task.reads() if node in stored]
         if measured_in_parts(task, self.machine):
-            assert task.centred is not None
-            centre = task.centred.centre
+            assert task.shifted is not None
+            centre = task.shifted.centre
             if centre.node not in stored:
                 return None, "it is measured from what another kernel finds"
             produced.append((centre.node, centre.target))
@@ -183,8 +183,8 @@ class Grouping:
         ready = placed.stage
         reads = placed.task.reads()
         if measured_in_parts(placed.task, self.machine):
-            assert placed.task.centred is not None
-            centre = placed.task.centred.centre
+            assert placed.task.shifted is not None
+            centre = placed.task.shifted.centre
             reads = [*reads, (centre.node, centre.target)]
         for node, index in reads:
             if node not in stored:
@@ -256,7 +256,7 @@ def measured_in_parts(task: Task, machine: Machine) -> bool:
     """Return whether a task is a shifted sum computed by blocks, which shares a kernel with the reduction of its
     shift.
     """
-    return task.centred is not None and order_alone(task, machine).chunk > 0
+    return task.shifted is not None and order_alone(task, machine).chunk > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:

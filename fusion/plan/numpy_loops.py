@@ -45,7 +45,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
         return None
     task = group.placed[0].task
     row = TABLE.get((task.node.kind, task.node.op))
-    if row is None or task.kind == "update" or task.centred is not None:
+    if row is None or task.kind == "update" or task.shifted is not None:
         return None
     taken = row.operands(task.node)
     if taken is None:

@@ -29,7 +29,7 @@ def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
 
     Never where the kernel goes over its rows again, but for what can be measured from the centre of a chunk.
     """
-    again = any(p.stage > 1 and p.inner and p.task.centred is None for p in group.placed)
+    again = any(p.stage > 1 and p.inner and p.task.shifted is None for p in group.placed)
     rows = prod(loop.extent for loop in nest.outer)
     if again or not rows or not any(p.task.kind == "reduce" for p in group.placed):
         return 0

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from weft.codegen import Machine
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.index_map import Affine
-from weft.fusion.plan.centred import centre_of
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import Grouping
 from weft.fusion.plan.live_graph import fold_of
+from weft.fusion.plan.shifted_moments import centre_of
 from weft.fusion.plan.stored import base_of, choose_stored, find_short
 from weft.fusion.plan.sweep import Sweep
 from weft.fusion.plan.task import Task, make_task
@@ -110,7 +110,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
             if same is not node and node not in lasting:
                 alias[node] = same
                 continue
-            task.centred = centre_of(task, find)
+            task.shifted = centre_of(task, find)
         steps.extend((value, make_task(value, stored, []).renamed(alias)) for value in first)
         steps.append((node, task))
     return _without_unread(steps, short) if short else steps

@@ -49,7 +49,7 @@ class Task:
     target: Affine  # flat index that is written
     indices: tuple[int, ...] = ()  # scatter: instructions with computed positions
     factors: tuple[int, ...] = ()
-    centred: Centred | None = None
+    shifted: ShiftedMoment | None = None
     window: Task | None = None  # rebuild: the update of the box alone
     order: FoldOrder | None = None
 
@@ -130,7 +130,7 @@ class FoldOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Centred:
+class ShiftedMoment:
     """A sum of shifted moments: `function`, "square" or an exponential, of differences from the result of the task
     `centre`.
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 # Rows of scans longer than this are shared by threads (twice `lower.SCAN_CHUNK`).
 SHARED_SCAN = 1 << 16
 _EXACT = frozenset({"minimum", "maximum", "fmin", "fmax", "argmin", "argmax"})
-# What a sum is of that is measured from a centre (`centred.py`).
-_CENTRED = frozenset({"square", "multiply", "exp", "exp2"})
+# What a sum is of that is measured from a centre (`shifted_moments.py`).
+_SHIFTED = frozenset({"square", "multiply", "exp", "exp2"})
 
 
 def rounds(node: Expr) -> bool:
@@ -52,7 +52,7 @@ def choose_order(node: Expr, orders: Orders) -> Any:
         stored, short = orders.stored()
         key = _outline(node, stored, short)
         tree = known_tree(key, lambda: _compiler().find_tree(node, stored - {node}, short, orders.target))
-    if may_be_centred(node, orders.origins) and _is_cut(operand, node, tree, orders):
+    if may_be_shifted(node, orders.origins) and _is_cut(operand, node, tree, orders):
         raise NeedsKernelError
     return tree
 
@@ -90,10 +90,10 @@ def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Orders) -> bool:
     return tree is None or bool(tree.chunk)
 
 
-def may_be_centred(node: Expr, origins: Any) -> bool:
+def may_be_shifted(node: Expr, origins: Any) -> bool:
     """Return whether a node may be a sum of deviations from a reduction of the same elements."""
     (operand,) = node.operands
-    if node.op != "add" or operand.kind != "map" or operand.op not in _CENTRED:
+    if node.op != "add" or operand.kind != "map" or operand.op not in _SHIFTED:
         return False
     return any(
         child.kind == "map" and child.op == "subtract" and any(_is_found(c, origins) for c in child.operands)

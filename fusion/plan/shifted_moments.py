@@ -16,13 +16,13 @@ import numpy as np
 from weft.codegen import KernelBuilder, Value
 from weft.fusion.graph.expr import Expr, is_number
 from weft.fusion.plan.body import Instruction
-from weft.fusion.plan.task import Centred, Task
+from weft.fusion.plan.task import ShiftedMoment, Task
 
 # What a sum is of: distances squared from the mean, or these functions of distances from the largest.
 EXPONENTIALS = ("exp", "exp2")
 
 
-def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> Centred | None:
+def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
     """Return how the sum `task` is shifted, or None. `find` returns the task of a value it reads."""
     if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
         return None
@@ -40,7 +40,7 @@ def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> Centred | None
         centre, divisor = found[0]
         if _same_values(task, [task.body[k].operands[1 - side] for k in distances], centre):
             terms = (task.result, distances[0]) if divisor is not None else (task.result,)
-            return Centred(function, centre, at, terms, side == 0, divisor)
+            return ShiftedMoment(function, centre, at, terms, side == 0, divisor)
     return None
 
 
@@ -147,25 +147,25 @@ def with_own_centre(task: Task) -> tuple[Task, Task]:
 
     For a centre that is known already, or is found by another kernel.
     """
-    centred = task.centred
-    assert centred is not None
-    old = centred.centre.node
+    shifted = task.shifted
+    assert shifted is not None
+    old = shifted.centre.node
     again = Expr(old.kind, old.op, old.operands, old.attrs, old.shape, old.dtype, old.location)
-    centre = replace(centred.centre, node=again)
+    centre = replace(shifted.centre, node=again)
     renamed = task.renamed({old: again})
-    return centre, replace(renamed, centred=replace(centred, centre=centre))
+    return centre, replace(renamed, shifted=replace(shifted, centre=centre))
 
 
 def shift_sums(
-    b: KernelBuilder, centred: Centred, sums: Sequence[Value], own: Value, common: Value, count: Value
+    b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
     """Return sums over `count` elements, moved from the shift `own` to the shift `common`.
 
     Where all elements are -inf, their distances from the largest are NaN: these count as nothing beside elements that are not.
     """
-    if centred.divisor is not None:
+    if shifted.divisor is not None:
         squares, distances = sums
-        away = b.op("subtract", *((common, own) if centred.turned else (own, common)))
+        away = b.op("subtract", *((common, own) if shifted.turned else (own, common)))
         moved = b.op("multiply", count, away)
         twice = b.op("add", b.op("add", distances, distances), moved)
         finite = b.op("isfinite", squares, dtype=np.bool_)  # else there is no more to know
@@ -175,7 +175,7 @@ def shift_sums(
     lowest = b.constant(-np.inf, kind)
     outside = b.op("not_equal", common, lowest, dtype=np.bool_)
     nothing = b.op("bitwise_and", b.op("equal", own, lowest, dtype=np.bool_), outside)
-    scaled = b.op("multiply", sums[0], b.op(centred.function, b.op("subtract", own, common)))
+    scaled = b.op("multiply", sums[0], b.op(shifted.function, b.op("subtract", own, common)))
     return [b.op("where", nothing, b.constant(0, kind), scaled)]
 
 
