@@ -20,14 +20,14 @@ from weft.fusion.lower.kernels import lower_for
 from weft.fusion.lower.lowering import lower_group, shares_rows
 from weft.fusion.plan.body import Instruction, all_instructions
 from weft.fusion.plan.group import Group
-from weft.fusion.plan.join_groups import join_groups
+from weft.fusion.plan.horizontal_fusion import schedule_versions
 from weft.fusion.plan.live_graph import make_graph
+from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.nest import make_nest
 from weft.fusion.plan.numpy_loops import find_numpy_loop
 from weft.fusion.plan.parts import chunk_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
-from weft.fusion.plan.siblings import schedule_versions
 from weft.fusion.plan.steps import KernelFacts, Shown
 from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.sweep import Sweep
@@ -206,7 +206,7 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
         roots, live = list(dict.fromkeys(graph.versions[: len(roots)])), graph.versions[len(roots) :]
         on = target or epoch.device.target
         schedule = schedule_versions(live, roots, graph.origins, on.machine)
-        found.append(join_groups(schedule, on.machine))
+        found.append(merge_groups(schedule, on.machine))
     return found
 
 

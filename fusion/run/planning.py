@@ -22,11 +22,11 @@ from weft.fusion.lower.kernels import obtain_kernels
 from weft.fusion.plan import resized
 from weft.fusion.plan.arena import Take, arrange_memory
 from weft.fusion.plan.group import Group
-from weft.fusion.plan.join_groups import join_groups
+from weft.fusion.plan.horizontal_fusion import schedule_versions
 from weft.fusion.plan.live_graph import LiveGraph
+from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
 from weft.fusion.plan.schedule import Schedule
-from weft.fusion.plan.siblings import schedule_versions
 from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Special, Step, pack_scalar
 from weft.fusion.plan.sweep import Sweep
 from weft.fusion.plan.task import Task
@@ -83,7 +83,7 @@ def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, .
             raise DeviceMismatchError(f"a value on {device.name} was computed from an array on {node.attrs[1]}")
     machine = machine_of(device)
     schedule = schedule_versions(versions, roots, graph.origins, machine)
-    schedule = join_groups(schedule, machine, special=may.first or may.back)
+    schedule = merge_groups(schedule, machine, special=may.first or may.back)
     return PlanWriter(device, slots, schedule, may).write()
 
 

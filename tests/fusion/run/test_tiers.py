@@ -22,7 +22,7 @@ from weft.codegen import pipeline
 from weft.codegen.llvm import host
 from weft.fusion.lower import kernels
 from weft.fusion.lower import lowering as lower
-from weft.fusion.plan import join_groups, resized, schedule, siblings
+from weft.fusion.plan import horizontal_fusion, merge_groups, resized, schedule
 from weft.fusion.run import expanded_rows, planning, tiers
 from weft.runtime import override
 
@@ -111,7 +111,7 @@ def test_forms_are_kept_for_a_while(plans: Any) -> None:
 
 # -- the net ------------------------------------------------------------------------------------
 
-PLANNERS = planning, siblings, join_groups, schedule, kernels, lower, resized
+PLANNERS = planning, horizontal_fusion, merge_groups, schedule, kernels, lower, resized
 COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.compile"), pipeline, host
 
 

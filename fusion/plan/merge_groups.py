@@ -8,7 +8,7 @@ from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.time_steps import join_time_steps
 
 
-def join_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
+def merge_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
     """Return the schedule with groups merged for a machine. On a GPU, row-and-column reductions are merged only in
     `special` kernels, because their register use depends on the sizes.
     """
