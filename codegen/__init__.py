@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from weft.codegen.passes.choose_lanes import find_fold_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.flatten_branches import flatten_branches
-    from weft.codegen.passes.join_kernels import join_kernels
+    from weft.codegen.passes.merge_kernels import merge_kernels
     from weft.codegen.schedules.columns import halve, threads_below
-    from weft.codegen.schedules.joined import can_join
     from weft.codegen.schedules.lookback import TILE as SHARED_ROW
     from weft.codegen.schedules.lookback import share_rows
     from weft.codegen.schedules.rows import threads_of
     from weft.codegen.schedules.rows_and_columns import RowColumnReduction
+    from weft.codegen.schedules.split_reductions import can_merge
     from weft.codegen.schedules.sweep import TemporalBlocking
     from weft.codegen.target import Target
 
@@ -78,10 +78,10 @@ __getattr__ = lazy_names(
         "weft.codegen.passes.choose_lanes": "find_fold_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
-        "weft.codegen.passes.join_kernels": "join_kernels",
+        "weft.codegen.passes.merge_kernels": "merge_kernels",
         "weft.codegen.schedules.columns": "halve threads_below",
         "weft.codegen.schedules.rows_and_columns": "RowColumnReduction",
-        "weft.codegen.schedules.joined": "can_join",
+        "weft.codegen.schedules.split_reductions": "can_merge",
         "weft.codegen.schedules.lookback": "SHARED_ROW=TILE share_rows",
         "weft.codegen.schedules.rows": "threads_of",
         "weft.codegen.schedules.sweep": "TemporalBlocking",
@@ -119,7 +119,7 @@ __all__ = [
     "accumulators",
     "add_function_row",
     "bfloat16",
-    "can_join",
+    "can_merge",
     "choose_index_dtype",
     "code_version",
     "compile_kernel",
@@ -139,7 +139,7 @@ __all__ = [
     "is_host_described",
     "is_loaded",
     "is_supported",
-    "join_kernels",
+    "merge_kernels",
     "dtype_kind",
     "kernel_digest",
     "lower_stages",

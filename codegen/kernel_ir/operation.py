@@ -122,7 +122,7 @@ class Kernel:
     ``line_info``, ``file``, ``watch``; an operation's attribute ``line`` is the user's line.
     ``register_aims`` of a fused kernel: at most so many registers a thread, the first of these numbers with which nothing spills.
     ``schedule`` is how its work is divided among a GPU's threads (`schedules/decision.py`).
-    With ``joined`` what follows the body's first parallel loop is done when all of that is through.
+    With ``merged`` what follows the body's first parallel loop is done when all of that is through.
     With ``device`` (the name of one of `functions`) there is no kernel, only that function for others to call.
     """
 

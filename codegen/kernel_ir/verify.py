@@ -90,9 +90,9 @@ def verify_kernel(kernel: Kernel) -> None:
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
-    """Return the operations of a block, for a joined kernel's body divided at its first parallel loop."""
+    """Return the operations of a block, for a merged kernel's body divided at its first parallel loop."""
     operations = block.operations
-    if not kernel.attributes.get("joined") or block is not kernel.body:
+    if not kernel.attributes.get("merged") or block is not kernel.body:
         return [operations]
     loops = [k for k, o in enumerate(operations) if o.opcode == "for" and o.attributes.get("role") == "parallel"]
     return [operations[: loops[0] + 1], operations[loops[0] + 1 :]] if loops else [operations]

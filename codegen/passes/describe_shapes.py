@@ -35,7 +35,7 @@ def describe_shapes(
     if kernel.level != "logical":
         return kernel
     on_gpu = target.machine.is_gpu
-    if "joined" not in kernel.attributes and not parts:
+    if "merged" not in kernel.attributes and not parts:
         kernel = describe_folds(kernel, sizes, on_gpu)  # (few parts are folded as many are)
     if not on_gpu:
         return describe_rows(kernel, sizes)

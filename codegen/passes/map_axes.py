@@ -3,7 +3,7 @@
 In: a logical kernel, with what `describe_shapes` knows of its sizes as attributes. Out: a threaded kernel with the same effect, and
 its launch data as attributes:
 
-scheme     "elements", "planes", "tiles", "rows", "joined", "scans", "lookback", "columns", "rows_and_columns",
+scheme     "elements", "planes", "tiles", "rows", "split", "scans", "lookback", "columns", "rows_and_columns",
            "scatter", "sweep" or "items"
 block      threads of a block
 per_block, most_blocks

@@ -7,7 +7,7 @@ tiles      Pointwise kernels with transposed operands, which pass through tiles 
 rows       Row reductions: a warp or the block per row, in registers if the row fits.
 any_rows   The same for rows of any length.
 folds      Other reductions, of short rows or nested: one thread, a warp or the block per item.
-joined     Long reductions: a block per part; the last block to finish combines the partial results.
+split_reductions  Long reductions: blocks reduce parts; the last block to finish combines the partial results.
 scans      Scans along rows: a block per row, tile by tile.
 lookback   Scans along long rows: a block per tile, which looks back at the totals of previous tiles.
 columns    Column reductions: up to 32 adjacent vectors of columns per block, and threads that share each column.
@@ -16,7 +16,7 @@ scatter    Integers reduced into few elements: each block has its own accumulato
 sweep      Temporal blocking: a block per part of the work, whose threads compute the points of a tile.
 items      All other kernels: one thread per point, with serial loops.
 
-Joined, rows_and_columns, lookback and sweep fit only kernels that were written for them. Each file has
+Split_reductions, rows_and_columns, lookback and sweep fit only kernels that were written for them. Each file has
 
     fits(kernel, nest, sizes, exact)          the decision for these sizes, or None if the schedule does not fit; with
                                               `exact`, for these sizes only
@@ -35,13 +35,13 @@ from weft.codegen.schedules import (
     elements,
     folds,
     items,
-    joined,
     lookback,
     planes,
     rows,
     rows_and_columns,
     scans,
     scatter,
+    split_reductions,
     sweep,
     tiles,
 )
@@ -50,7 +50,7 @@ from weft.codegen.schedules.nest import Nest, find_nest
 from weft.codegen.target import Target
 
 SCHEDULES = (
-    joined,
+    split_reductions,
     rows_and_columns,
     lookback,
     sweep,

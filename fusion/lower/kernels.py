@@ -13,12 +13,12 @@ from weft.codegen import (
     Machine,
     Pointer,
     Target,
-    can_join,
+    can_merge,
     describe_shapes,
     exceeds_caches,
     is_loaded,
-    join_kernels,
     kernel_digest,
+    merge_kernels,
     obtain_function,
     print_kernel,
     share_rows,
@@ -99,9 +99,9 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
         if (
             len(found) == 2
             and not isinstance(group, RowsAndColumns)
-            and can_join(*(lowered.kernel for lowered in found))
+            and can_merge(*(lowered.kernel for lowered in found))
         ):
-            found = [_joined(*found)]
+            found = [_merged(*found)]
         else:
             for lowered in found:
                 _share_rows(lowered)
@@ -146,13 +146,13 @@ def _share_rows(lowered: Lowered) -> None:
         lowered.bindings.append(("board", shared.nbytes, 0))
 
 
-def _joined(first: Lowered, second: Lowered) -> Lowered:
+def _merged(first: Lowered, second: Lowered) -> Lowered:
     """Merge the kernel of partial reductions and the kernel that combines them."""
     written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
     same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
     own = [binding for p, binding in second.bound() if p.value.name not in same]
     return Lowered(
-        join_kernels(first.kernel, second.kernel, same),
+        merge_kernels(first.kernel, second.kernel, same),
         [*first.bindings, *own, ("ticket", 0, 0)],
         first.parallel,
         first.work,

@@ -128,7 +128,7 @@ def choose_blocks(sweep: Sweep) -> bool:
         sweep.tile = tile
         sweep.rings = {node: (count, *tile) for node, count in rows.items()}
         if ring_bytes(sweep) <= GPU.shared_bytes and _set_parts(sweep):
-            found.append((joined_cost(sweep), tile, sweep.margin, sweep.width))
+            found.append((merged_cost(sweep), tile, sweep.margin, sweep.width))
     if not found:
         return False
     _, sweep.tile, sweep.margin, sweep.width = min(found)
@@ -232,7 +232,7 @@ def _together(arithmetic: int, moved: int) -> int:
     return max(arithmetic, moved) + min(arithmetic, moved) // 4
 
 
-def joined_cost(sweep: Sweep) -> int:
+def merged_cost(sweep: Sweep) -> int:
     """Return the cost of a merged kernel."""
     # (what is written over another value is a few elements)
     tasks = [s.task for step in sweep.steps for s in step.statements if s.task.node not in sweep.owner]

@@ -296,7 +296,7 @@ def work_of(task: Task) -> int:
     )
 
 
-def joined_cost(sweep: Sweep) -> int:
+def merged_cost(sweep: Sweep) -> int:
     """Return the instructions of a merged kernel."""
     total = 0
     for step in sweep.steps:
@@ -341,7 +341,7 @@ class _Joiner:
         self.schedule = schedule
         self.machine = machine
         self.choose = sweep_blocks.choose_blocks if machine.is_gpu else choose_parts
-        self.joined_cost = sweep_blocks.joined_cost if machine.is_gpu else joined_cost
+        self.merged_cost = sweep_blocks.merged_cost if machine.is_gpu else merged_cost
         self.single_cost = sweep_blocks.single_cost if machine.is_gpu else single_cost
         self.outputs = set(schedule.outputs)
         self.readers: dict[Expr, set[int]] = {}
@@ -349,7 +349,7 @@ class _Joiner:
             for node in _needs(group):
                 self.readers.setdefault(node, set()).add(group.number)
         self.done: list[Group] = []
-        self.joined = False
+        self.merged = False
         self.chain = Chain()
         self.members: list[tuple[Group, list[Statement]]] = []
         self.late: list[Group] = []  # what needs a member, and that no member needs
@@ -360,7 +360,7 @@ class _Joiner:
         for group in self.schedule.groups:
             self._take(group)
         self._close()
-        return self.done if self.joined else self.schedule.groups
+        return self.done if self.merged else self.schedule.groups
 
     def _take(self, group: Group) -> None:
         statements = _statements(group)
@@ -407,7 +407,7 @@ class _Joiner:
                 before = cost
             if groups and cost < best:
                 best, found = cost, groups
-        self.joined = self.joined or found is not alone
+        self.merged = self.merged or found is not alone
         return found
 
     def _in_pieces(self, pieces: int) -> tuple[int, list[Group]]:
@@ -419,14 +419,14 @@ class _Joiner:
                 groups.append(piece[0][0])
                 cost += self.single_cost(piece[0][0])
                 continue
-            made = self._joined(piece)
+            made = self._merged(piece)
             if made is None:
                 return 0, []
             groups.append(made)
-            cost += self.joined_cost(made)
+            cost += self.merged_cost(made)
         return cost, groups
 
-    def _joined(self, piece: list[tuple[Group, list[Statement]]]) -> Sweep | None:
+    def _merged(self, piece: list[tuple[Group, list[Statement]]]) -> Sweep | None:
         chain = Chain()
         members = {group.number for group, _ in piece}
         if not all(chain.add(statements) for _, statements in piece):

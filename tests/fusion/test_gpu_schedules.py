@@ -118,7 +118,7 @@ def test_many_lengths_share_few_kernels() -> None:
 def test_long_folds_are_one_launch(size: int) -> None:
     x = RNG.integers(-1000, 1000, size)
     a = wf.asarray(x)
-    assert attributes(a.sum())["joined"]
+    assert attributes(a.sum())["merged"]
     assert int(a.sum()) == x.sum()
     assert int(a.argmax()) == x.argmax()
 
@@ -127,7 +127,7 @@ def test_long_folds_are_one_launch(size: int) -> None:
 def test_long_folds_of_a_few_rows_are_one_launch(shape: tuple[int, ...], axis: Any) -> None:
     x = RNG.integers(-1000, 1000, shape)
     a = wf.asarray(x)
-    assert attributes(a.sum(axis=axis))["joined"]
+    assert attributes(a.sum(axis=axis))["merged"]
     np.testing.assert_array_equal(np.asarray(a.sum(axis=axis)), x.sum(axis=axis))
     np.testing.assert_array_equal(np.asarray((a * a).max(axis=axis)), (x * x).max(axis=axis))
 
@@ -141,7 +141,8 @@ def test_partial_results_are_folded_by_a_warp_or_by_the_block() -> None:
 
 
 def test_a_block_that_folds_several_results_meets_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.codegen.schedules.joined.FEW_PARTS", 1)  # (else that takes rows of 8 M elements)
+    # (else that takes rows of 8 M elements)
+    monkeypatch.setattr("weft.codegen.schedules.split_reductions.FEW_PARTS", 1)
     x = RNG.random((3, 40_000), np.float32)
     with wf.device("simt::watched"):
         a = wf.asarray(x)
@@ -215,8 +216,8 @@ def test_long_folds_across_rows_are_shared_by_blocks(shape: tuple[int, ...]) -> 
 def test_a_few_very_long_rows_are_shared_by_blocks() -> None:
     x = np.ones((70, 530_000), np.int8)
     a = wf.asarray(x)
-    assert "joined" in attributes(a.sum(axis=1))
-    assert "joined" not in attributes(a[:, :70_000].sum(axis=1))
+    assert "merged" in attributes(a.sum(axis=1))
+    assert "merged" not in attributes(a[:, :70_000].sum(axis=1))
     assert np.asarray(a.sum(axis=1)).tolist() == [530_000] * 70
 
 

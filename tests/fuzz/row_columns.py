@@ -1,7 +1,7 @@
 """Random folds along rows and across the same rows: together they have the bits that each has by itself.
 
 ``python -m tests.fuzz.row_columns --programs 200 --seed 0``. Numbers are any, so that a sum in another order shows. Kernels are
-joined however little is read.
+merged however little is read.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ EPILOGUES = ("{}", "{}", "{}", "{} * 2", "abs({}) + 1", "{} + 3")
 
 @contextmanager
 def however_small() -> Iterator[None]:
-    """Join whatever can be joined."""
+    """Merge whatever can be merged."""
     with (
         mock.patch.multiple(row_column_reductions, LEAST_PARTS=1, LEAST_ROW=2),
         mock.patch.dict(vars(CPU), pair_bytes=0),

@@ -1,6 +1,6 @@
 """Random loops over stencils, whose steps one kernel does, on NumPy and on weft: bits are compared.
 
-``python -m tests.fuzz.steps --programs 200 --seed 0``; `tests.fuzz.block_steps` for a GPU's blocks. Whatever can be joined is, in parts of random sizes: all that makes a
+``python -m tests.fuzz.steps --programs 200 --seed 0``; `tests.fuzz.block_steps` for a GPU's blocks. Whatever can be merged is, in parts of random sizes: all that makes a
 plan choose between kernels is set aside.
 """
 
@@ -146,7 +146,7 @@ def check(seed: int, device: str = "cpu") -> str:
     return ""
 
 
-def joined(seed: int, device: str = "cpu") -> int:
+def merged(seed: int, device: str = "cpu") -> int:
     """The steps of the longest sweep that the program's last plan has."""
     assert check(seed, device) == ""
     plans = [plan for plan in execute._plans.values() if plan.schedule]

@@ -24,4 +24,4 @@ def test_random_fields(seed: int) -> None:
 
 @pytest.mark.parametrize(("seed", "device"), [(47, "cpu"), (52, "simt")])
 def test_random_steps_are_joined(seed: int, device: str) -> None:
-    assert steps.joined(seed, device) > 1
+    assert steps.merged(seed, device) > 1

@@ -1,7 +1,7 @@
 """Merge two kernels into one launch: the reduction of blocks, and the combination of its results.
 
 In: two logical kernels of which the second reads what the first one writes. Out: one with the operations of both; the attribute
-``joined`` says so. A GPU's last block to end the first part does the second (`joined.py`), told by
+``merged`` says so. A GPU's last block to end the first part does the second (`split_reductions.py`), told by
 the parameter ``ticket``: a 32-bit zero that blocks count in, and that the last one leaves at zero.
 """
 
@@ -27,7 +27,7 @@ class _Renaming(Rewriter):
         return new
 
 
-def join_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Kernel:
+def merge_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Kernel:
     """Return both kernels in order; `same` maps pointers of the second to those of the first.
 
     The parameters are the first's, the second's others, and ``ticket``.
@@ -44,12 +44,12 @@ def join_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Kern
     ticket = Parameter(Value(TICKET, Pointer(np.dtype(np.uint32))), writable=True, noalias=True, align=4)
     operations = [o for o in first.body.operations if o.opcode != "yield"]
     both = Kernel(
-        "joined",
+        "merged",
         [*first.parameters, *renamed, ticket],
         Block(),
         first.index_dtype,
         "logical",
-        {**first.attributes, "joined": True},
+        {**first.attributes, "merged": True},
     )
     both.body.operations = [*operations, *second.body.operations]
     rewriter = _Renaming(both, lambda b, operation, operands: None)

@@ -1,6 +1,6 @@
 """Long reductions in one launch: each block reduces a part, and the last block to finish combines the partial results.
 
-In: a logical kernel that `join_kernels` made. Out: the threaded kernel. Invariant: which block is the last does not show:
+In: a logical kernel that `merge_kernels` made. Out: the threaded kernel. Invariant: which block is the last does not show:
 it folds the partial results in the order of the chunks.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Block, Kernel, Value
 from weft.codegen.kernel_ir.verify import parts_of
 from weft.codegen.machines import GPU
-from weft.codegen.passes.join_kernels import TICKET
 from weft.codegen.passes.known_multiples import Multiples, aligned_pointers, needed_multiples
+from weft.codegen.passes.merge_kernels import TICKET
 from weft.codegen.schedules.columns import find_columns
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest, find_nest
@@ -40,7 +40,7 @@ TWO_BLOCKS = 64
 FEW_PARTS = 512
 
 
-def split_joined(kernel: Kernel) -> tuple[Nest, Nest]:
+def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
     """Return the nests of the two parts."""
     parts = []
     for operations in parts_of(kernel, kernel.body):
@@ -50,7 +50,7 @@ def split_joined(kernel: Kernel) -> tuple[Nest, Nest]:
     return parts[0], parts[1]
 
 
-def can_join(first: Kernel, second: Kernel) -> bool:
+def can_merge(first: Kernel, second: Kernel) -> bool:
     """Return whether both parts are row reductions. Column reductions need several blocks for the second part too."""
     nests = [find_nest(kernel) for kernel in (first, second)]
     return all(find_row(nest) is not None for nest in nests) and find_columns(nests[0]) is None
@@ -73,9 +73,9 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
     """Return the decision for a merged kernel at these sizes. Unless `exact`, the launch decides how to combine the
     partial results.
     """
-    if "joined" not in kernel.attributes:
+    if "merged" not in kernel.attributes:
         return None
-    nest, rest = split_joined(kernel)
+    nest, rest = nests_of_parts(kernel)
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
     assert final is not None
@@ -101,7 +101,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
 
 def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) -> Kernel:
     """Return the threaded form of a merged kernel."""
-    nest, rest = split_joined(kernel)
+    nest, rest = nests_of_parts(kernel)
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
     assert final is not None
@@ -132,7 +132,7 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
                 lambda: _finish(w, rest, final, GPU.warp, facts),
                 lambda: _finish(w, rest, final, GPU.wide_block, facts),
             )
-    return w.finish("joined", 1, every=True)
+    return w.finish("split", 1, every=True)
 
 
 def _chunk_parts(chunk: RowNest) -> tuple[Value, Value] | None:
@@ -187,4 +187,4 @@ def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowF
             w.barrier()
 
 
-__all__ = ["can_join", "fits", "write"]
+__all__ = ["can_merge", "fits", "write"]
