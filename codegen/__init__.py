@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from weft.codegen.schedules.rows import threads_of
     from weft.codegen.schedules.rows_and_columns import RowColumnReduction
     from weft.codegen.schedules.split_reductions import can_merge
-    from weft.codegen.schedules.sweep import TemporalBlocking
+    from weft.codegen.schedules.temporal_blocking import TemporalBlocking
     from weft.codegen.target import Target
 
 __getattr__ = lazy_names(
@@ -84,7 +84,7 @@ __getattr__ = lazy_names(
         "weft.codegen.schedules.split_reductions": "can_merge",
         "weft.codegen.schedules.lookback": "SHARED_ROW=TILE share_rows",
         "weft.codegen.schedules.rows": "threads_of",
-        "weft.codegen.schedules.sweep": "TemporalBlocking",
+        "weft.codegen.schedules.temporal_blocking": "TemporalBlocking",
         "weft.codegen.target": "Target",
     },
 )

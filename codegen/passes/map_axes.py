@@ -4,7 +4,7 @@ In: a logical kernel, with what `describe_shapes` knows of its sizes as attribut
 its launch data as attributes:
 
 scheme     "elements", "planes", "tiles", "rows", "split", "scans", "lookback", "columns", "rows_and_columns",
-           "scatter", "sweep" or "items"
+           "scatter", "temporal_blocking" or "items"
 block      threads of a block
 per_block, most_blocks
            min(ceil(points of the launch domain / per_block), most_blocks) blocks are worth starting; any other number

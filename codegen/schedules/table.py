@@ -13,10 +13,10 @@ lookback   Scans along long rows: a block per tile, which looks back at the tota
 columns    Column reductions: up to 32 adjacent vectors of columns per block, and threads that share each column.
 rows_and_columns    Row-and-column reductions: a warp or a block iterates over rows, with its columns in registers.
 scatter    Integers reduced into few elements: each block has its own accumulators.
-sweep      Temporal blocking: a block per part of the work, whose threads compute the points of a tile.
+temporal_blocking      Temporal blocking: a block per part of the work, whose threads compute the points of a tile.
 items      All other kernels: one thread per point, with serial loops.
 
-Split_reductions, rows_and_columns, lookback and sweep fit only kernels that were written for them. Each file has
+Split_reductions, rows_and_columns, lookback and temporal_blocking fit only kernels that were written for them. Each file has
 
     fits(kernel, nest, sizes, exact)          the decision for these sizes, or None if the schedule does not fit; with
                                               `exact`, for these sizes only
@@ -42,7 +42,7 @@ from weft.codegen.schedules import (
     scans,
     scatter,
     split_reductions,
-    sweep,
+    temporal_blocking,
     tiles,
 )
 from weft.codegen.schedules.decision import Decision
@@ -53,7 +53,7 @@ SCHEDULES = (
     split_reductions,
     rows_and_columns,
     lookback,
-    sweep,
+    temporal_blocking,
     scatter,
     columns,
     any_rows,

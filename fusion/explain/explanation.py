@@ -18,6 +18,7 @@ from weft.fusion.explain.speed import arithmetic_rate
 from weft.fusion.graph.expr import Expr, Location, value_bytes
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.lower.lowering import lower_group, shares_rows
+from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Instruction, all_instructions
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.horizontal_fusion import schedule_versions
@@ -30,7 +31,6 @@ from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import KernelFacts, Shown
 from weft.fusion.plan.stored import base_of
-from weft.fusion.plan.sweep import Sweep
 from weft.fusion.plan.traffic import beside_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
 from weft.runtime import Device, copy_bandwidth, setting, show_place
@@ -299,7 +299,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     copied = [
         p.task for p in group.placed if p.task.kind in ("update", "scatter") and p.task.node not in schedule.in_place
     ]
-    if isinstance(group, Sweep):
+    if isinstance(group, BlockedSteps):
         copied = []
     for task in copied:
         if task.node.operands[0].kind != "empty":
@@ -308,8 +308,8 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     formulas = tuple(line for p in group.placed for line in formulas_of(p, group, names, schedule.in_place))
     roles = {loop.role for loop in group.loops}
     title = "kernel, " + ("fold" if "reduce" in roles else "running fold" if "scan" in roles else "map")
-    if isinstance(group, Sweep):
-        title += f", {len(group.steps)} steps in one sweep"
+    if isinstance(group, BlockedSteps):
+        title += f", {len(group.steps)} time steps in one kernel"
     elif group.passes() > 1:
         title += f", {group.passes()} times over the row"
     if isinstance(group, RowsAndColumns):
@@ -324,7 +324,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     costs = read, written, reads, writes, instructions_of(group)
     found = KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
     found = replace(found, kept=kept, passes=group.passes(), work=work_of(group))
-    if not isinstance(group, Sweep):
+    if not isinstance(group, BlockedSteps):
         return found
     within = (
         f"{'shared memory' if group.tile else 'the cache'}, {'a few rows of each' if group.rows else 'part by part'}"

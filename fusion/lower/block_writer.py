@@ -1,6 +1,6 @@
 """GPU kernels of temporal blocking: in each iteration, a block computes one row of every time step.
 
-In: a `Sweep` with a tile (`sweep_blocks.py`). Out: its kernel. A loop over iterations contains parallel loops over
+In: a `BlockedSteps` with a tile (`step_blocks.py`). Out: its kernel. A loop over iterations contains parallel loops over
 the points of the tile. Invariant: an iteration reads from the rings only what earlier iterations wrote, and all
 stores follow all loads. Reads outside an array are clamped to its edge, and unneeded points are computed like all
 others. Each value that another kernel needs is written once, by the block that owns its point.
@@ -14,20 +14,20 @@ from math import prod
 from weft.codegen import Pointer, TemporalBlocking, Value
 from weft.fusion.graph.expr import Expr, contiguous_strides
 from weft.fusion.graph.index_map import Affine, flatten, variable
+from weft.fusion.lower.blocked_steps_writer import BlockedStepsWriter
 from weft.fusion.lower.kernel_writer import Lowered
-from weft.fusion.lower.sweep_writer import SweepWriter
-from weft.fusion.plan.sweep import Place, Statement, Step, Sweep, unflatten
-from weft.fusion.plan.sweep_blocks import near, plane_sizes, ring_places, ring_readers, threads_of, turn_of, turns_of
+from weft.fusion.plan.blocked_steps import BlockedSteps, Place, Statement, Step, unflatten
+from weft.fusion.plan.step_blocks import near, plane_sizes, ring_places, ring_readers, threads_of, turn_of, turns_of
 
 
-class BlockWriter(SweepWriter):
-    """Writer of the kernel of a sweep for a GPU."""
+class BlockWriter(BlockedStepsWriter):
+    """Writer of the kernel of blocked time steps for a GPU."""
 
-    def __init__(self, sweep: Sweep, parametric: bool) -> None:
-        super().__init__(sweep, parametric)
-        self.builder.kernel.attributes["schedule"] = TemporalBlocking(threads_of(sweep))
-        self.served = set(ring_readers(sweep))
-        self.plane = plane_sizes(sweep)
+    def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
+        super().__init__(blocked, parametric)
+        self.builder.kernel.attributes["schedule"] = TemporalBlocking(threads_of(blocked))
+        self.served = set(ring_readers(blocked))
+        self.plane = plane_sizes(blocked)
         self.pitches = [prod(self.plane[k + 1 :]) for k in range(len(self.plane))]
         self.steady: dict[object, Value] = {}  # what does not depend on the step
         self.points: list[Value] = []  # the tile's indices
@@ -37,34 +37,34 @@ class BlockWriter(SweepWriter):
         self.writing_over = False
 
     def _place_axes(self) -> None:
-        self.nest.position = {axis: 1 + axis for axis in range(self.sweep.axes)}
+        self.nest.position = {axis: 1 + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
         """Return the kernel."""
-        b, sweep = self.builder, self.sweep
-        with b.loop(self.integer(prod(sweep.counts), "parts"), "parallel") as part:
+        b, blocked = self.builder, self.blocked
+        with b.loop(self.integer(prod(blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
             self._make_rings()
             self._find_part(part.index)
-            if sweep.rows:
-                first, more = turns_of(sweep)
+            if blocked.rows:
+                first, more = turns_of(blocked)
                 self.first_row = b.op("add", self.starts[0], b.constant(first))
                 length = b.op("subtract", self.stops[0], self.starts[0])
                 with b.loop(b.op("add", length, b.constant(more)), "serial") as turn:
                     self.turn = turn.index
                     self.indices.append(turn.index)
-                    self._tile([*sweep.outside], [*range(len(sweep.steps))])
+                    self._tile([*blocked.outside], [*range(len(blocked.steps))])
             else:
-                if sweep.outside:
-                    self._tile([*sweep.outside], [])
-                for number in range(len(sweep.steps)):
+                if blocked.outside:
+                    self._tile([*blocked.outside], [])
+                for number in range(len(blocked.steps)):
                     self._tile([], [number])
             self.indices.clear()
         return self.finish()
 
     def _make_rings(self) -> None:
         """Allocate the ring buffers: one array per dtype."""
-        places, sizes = ring_places(self.sweep)
+        places, sizes = ring_places(self.blocked)
         arrays = {
             dtype: self.builder.emit("local", (), (Pointer(dtype, "local"),), count=count)[0]
             for dtype, count in sizes.items()
@@ -82,10 +82,10 @@ class BlockWriter(SweepWriter):
         self._open_axis(0, taken, numbers)
 
     def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
-        if axis == len(self.sweep.tile):
+        if axis == len(self.blocked.tile):
             self._point(taken, numbers)
             return
-        with self.builder.loop(self.builder.constant(self.sweep.tile[axis]), "reduce") as loop:
+        with self.builder.loop(self.builder.constant(self.blocked.tile[axis]), "reduce") as loop:
             self.points.append(loop.index)
             self.indices.append(loop.index)
             self._open_axis(axis + 1, taken, numbers)
@@ -96,11 +96,11 @@ class BlockWriter(SweepWriter):
         self.steady.clear()
         kept = list(self.indices)
         for node in taken:
-            places = [self._coordinate(axis, 0) for axis in range(self.sweep.axes)]
+            places = [self._coordinate(axis, 0) for axis in range(self.blocked.axes)]
             self._stand([self._clamped(p, axis, self._size(axis, node.shape[axis])) for axis, p in enumerate(places)])
-            self._note_ring(node, super(SweepWriter, self)._load(node, _everywhere(node))[0])
+            self._note_ring(node, super(BlockedStepsWriter, self)._load(node, _everywhere(node))[0])
         for number in numbers:
-            if self.sweep.steps[number].statements[0].task.node in self.sweep.owner:
+            if self.blocked.steps[number].statements[0].task.node in self.blocked.owner:
                 self.over.append(number)
             else:
                 self._do_step(number)
@@ -110,10 +110,10 @@ class BlockWriter(SweepWriter):
 
     def _coordinate(self, axis: int, lag: int) -> Value:
         """Return the tile point's coordinate along an axis, for a value `lag` iterations behind."""
-        b, rows = self.builder, self.sweep.rows
+        b, rows = self.builder, self.blocked.rows
         if axis < rows:
             return self._once(("row", lag), 2, lambda: b.op("add", self.first_row, self._shifted(self.turn, -lag)))
-        margin = self.sweep.margin[axis - rows]
+        margin = self.blocked.margin[axis - rows]
 
         def make() -> Value:
             return b.op("add", b.op("add", self.starts[axis], b.constant(-margin)), self.points[axis - rows])
@@ -146,7 +146,7 @@ class BlockWriter(SweepWriter):
 
     def _do_step(self, number: int) -> None:
         """Emit one step: its values at the point, and the copies outside its box."""
-        b, step = self.builder, self.sweep.steps[number]
+        b, step = self.builder, self.blocked.steps[number]
         places = self._stand_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
         self.results.clear()
@@ -174,9 +174,9 @@ class BlockWriter(SweepWriter):
 
     def _stand_in_box(self, number: int) -> list[Value]:
         """Set the indices to the step's point nearest to the thread's point. Return the thread's point."""
-        b, step = self.builder, self.sweep.steps[number]
+        b, step = self.builder, self.blocked.steps[number]
         self.number = number
-        places = [self._coordinate(axis, step.lag) for axis in range(self.sweep.axes)]
+        places = [self._coordinate(axis, step.lag) for axis in range(self.blocked.axes)]
         inner = []
         for axis, (place, origin, extent) in enumerate(zip(places, step.origin, step.extents, strict=True)):
             with b.at(2 + axis):
@@ -187,15 +187,15 @@ class BlockWriter(SweepWriter):
 
     def _write_over(self, number: int) -> None:
         """Emit an in-place step. It reads nothing outside its box, where other threads may write."""
-        b, sweep = self.builder, self.sweep
+        b, blocked = self.builder, self.blocked
         places = self._stand_in_box(number)
-        (statement,) = sweep.steps[number].statements
+        (statement,) = blocked.steps[number].statements
         node = statement.task.node
-        owner = sweep.owner[node]
-        index = self._place_in_ring(owner, turn_of(sweep, owner, number, (0,) * sweep.axes), 0)
-        inside = self._inside(sweep.steps[number], places, all_sides=True)
+        owner = blocked.owner[node]
+        index = self._place_in_ring(owner, turn_of(blocked, owner, number, (0,) * blocked.axes), 0)
+        inside = self._inside(blocked.steps[number], places, all_sides=True)
         assert inside is not None
-        outside, self.values, self.branching, self.writing_over = self.values, dict(self.values), 1 + sweep.axes, True
+        outside, self.values, self.branching, self.writing_over = self.values, dict(self.values), 1 + blocked.axes, True
         with b.if_(inside):
             made = self.body(statement.placed)
             b.store(self.rings[owner][0], index, b.cast(made[statement.task.result][0], node.dtype))
@@ -220,7 +220,7 @@ class BlockWriter(SweepWriter):
 
     def _is_own(self, step: Step, places: list[Value]) -> Value:
         """Return whether the point belongs to this block's own part of the step's result."""
-        b, final = self.builder, self.sweep.steps[-1]
+        b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
         for axis, place in enumerate(places):
             start, stop, end = self.starts[axis], self.stops[axis], self._size(axis, final.last[axis])
@@ -271,15 +271,15 @@ class BlockWriter(SweepWriter):
         # (branches read memory: what they need has to be computed in front of them)
         distance = self._distance(node, form) if self.branching is None or self.writing_over else None
         if distance is None or (node, self.number, distance) not in self.served:
-            assert node not in self.sweep.homes
-            return super(SweepWriter, self)._load(node, form)
+            assert node not in self.blocked.homes
+            return super(BlockedStepsWriter, self)._load(node, form)
         source, index = self._in_ring(node, distance)
-        return self._numbered(("load", source, index), 1 + self.sweep.axes, lambda: self.builder.load(source, index))
+        return self._numbered(("load", source, index), 1 + self.blocked.axes, lambda: self.builder.load(source, index))
 
     def _distance(self, node: Expr, form: Affine) -> Place | None:
         """Return the offset from the step's points at which it reads a value along all axes, or None."""
-        step, strides, walked = self.sweep.steps[self.number], contiguous_strides(node.shape), dict(form[1])
-        if self.sweep.owner.get(node, node) not in self.rings or len(walked) != sum(
+        step, strides, walked = self.blocked.steps[self.number], contiguous_strides(node.shape), dict(form[1])
+        if self.blocked.owner.get(node, node) not in self.rings or len(walked) != sum(
             walked.get(a) == s for a, s in enumerate(strides)
         ):
             return None
@@ -289,18 +289,18 @@ class BlockWriter(SweepWriter):
 
     def _apart(self, node: Expr, first: Place) -> Place | None:
         """Return the offset of a read whose first element is `first`, or None if it is too far."""
-        here = self.sweep.steps[self.number].origin
-        if node in self.sweep.homes:
-            home, start = self.sweep.homes[node]
-            there = self.sweep.steps[home].origin
+        here = self.blocked.steps[self.number].origin
+        if node in self.blocked.homes:
+            home, start = self.blocked.homes[node]
+            there = self.blocked.steps[home].origin
             first = tuple(o - s + a for o, s, a in zip(first, start, there, strict=True))
         return near(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: Place) -> tuple[Value, Value]:
         """Return the ring and index that hold a value at this offset from the point."""
-        behind = turn_of(self.sweep, node, self.number, distance)
-        beside = sum(d * p for d, p in zip(distance[self.sweep.rows :], self.pitches, strict=True))
-        owner = self.sweep.owner.get(node, node)
+        behind = turn_of(self.blocked, node, self.number, distance)
+        beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
+        owner = self.blocked.owner.get(node, node)
         return self.rings[owner][0], self._place_in_ring(owner, behind, beside)
 
     def _note_ring(self, node: Expr, value: Value) -> None:
@@ -310,12 +310,12 @@ class BlockWriter(SweepWriter):
 
     def _place_in_ring(self, node: Expr, behind: int, beside: int) -> Value:
         """Return the ring index of the value stored `behind` iterations ago, `beside` elements from the point."""
-        b, (rows, *_) = self.builder, self.sweep.rings[node]
+        b, (rows, *_) = self.builder, self.blocked.rings[node]
         total: Value | None = None
-        if self.sweep.rows and rows > 1:
+        if self.blocked.rows and rows > 1:
             total = self._once(("slot", rows, behind % rows), 2, lambda: self._slot(rows, behind % rows))
         for axis, (point, pitch) in enumerate(zip(self.points, self.pitches, strict=True)):
-            depth = 2 + self.sweep.rows + axis
+            depth = 2 + self.blocked.rows + axis
 
             def along(total: Value | None = total, point: Value = point, pitch: int = pitch) -> Value:
                 step = b.op("multiply", point, b.constant(pitch)) if pitch > 1 else point
@@ -324,7 +324,7 @@ class BlockWriter(SweepWriter):
             total = self._once(("along", rows, behind % rows, axis), depth, along)
         assert total is not None
         found, by = total, self.rings[node][1] + beside
-        return self._once(("place", total, by), 1 + self.sweep.axes, lambda: self._shifted(found, by))
+        return self._once(("place", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _slot(self, rows: int, behind: int) -> Value:
         """Return the start of the ring's row written `behind` iterations ago."""

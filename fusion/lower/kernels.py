@@ -27,16 +27,16 @@ from weft.fusion.graph.sizes import Size
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.lowering import FINISH, lower_group
+from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.steps import LARGE, Special
-from weft.fusion.plan.sweep import Sweep
 from weft.runtime import Device
 
 # Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
 _met: set[str] = set()
 _MET_LIMIT = 50_000
-# Elements of a row of a sweep's part.
+# Elements of a row of a part of blocked time steps.
 LONG_ROW = 1 << 10
 
 
@@ -118,7 +118,7 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
 def _in_long_rows(group: Group) -> bool:
     """Return whether a group writes rows long enough for non-temporal stores."""
-    return not isinstance(group, Sweep) or group.width[-1] >= LONG_ROW
+    return not isinstance(group, BlockedSteps) or group.width[-1] >= LONG_ROW
 
 
 def _set_alignment(lowered: Lowered, machine: Machine) -> None:

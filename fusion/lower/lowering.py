@@ -13,16 +13,16 @@ from weft.codegen import CPU, Machine
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.sizes import square_root
 from weft.fusion.lower.block_writer import BlockWriter
+from weft.fusion.lower.blocked_steps_writer import BlockedStepsWriter
 from weft.fusion.lower.kernel_writer import KernelWriter, Lowered
 from weft.fusion.lower.row_column_writer import lower_row_columns
 from weft.fusion.lower.split_writer import Split, SplitWriter
-from weft.fusion.lower.sweep_writer import SweepWriter
+from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Loop
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import Nest, goes_across, make_nest
 from weft.fusion.plan.parts import chunk_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
-from weft.fusion.plan.sweep import Sweep
 
 # The kernel that folds what chunks have.
 FINISH = "finish"
@@ -46,10 +46,10 @@ def lower_group(
     """Return the kernels of `group`. With `parametric`, the program's constants become parameters, so that one
     kernel serves all values. Without a machine, no machine-specific code is emitted.
     """
-    if isinstance(group, Sweep) and group.tile:
+    if isinstance(group, BlockedSteps) and group.tile:
         return [BlockWriter(group, parametric).write()]
-    if isinstance(group, Sweep):
-        return [SweepWriter(group, parametric).write()]
+    if isinstance(group, BlockedSteps):
+        return [BlockedStepsWriter(group, parametric).write()]
     if isinstance(group, RowsAndColumns):
         return lower_row_columns(group, partial_base, parametric)
     on_cpu = machine is not None and not machine.is_gpu

@@ -14,13 +14,13 @@ from math import prod
 from weft.codegen import Machine, find_op, threads_below, threads_of
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.index_map import Affine
+from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, all_instructions
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import LOOK_BACK, MAX_BUFFERS
 from weft.fusion.plan.nest import Nest, arrange_loops, goes_across, make_nest
 from weft.fusion.plan.parts import chunk_length, order_alone
 from weft.fusion.plan.schedule import Schedule, finish_schedule
-from weft.fusion.plan.sweep import Sweep
 from weft.fusion.plan.traffic import bytes_read
 
 # Instructions for an element: more would be few loads for much code, which is written down for each row of a turn.
@@ -265,7 +265,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
     if sum(is_plain(group) for group in schedule.groups) < 2:
         return schedule
     groups: list[Group | None] = list(schedule.groups)
-    masks = [group.members if isinstance(group, Sweep) else 1 << group.number for group in schedule.groups]
+    masks = [group.members if isinstance(group, BlockedSteps) else 1 << group.number for group in schedule.groups]
     merged = False
     waiting: list[int] = []  # places of groups that others may join
     for place, group in enumerate(schedule.groups):

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from weft.codegen import Machine
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.index_map import Affine
+from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import Grouping
 from weft.fusion.plan.live_graph import fold_of
 from weft.fusion.plan.shifted_moments import centre_of
 from weft.fusion.plan.stored import base_of, choose_stored, find_short
-from weft.fusion.plan.sweep import Sweep
 from weft.fusion.plan.task import Task, make_task
 
 
@@ -70,7 +70,7 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
         group.over.clear()
-        if isinstance(group, Sweep):
+        if isinstance(group, BlockedSteps):
             continue  # its parts read what others write
         _take_over(group, {n for n in group.read if n in made and last_use.get(n) == position} - set(outputs))
     return Schedule(list(outputs), groups, in_place, last_use)

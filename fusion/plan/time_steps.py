@@ -6,7 +6,7 @@ last step needs: its own part, and a halo that shrinks with each step by the rea
 
 A block iterates over its rows once. In each iteration every step computes one row, `lag` rows behind the first step.
 Between two steps, a few rows are kept in a ring that stays in the L2 cache (on a GPU in shared memory:
-`sweep_blocks.py`). Elements that an update does not change are copied. Invariant: a merged kernel writes only new
+`step_blocks.py`). Elements that an update does not change are copied. Invariant: a merged kernel writes only new
 memory, so blocks are independent. Each element is computed by the same operations as in separate steps.
 """
 
@@ -17,22 +17,22 @@ from math import prod
 
 from weft.codegen import Machine, find_op
 from weft.fusion.graph.expr import Expr
-from weft.fusion.plan import sweep_blocks
-from weft.fusion.plan.body import Loop, all_instructions
-from weft.fusion.plan.group import Group
-from weft.fusion.plan.schedule import Schedule, finish_schedule
-from weft.fusion.plan.stored import base_of
-from weft.fusion.plan.sweep import (
+from weft.fusion.plan import step_blocks
+from weft.fusion.plan.blocked_steps import (
+    BlockedSteps,
     Place,
     Rolled,
     Statement,
     Step,
-    Sweep,
     find_owners,
     read_offset,
     read_statement,
     reads_of,
 )
+from weft.fusion.plan.body import Loop, all_instructions
+from weft.fusion.plan.group import Group
+from weft.fusion.plan.schedule import Schedule, finish_schedule
+from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
 
@@ -128,14 +128,14 @@ class Chain:
         origin = statement.start if updating else (0,) * len(shape)
         return here + 1, Step([], origin, statement.extents, shape)
 
-    def sweep(self, number: int, kept: set[Expr]) -> Sweep:
+    def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
         """Return the steps with halos, lags and rings. `kept` are the values needed outside the kernel."""
         axes, steps = len(self.steps[0].extents), self.steps
-        sweep = Sweep(number, steps=steps, homes=self.homes, readers=self.read)
+        blocked = BlockedSteps(number, steps=steps, homes=self.homes, readers=self.read)
         for step in steps:
             step.low, step.high = [-FAR] * axes, [-FAR] * axes
             for statement in step.statements:
-                sweep.place(statement.placed)
+                blocked.place(statement.placed)
         steps[-1].low, steps[-1].high = [0] * axes, [0] * axes
         links: list[list[tuple[int, Place]]] = [[] for _ in steps]  # step -> what it reads, and at which distances
         for node, readers in self.read.items():
@@ -149,49 +149,49 @@ class Chain:
                     low, high = steps[home].low, steps[home].high
                     low[axis] = max(low[axis], step.low[axis] - d)
                     high[axis] = max(high[axis], step.high[axis] + d)
-        sweep.loops = [Loop(max(step.extents[a] for step in steps), "parallel") for a in range(axes)]
-        sweep.read -= sweep.made.keys() - kept
-        sweep.private = sweep.made.keys() - kept
-        return sweep
+        blocked.loops = [Loop(max(step.extents[a] for step in steps), "parallel") for a in range(axes)]
+        blocked.read -= blocked.made.keys() - kept
+        blocked.private = blocked.made.keys() - kept
+        return blocked
 
 
 # -- the parts that work is cut into -------------------------------------------------------------------
 
 
-def choose_parts(sweep: Sweep) -> bool:
+def choose_parts(blocked: BlockedSteps) -> bool:
     """Choose the widths of blocks, and the rings they imply. Return False if none fits."""
-    axes, steps = sweep.axes, sweep.steps
-    sweep.owner = find_owners(sweep, once=False)  # (the last vector of a row begins within the one before)
-    sweep_blocks.set_lags(sweep, 0)
+    axes, steps = blocked.axes, blocked.steps
+    blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row begins within the one before)
+    step_blocks.set_lags(blocked, 0)
     lengths = steps[-1].last
-    halo = [max(s.low[a] + s.high[a] + int(sweep.beyond(s, a)) for s in steps) for a in range(axes)]
+    halo = [max(s.low[a] + s.high[a] + int(blocked.beyond(s, a)) for s in steps) for a in range(axes)]
     behind: dict[Expr, int] = {}
-    for node, readers in sweep.readers.items():
-        ring = sweep.owner.get(node, node)
-        home = steps[sweep.homes[ring][0]]
-        rows = max(steps[k].lag - home.lag - d[0] for k, d in readers) + 1 if sweep.rows else 1
+    for node, readers in blocked.readers.items():
+        ring = blocked.owner.get(node, node)
+        home = steps[blocked.homes[ring][0]]
+        rows = max(steps[k].lag - home.lag - d[0] for k, d in readers) + 1 if blocked.rows else 1
         behind[ring] = max(rows, behind.get(ring, 0))
     found: list[tuple[float, Place, list[int]]] = []
-    for width in _candidates(axes - sweep.rows):
-        sizes = [w + h for w, h in zip(width, halo[sweep.rows :], strict=True)]
+    for width in _candidates(axes - blocked.rows):
+        sizes = [w + h for w, h in zip(width, halo[blocked.rows :], strict=True)]
         sizes[-1] = -(-sizes[-1] // VECTOR) * VECTOR
-        share = prod(w / (w + h / 2) for w, h in zip(width, halo[sweep.rows :], strict=True))
+        share = prod(w / (w + h / 2) for w, h in zip(width, halo[blocked.rows :], strict=True))
         share *= width[-1] / (width[-1] + ROW_COST)
         if sum(rows * node.dtype.itemsize for node, rows in behind.items()) * prod(sizes) <= ROOM:
             found.append((share, width, sizes))
     if not found:
         return False
     _, width, sizes = max(found)
-    sweep.rings = {node: (rows, *sizes) for node, rows in behind.items()}
+    blocked.rings = {node: (rows, *sizes) for node, rows in behind.items()}
     # parts of a length, no longer than there is room for
-    even = [-(-n // -(-n // w)) for n, w in zip(lengths[sweep.rows :], width, strict=True)]
+    even = [-(-n // -(-n // w)) for n, w in zip(lengths[blocked.rows :], width, strict=True)]
     even[-1] = min(width[-1], -(-even[-1] // VECTOR) * VECTOR)
-    if sweep.rows:
+    if blocked.rows:
         tiles = prod(-(-n // w) for n, w in zip(lengths[1:], even, strict=True))
         rows = -(-lengths[0] // max(1, -(-MANY_PARTS // tiles)))
         even = [max(1, min(lengths[0], max(rows, 4 * halo[0]))), *even]
-    sweep.width = tuple(even)
-    sweep.rolled = find_rolled(sweep)
+    blocked.width = tuple(even)
+    blocked.rolled = find_rolled(blocked)
     return True
 
 
@@ -203,10 +203,10 @@ def _candidates(axes: int) -> list[Place]:
 # -- loops over steps -----------------------------------------------------------------------------------
 
 
-def find_rolled(sweep: Sweep) -> Rolled | None:
+def find_rolled(blocked: BlockedSteps) -> Rolled | None:
     """Return the longest run of steps that can be written as a loop, or None."""
-    steps = sweep.steps
-    signatures = [_signature(sweep, number) for number in range(len(steps))]
+    steps = blocked.steps
+    signatures = [_signature(blocked, number) for number in range(len(steps))]
     for period in range(1, min(MOST_PERIOD, len(steps) // 3) + 1):
         alike = [signatures[k] == signatures[k + period] for k in range(len(steps) - period)]
         for first in range(period, len(steps) - 2 * period):
@@ -216,21 +216,21 @@ def find_rolled(sweep: Sweep) -> Rolled | None:
             turns = (stop - first) // period + 1
             if turns < 2:
                 continue
-            rolled = _slopes(sweep, first, period, turns)
+            rolled = _slopes(blocked, first, period, turns)
             if rolled is not None:
                 return rolled
     return None
 
 
-def _slopes(sweep: Sweep, first: int, period: int, turns: int) -> Rolled | None:
+def _slopes(blocked: BlockedSteps, first: int, period: int, turns: int) -> Rolled | None:
     """Return the loop if halos, lags and ring offsets change by constants from iteration to iteration, else None."""
-    steps = sweep.steps
+    steps = blocked.steps
     begin = first
-    for node, readers in sweep.readers.items():
+    for node, readers in blocked.readers.items():
         if any(first <= k < first + period for k, _ in readers):
-            begin = min(begin, sweep.homes[node][0])
+            begin = min(begin, blocked.homes[node][0])
     pairs = [(steps[k], steps[k + period]) for k in range(begin, first + (turns - 1) * period)]
-    if any(_rings(sweep, a) != _rings(sweep, b) for a, b in pairs):
+    if any(_rings(blocked, a) != _rings(blocked, b) for a, b in pairs):
         return None
     found = {
         (
@@ -243,15 +243,15 @@ def _slopes(sweep: Sweep, first: int, period: int, turns: int) -> Rolled | None:
     return Rolled(first, period, turns, *found.pop()) if len(found) == 1 else None
 
 
-def _signature(sweep: Sweep, number: int) -> object:
+def _signature(blocked: BlockedSteps, number: int) -> object:
     """Return a key of what a step computes, relative to the steps it reads."""
-    step = sweep.steps[number]
+    step = blocked.steps[number]
 
     def spell(node: Expr) -> object:
-        if node not in sweep.homes:
+        if node not in blocked.homes:
             return node
-        home, start = sweep.homes[node]
-        statements = [s.task.node for s in sweep.steps[home].statements]
+        home, start = blocked.homes[node]
+        statements = [s.task.node for s in blocked.steps[home].statements]
         return number - home, statements.index(node), start, node.shape, node.dtype
 
     parts = [
@@ -261,7 +261,7 @@ def _signature(sweep: Sweep, number: int) -> object:
             s.task.result,
             s.task.target,
             s.task.node.dtype,
-            s.task.node in sweep.private or s.task.node,
+            s.task.node in blocked.private or s.task.node,
         )
         for s in step.statements
     ]
@@ -272,16 +272,16 @@ def _signature(sweep: Sweep, number: int) -> object:
         for s in step.statements
         for i in all_instructions(s.task.body)
     ]
-    return step.extents, step.last, parts, copied, bodies, _rings(sweep, step)
+    return step.extents, step.last, parts, copied, bodies, _rings(blocked, step)
 
 
-def _rings(sweep: Sweep, step: Step) -> object:
+def _rings(blocked: BlockedSteps, step: Step) -> object:
     """Return a step's origin, and the ring of each of its values or the distance to the step that owns it."""
     found: list[object] = []
     for s in step.statements:
         node = s.task.node
-        owner = sweep.owner.get(node)
-        found.append(sweep.homes[node][0] - sweep.homes[owner][0] if owner else sweep.rings.get(node))
+        owner = blocked.owner.get(node)
+        found.append(blocked.homes[node][0] - blocked.homes[owner][0] if owner else blocked.rings.get(node))
     return step.origin, found
 
 
@@ -296,22 +296,26 @@ def work_of(task: Task) -> int:
     )
 
 
-def merged_cost(sweep: Sweep) -> int:
+def merged_cost(blocked: BlockedSteps) -> int:
     """Return the instructions of a merged kernel."""
     total = 0
-    for step in sweep.steps:
-        if step.statements[0].task.node in sweep.owner:
+    for step in blocked.steps:
+        if step.statements[0].task.node in blocked.owner:
             # most often a few elements, in few of the rows
-            total += prod(sweep.counts) * sweep.width[0] * ROW_COST // 2
+            total += prod(blocked.counts) * blocked.width[0] * ROW_COST // 2
             total += prod(step.extents) * (work_of(step.statements[0].task) + RING_COST)
             continue
         sizes = [
             n * (w + low + high) // w if parts > 1 else n
-            for n, w, low, high, parts in zip(step.last, sweep.width, step.low, step.high, sweep.counts, strict=True)
+            for n, w, low, high, parts in zip(
+                step.last, blocked.width, step.low, step.high, blocked.counts, strict=True
+            )
         ]
-        sizes[-1] = sizes[-1] * (sweep.width[-1] + ROW_COST) // sweep.width[-1]
-        total += prod(sizes) * sum(work_of(s.task) + RING_COST * (s.task.node in sweep.rings) for s in step.statements)
-    return total + sum(traffic(sweep)) * BYTE_COST
+        sizes[-1] = sizes[-1] * (blocked.width[-1] + ROW_COST) // blocked.width[-1]
+        total += prod(sizes) * sum(
+            work_of(s.task) + RING_COST * (s.task.node in blocked.rings) for s in step.statements
+        )
+    return total + sum(traffic(blocked)) * BYTE_COST
 
 
 def single_cost(group: Group) -> int:
@@ -330,7 +334,7 @@ def join_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
     found = _Joiner(schedule, machine).run()
     if found is schedule.groups:
         return schedule
-    in_place = schedule.in_place.difference(*(g.made for g in found if isinstance(g, Sweep)))
+    in_place = schedule.in_place.difference(*(g.made for g in found if isinstance(g, BlockedSteps)))
     return finish_schedule(schedule.outputs, found, in_place)
 
 
@@ -340,9 +344,9 @@ class _Joiner:
     def __init__(self, schedule: Schedule, machine: Machine) -> None:
         self.schedule = schedule
         self.machine = machine
-        self.choose = sweep_blocks.choose_blocks if machine.is_gpu else choose_parts
-        self.merged_cost = sweep_blocks.merged_cost if machine.is_gpu else merged_cost
-        self.single_cost = sweep_blocks.single_cost if machine.is_gpu else single_cost
+        self.choose = step_blocks.choose_blocks if machine.is_gpu else choose_parts
+        self.merged_cost = step_blocks.merged_cost if machine.is_gpu else merged_cost
+        self.single_cost = step_blocks.single_cost if machine.is_gpu else single_cost
         self.outputs = set(schedule.outputs)
         self.readers: dict[Expr, set[int]] = {}
         for group in schedule.groups:
@@ -426,7 +430,7 @@ class _Joiner:
             cost += self.merged_cost(made)
         return cost, groups
 
-    def _merged(self, piece: list[tuple[Group, list[Statement]]]) -> Sweep | None:
+    def _merged(self, piece: list[tuple[Group, list[Statement]]]) -> BlockedSteps | None:
         chain = Chain()
         members = {group.number for group, _ in piece}
         if not all(chain.add(statements) for _, statements in piece):
@@ -435,16 +439,16 @@ class _Joiner:
         size = sum(s.task.size() for step in chain.steps for s in step.statements)
         if len(chain.steps) > 2 * MOST_STEPS or size > MOST_INSTRUCTIONS:
             return None
-        sweep = chain.sweep(piece[-1][0].number, kept)
-        if any(h < -REACH * len(chain.steps) for step in sweep.steps for h in (*step.low, *step.high)):
+        blocked = chain.blocked(piece[-1][0].number, kept)
+        if any(h < -REACH * len(chain.steps) for step in blocked.steps for h in (*step.low, *step.high)):
             return None  # a step that nobody needs
-        if not self.choose(sweep):
+        if not self.choose(blocked):
             return None
-        sweep.members = sum(1 << number for number in members)
+        blocked.members = sum(1 << number for number in members)
         for group, _ in piece:
-            sweep.before |= group.before & ~sweep.members
-        sweep.reason = piece[0][0].reason
-        return sweep
+            blocked.before |= group.before & ~blocked.members
+        blocked.reason = piece[0][0].reason
+        return blocked
 
 
 def _statements(group: Group) -> list[Statement] | None:

@@ -12,11 +12,11 @@ from math import prod
 from weft.fusion.graph.expr import Expr, value_bytes
 from weft.fusion.graph.index_map import Affine
 from weft.fusion.graph.sizes import greatest, least
+from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import LARGE
 from weft.fusion.plan.stored import base_of
-from weft.fusion.plan.sweep import Sweep
 from weft.fusion.plan.task import Task
 
 # Bytes that a kernel takes by value: two may become one, and other parameters need room too.
@@ -27,7 +27,7 @@ def traffic(group: Group) -> tuple[int, int]:
     """Return the minimum bytes that a group reads and writes, each element once."""
     read = sum(bytes_read(group).values())
     kept = [p.task for p in group.placed if p.task.node not in group.private]
-    written = sum(task.node.nbytes if isinstance(group, Sweep) else bytes_written(task) for task in kept)
+    written = sum(task.node.nbytes if isinstance(group, BlockedSteps) else bytes_written(task) for task in kept)
     return read, written
 
 
@@ -49,7 +49,7 @@ def bytes_read(group: Group) -> dict[Expr, int]:
             continue
         if p.task.kind == "rebuild":
             read[previous] = least(previous.nbytes, read.get(previous, 0) + beside_bytes(p.task))
-        elif isinstance(group, Sweep) and previous not in own and previous.kind != "empty":
+        elif isinstance(group, BlockedSteps) and previous not in own and previous.kind != "empty":
             read[previous] = previous.nbytes  # what stays as it was is copied along
     return read
 
@@ -59,7 +59,7 @@ def taken_by_value(group: Group) -> list[Expr]:
 
     Those of a launch that moves much are in memory: there lanes read neighbours at once, parameters one by one.
     """
-    if not any(map(value_bytes, group.read)) or isinstance(group, Sweep) or sum(traffic(group)) >= LARGE:
+    if not any(map(value_bytes, group.read)) or isinstance(group, BlockedSteps) or sum(traffic(group)) >= LARGE:
         return []
     found, room = [], KERNEL_BYTES
     for node in bytes_read(group):

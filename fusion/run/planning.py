@@ -21,6 +21,7 @@ from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.kernels import obtain_kernels
 from weft.fusion.plan import resized
 from weft.fusion.plan.arena import Take, arrange_memory
+from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.horizontal_fusion import schedule_versions
 from weft.fusion.plan.live_graph import LiveGraph
@@ -28,7 +29,6 @@ from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Special, Step, pack_scalar
-from weft.fusion.plan.sweep import Sweep
 from weft.fusion.plan.task import Task
 from weft.runtime import Device, DeviceMismatchError
 
@@ -169,7 +169,7 @@ class PlanWriter:
         if node in group.over:
             self.place_of[node] = self.place(group.over[node])
             return
-        if previous is None or previous.kind == "empty" or isinstance(group, Sweep):
+        if previous is None or previous.kind == "empty" or isinstance(group, BlockedSteps):
             self.place(node)
             return
         source = self.place(previous)

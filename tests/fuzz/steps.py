@@ -18,8 +18,8 @@ import numpy as np
 import weft as wf
 from tests.fuzz import children
 from weft.codegen import CPU, GPU
-from weft.fusion.plan import resized, sweep_blocks, time_steps
-from weft.fusion.plan.sweep import Sweep
+from weft.fusion.plan import resized, step_blocks, time_steps
+from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.run import execute
 
 FIELDS = ("u", "v", "w")
@@ -56,7 +56,7 @@ class Program:
             "LEAST_FILLS": self.source.choice((0, 0, 1)),
             "sector_bytes": self.source.choice((4, 32)),
             "TILES": {
-                axes: (*self.source.sample(tiles, 1), *sweep_blocks.TILES[axes][:1]) for axes, tiles in small.items()
+                axes: (*self.source.sample(tiles, 1), *step_blocks.TILES[axes][:1]) for axes, tiles in small.items()
             },
         }
 
@@ -119,7 +119,7 @@ def forced(program: Any, device: str) -> Iterator[None]:
         stack.enter_context(wf.device(device))
         for module, machine, limits in (
             (time_steps, CPU, program.limits),
-            (sweep_blocks, GPU, program.block_limits),
+            (step_blocks, GPU, program.block_limits),
         ):
             for name, value in limits.items():
                 where = vars(machine if name.islower() else module)
@@ -147,10 +147,10 @@ def check(seed: int, device: str = "cpu") -> str:
 
 
 def merged(seed: int, device: str = "cpu") -> int:
-    """The steps of the longest sweep that the program's last plan has."""
+    """The steps of the longest chain of time steps that the program's last plan has."""
     assert check(seed, device) == ""
     plans = [plan for plan in execute._plans.values() if plan.schedule]
-    return max((len(g.steps) for plan in plans for g in plan.schedule.groups if isinstance(g, Sweep)), default=0)
+    return max((len(g.steps) for plan in plans for g in plan.schedule.groups if isinstance(g, BlockedSteps)), default=0)
 
 
 if __name__ == "__main__":

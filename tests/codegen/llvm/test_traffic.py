@@ -12,7 +12,7 @@ import weft as wf
 from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
 from tests.stand_in.ptx.traffic import SECTOR, Traffic
 from weft.codegen import GPU
-from weft.fusion.plan import resized, sweep_blocks, time_steps
+from weft.fusion.plan import resized, step_blocks, time_steps
 from weft.fusion.run import execute
 from weft.runtime import override
 
@@ -129,8 +129,8 @@ def test_time_steps_together_read_and_write_once(measured: Any, monkeypatch: pyt
     x = f4(128, 480)
     single, (wanted,) = measured(jacobi, x)
     monkeypatch.setitem(vars(GPU), "steps_bytes", 0)
-    monkeypatch.setattr(sweep_blocks, "MANY_PARTS", 4)
-    monkeypatch.setattr(sweep_blocks, "TILES", {1: ((256,),)})
+    monkeypatch.setattr(step_blocks, "MANY_PARTS", 4)
+    monkeypatch.setattr(step_blocks, "TILES", {1: ((256,),)})
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**9))
     execute._plans.clear()
     resized._known.clear()

@@ -77,7 +77,7 @@ def test_what_both_read_is_made_once_and_handed_on() -> None:
     assert "1.00 times the least possible" in found.summary
 
 
-def test_folds_wait_for_all_steps_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reductions_wait_for_all_blocked_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """One fold comes before time steps that one kernel does, the other one needs a value from between them."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))

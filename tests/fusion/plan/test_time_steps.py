@@ -182,7 +182,7 @@ def test_same_bits_as_step_by_step(program: Callable[..., Any], shape: tuple[int
     wanted = _listed(program(*(x.copy() for x in given)))
     found = _listed(program(*(wf.asarray(x).copy() for x in given)))
     if min(shape) > 4:
-        assert "steps in one sweep" in str(wf.explain(*found))
+        assert "time steps in one kernel" in str(wf.explain(*found))
     wf.evaluate(*found)
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(np.asarray(x), y)
@@ -192,7 +192,7 @@ def test_explained() -> None:
     u = wf.asarray(np.zeros((64, 80), np.float32)).copy()
     wf.evaluate(u)
     (kernel,) = wf.explain(jacobi(u)).kernels
-    assert "5 steps in one sweep" in kernel.title
+    assert "5 time steps in one kernel" in kernel.title
     assert kernel.saved == 4 * 2 * 64 * 80 * 4
     assert (kernel.bytes_read, kernel.bytes_written) == (64 * 80 * 4, 64 * 80 * 4)
 

@@ -14,7 +14,7 @@ from tests.fusion.plan import test_time_steps as steps
 from weft.codegen import GPU
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError
-from weft.fusion.plan import resized, sweep_blocks, time_steps
+from weft.fusion.plan import resized, step_blocks, time_steps
 from weft.fusion.run import execute
 
 
@@ -23,10 +23,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Join whatever can be, in parts so small that there are many."""
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(GPU), "steps_bytes", 0)
-    monkeypatch.setattr(sweep_blocks, "LEAST_FILLS", 0)
+    monkeypatch.setattr(step_blocks, "LEAST_FILLS", 0)
     monkeypatch.setitem(vars(GPU), "steps", (5,))
-    monkeypatch.setattr(sweep_blocks, "MANY_PARTS", 12)
-    monkeypatch.setattr(sweep_blocks, "TILES", {1: ((64,),), 2: ((16, 16),)})
+    monkeypatch.setattr(step_blocks, "MANY_PARTS", 12)
+    monkeypatch.setattr(step_blocks, "TILES", {1: ((64,),), 2: ((16, 16),)})
     execute._plans.clear()
     resized._known.clear()
     yield
@@ -118,7 +118,7 @@ def _check(program: Callable[..., Any], shape: tuple[int, ...], count: int, dtyp
     with wf.device(device):
         found = steps._listed(program(*(wf.asarray(x).copy() for x in given)))
         if min(shape) > 4:
-            assert "steps in one sweep" in str(wf.explain(*found))
+            assert "time steps in one kernel" in str(wf.explain(*found))
         wf.evaluate(*found)
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(np.asarray(x), y)
@@ -142,24 +142,24 @@ def test_threads_do_not_get_in_each_others_way(
 
 @pytest.mark.parametrize("fault", ["no barrier", "too early", "too narrow"])
 def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = sweep_blocks.set_lags, sweep_blocks._set_parts
+    real = step_blocks.set_lags, step_blocks._set_parts
 
-    def hasty(sweep: Any, apart: int) -> None:
-        real[0](sweep, apart)
-        for number, step in enumerate(sweep.steps):
+    def hasty(blocked: Any, apart: int) -> None:
+        real[0](blocked, apart)
+        for number, step in enumerate(blocked.steps):
             step.lag -= number + 1
 
-    def narrow(sweep: Any) -> bool:
-        found = real[1](sweep)
-        sweep.margin = tuple(m - 1 for m in sweep.margin)
+    def narrow(blocked: Any) -> bool:
+        found = real[1](blocked)
+        blocked.margin = tuple(m - 1 for m in blocked.margin)
         return found
 
     if fault == "no barrier":
         monkeypatch.setattr(ThreadWriter, "barrier", lambda self: None)
     elif fault == "too early":
-        monkeypatch.setattr(sweep_blocks, "set_lags", hasty)
+        monkeypatch.setattr(step_blocks, "set_lags", hasty)
     else:
-        monkeypatch.setattr(sweep_blocks, "_set_parts", narrow)
+        monkeypatch.setattr(step_blocks, "_set_parts", narrow)
 
     def halves(u: Any) -> Any:  # a kernel of its own: what is in memory was compiled without fault
         for _ in range(2):
@@ -207,7 +207,7 @@ def _seen(shape: tuple[int, ...], turns: int = 10, dtype: Any = "f4") -> wf.Expl
 def test_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _seen((64, 80), 5)
     (kernel,) = found.kernels
-    assert "5 steps in one sweep" in kernel.title
+    assert "5 time steps in one kernel" in kernel.title
     assert "in shared memory, a few rows of each" in str(found)
     assert (kernel.bytes_read, kernel.bytes_written, kernel.saved) == (64 * 80 * 4, 64 * 80 * 4, 4 * 2 * 64 * 80 * 4)
 

@@ -1,7 +1,7 @@
-"""Sweeps: groups for temporal blocking, whose tasks are successive time steps.
+"""Blocked steps: groups for temporal blocking, whose tasks are successive time steps.
 
 In: the tasks of groups. Out: statements (tasks by the axes of the array that they write), steps of statements, and
-sweeps of steps (`time_steps.py`). Invariant: a statement computes a box of its array, and the rest is copied from the
+blocked steps of steps (`time_steps.py`). Invariant: a statement computes a box of its array, and the rest is copied from the
 previous version. Points of different steps are compared by their coordinates in the arrays that they update.
 """
 
@@ -86,7 +86,7 @@ class Rolled:
 
 
 @dataclass(slots=True)
-class Sweep(Group):
+class BlockedSteps(Group):
     """Time steps that one kernel computes.
 
     Attributes
@@ -204,29 +204,29 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
     ]
 
 
-def find_owners(sweep: Sweep, *, once: bool) -> dict[Expr, Expr]:
+def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
     """Return the updates that can run in place, because nothing else reads what they overwrite.
 
     (Points have to be counted from the same origin.) With `once` each point is computed once, and may read what it writes over.
     """
     found: dict[Expr, Expr] = {}
-    for number, step in enumerate(sweep.steps):
+    for number, step in enumerate(blocked.steps):
         statement = step.statements[0]
         node, previous = statement.task.node, statement.previous
-        if len(step.statements) > 1 or previous not in sweep.homes or node not in sweep.readers:
+        if len(step.statements) > 1 or previous not in blocked.homes or node not in blocked.readers:
             continue
-        home, start = sweep.homes[previous]
-        places = zip(statement.start, start, sweep.steps[home].origin, step.origin, strict=True)
+        home, start = blocked.homes[previous]
+        places = zip(statement.start, start, blocked.steps[home].origin, step.origin, strict=True)
         if any(o - s + a - b for o, s, a, b in places):
             continue
-        if not sweep.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
+        if not blocked.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
             continue
         if not once and any(
             read is previous and read_offset(statement, read, form) == statement.start
             for read, form, _ in reads_of(statement)
         ):
             continue
-        readers = sweep.readers[previous]
+        readers = blocked.readers[previous]
         apart = all(not any(d) or any(abs(x) >= n for x, n in zip(d, step.extents, strict=True)) for _, d in readers)
         if apart and all(reader == number for reader, _ in readers):
             found[node] = found.get(previous, previous)

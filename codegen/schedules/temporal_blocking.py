@@ -41,11 +41,11 @@ def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target
     w = ThreadWriter(kernel, nest, decision.threads)
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
     w.bind(nest.levels, w.block)
-    _Sweep(w, kernel).copy(nest.item)
-    return w.finish("sweep", 1, every=True)
+    _StepWriter(w, kernel).copy(nest.item)
+    return w.finish("temporal_blocking", 1, every=True)
 
 
-class _Sweep:
+class _StepWriter:
     """Copier of the operations of a block."""
 
     def __init__(self, w: ThreadWriter, kernel: Kernel) -> None:

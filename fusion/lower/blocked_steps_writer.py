@@ -1,6 +1,6 @@
 """CPU kernels of temporal blocking: all time steps of a block in one loop over the rows.
 
-In: a `Sweep`. Out: its kernel. Invariant: a step reads another step's values from that step's ring, at the index
+In: a `BlockedSteps`. Out: its kernel. Invariant: a step reads another step's values from that step's ring, at the index
 given by the coordinates. All stores of a step follow its loads. Every value needed outside the kernel is written
 wherever it is computed.
 """
@@ -13,23 +13,23 @@ from weft.codegen import Pointer, Value
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.index_map import Affine, combine, flatten, variable
 from weft.fusion.lower.kernel_writer import KernelWriter, Lowered
+from weft.fusion.plan.blocked_steps import BlockedSteps, Statement, Step, unflatten
 from weft.fusion.plan.body import Loop
 from weft.fusion.plan.group import Placed
 from weft.fusion.plan.nest import Nest
-from weft.fusion.plan.sweep import Statement, Step, Sweep, unflatten
 
 LINE = 64  # bytes that rings are aligned to
 
 
-class SweepWriter(KernelWriter):
-    """Writer of the kernel of a sweep."""
+class BlockedStepsWriter(KernelWriter):
+    """Writer of the kernel of blocked time steps."""
 
-    def __init__(self, sweep: Sweep, parametric: bool) -> None:
-        super().__init__(sweep, Nest([Loop(prod(sweep.counts), "parallel")], [], {}), "steps", parametric)
-        self.sweep = sweep
+    def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
+        super().__init__(blocked, Nest([Loop(prod(blocked.counts), "parallel")], [], {}), "steps", parametric)
+        self.blocked = blocked
         self.overwritten = set()  # all that it writes is new
         self.made = set()
-        self.work = sum(prod(step.last) for step in sweep.steps)
+        self.work = sum(prod(step.last) for step in blocked.steps)
         self.rings: dict[Expr, tuple[Value, int]] = {}  # value -> array, and which of its rings
         self.starts: list[Value] = []  # of the part, along each axis
         self.stops: list[Value] = []
@@ -39,16 +39,16 @@ class SweepWriter(KernelWriter):
 
     def _place_axes(self) -> None:
         """Assign loops to axes: blocks outermost, then rows and steps."""
-        before = 1 + self.sweep.rows + (self.again is not None)
-        self.nest.position = {axis: before + axis for axis in range(self.sweep.axes)}
+        before = 1 + self.blocked.rows + (self.again is not None)
+        self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
         """Return the kernel."""
         self._make_rings()
-        with self.builder.loop(self.integer(prod(self.sweep.counts), "parts"), "parallel") as part:
+        with self.builder.loop(self.integer(prod(self.blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
             self._find_part(part.index)
-            if self.sweep.rows:
+            if self.blocked.rows:
                 first, last = self._turns()
                 with self.builder.loop(last, "serial", start=first) as turn:
                     self.indices.append(turn.index)
@@ -61,19 +61,19 @@ class SweepWriter(KernelWriter):
 
     def _make_rings(self) -> None:
         """Allocate the ring buffers. Rings of the same step of a rolled loop are contiguous."""
-        sweep, rolled = self.sweep, self.sweep.rolled
+        blocked, rolled = self.blocked, self.blocked.rolled
         arrays: dict[object, dict[Expr, int]] = {}  # what shares an array, and the places of its rings
-        for node in sweep.rings:
-            number, _ = sweep.homes[node]
+        for node in blocked.rings:
+            number, _ = blocked.homes[node]
             if rolled is not None and number < rolled.first + rolled.turns * rolled.period:
-                here = [s.task.node for s in sweep.steps[number].statements]
-                key: object = (number % rolled.period, here.index(node), node.dtype, sweep.rings[node])
+                here = [s.task.node for s in blocked.steps[number].statements]
+                key: object = (number % rolled.period, here.index(node), node.dtype, blocked.rings[node])
                 arrays.setdefault(key, {})[node] = number // rolled.period
             else:
                 arrays[node] = {node: 0}
         for places in arrays.values():
             node, begin = next(iter(places)), min(places.values())
-            count = (max(places.values()) - begin + 1) * prod(sweep.rings[node])
+            count = (max(places.values()) - begin + 1) * prod(blocked.rings[node])
             kind = Pointer(node.dtype, "local")
             (array,) = self.builder.emit("local", (), (kind,), count=count, align=LINE)
             self.rings.update((node, (array, place - begin)) for node, place in places.items())
@@ -86,16 +86,16 @@ class SweepWriter(KernelWriter):
 
     def _find_part(self, part: Value) -> None:
         """Compute the bounds of the current block."""
-        b, sweep = self.builder, self.sweep
+        b, blocked = self.builder, self.blocked
         bounds = []
-        for axis in reversed(range(sweep.axes)):
-            count = self.integer(sweep.counts[axis], ("count", axis))
+        for axis in reversed(range(blocked.axes)):
+            count = self.integer(blocked.counts[axis], ("count", axis))
             above = b.op("floor_divide", part, count)
             number = b.op("subtract", part, b.op("multiply", above, count)) if axis else part
             part = above
-            width = self.integer(sweep.width[axis], ("width", axis))
+            width = self.integer(blocked.width[axis], ("width", axis))
             start = b.op("multiply", number, width)
-            stop = b.op("minimum", b.op("add", start, width), self._size(axis, sweep.steps[-1].last[axis]))
+            stop = b.op("minimum", b.op("add", start, width), self._size(axis, blocked.steps[-1].last[axis]))
             bounds.append((start, stop))
         self.starts, self.stops = (list(found) for found in zip(*reversed(bounds), strict=True))
 
@@ -112,25 +112,25 @@ class SweepWriter(KernelWriter):
 
     def _from(self, number: int, axis: int) -> Value:
         """Return the start of a step along an axis."""
-        b, rolled = self.builder, self.sweep.rolled
+        b, rolled = self.builder, self.blocked.rolled
 
         def make() -> Value:
-            low = self._stepped(number, self.sweep.steps[number].low[axis], rolled.low[axis] if rolled else 0)
+            low = self._stepped(number, self.blocked.steps[number].low[axis], rolled.low[axis] if rolled else 0)
             return b.op("maximum", b.op("subtract", self.starts[axis], low), b.constant(0))
 
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
     def _to(self, number: int, axis: int) -> Value:
         """Return the end of a step along an axis."""
-        b, step, rolled = self.builder, self.sweep.steps[number], self.sweep.rolled
+        b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:
             high = self._stepped(number, step.high[axis], rolled.high[axis] if rolled else 0)
             last = self._size(axis, step.last[axis])
             found = b.op("minimum", b.op("add", self.stops[axis], high), last)
-            if not self.sweep.goes_on(axis):
+            if not self.blocked.goes_on(axis):
                 return found
-            end = self._size(axis, self.sweep.steps[-1].last[axis])
+            end = self._size(axis, self.blocked.steps[-1].last[axis])
             return b.op("where", b.op("equal", self.stops[axis], end, dtype=bool), last, found)
 
         return self._numbered(("to", number, axis, self.again), self._depth(), make)[0]
@@ -140,7 +140,7 @@ class SweepWriter(KernelWriter):
         b = self.builder
         found: list[tuple[Value, Value]] = []
         self.nest.position[0] -= 1  # (here no loop down the rows is open)
-        for number, step in enumerate(self.sweep.steps):
+        for number, step in enumerate(self.blocked.steps):
             lag = b.constant(step.lag)
             found.append((b.op("add", self._from(number, 0), lag), b.op("add", self._to(number, 0), lag)))
         self._place_axes()
@@ -158,8 +158,8 @@ class SweepWriter(KernelWriter):
 
     def _steps(self) -> None:
         """Emit all steps in order. Repeated steps become a loop."""
-        rolled = self.sweep.rolled
-        numbers = range(len(self.sweep.steps))
+        rolled = self.blocked.rolled
+        numbers = range(len(self.blocked.steps))
         if rolled is None:
             for number in numbers:
                 self._step(number)
@@ -184,10 +184,10 @@ class SweepWriter(KernelWriter):
 
     def _step(self, number: int) -> None:
         """Emit one step: all its points, or one row if the kernel iterates over rows."""
-        b, step, rolled = self.builder, self.sweep.steps[number], self.sweep.rolled
+        b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
         self.number = number
         low, high = self._from(number, 0), self._to(number, 0)
-        if self.sweep.rows:
+        if self.blocked.rows:
             lag = self._stepped(number, step.lag, rolled.lag if rolled else 0)
             row = b.op("subtract", self.indices[1], lag)
             low, high = b.op("maximum", row, low), b.op("minimum", b.op("add", row, b.constant(1)), high)
@@ -198,8 +198,8 @@ class SweepWriter(KernelWriter):
         yes).
         """
         b = self.builder
-        depth, last = len(self.indices), axis == self.sweep.axes - 1
-        copies = any(s.previous is not None and s.task.node not in self.sweep.owner for s in step.statements)
+        depth, last = len(self.indices), axis == self.blocked.axes - 1
+        copies = any(s.previous is not None and s.task.node not in self.blocked.owner for s in step.statements)
         origin, extent = self._size(axis, step.origin[axis]), self._size(axis, step.extents[axis])
         whole = step.origin[axis] == 0 and step.extents[axis] == step.last[axis]
         # indices count from the first point of the box
@@ -255,7 +255,7 @@ class SweepWriter(KernelWriter):
     def _note_stores(self, placed: Placed, value: Value, form: Affine) -> None:
         node = placed.task.node
         value = self.builder.cast(value, node.dtype)
-        ring = self.sweep.owner.get(node, node)
+        ring = self.blocked.owner.get(node, node)
         if ring in self.rings:
             self.stores.append((placed, self.rings[ring][0], self._place(node, form[0])[0], value))
         if node not in self.group.private:
@@ -263,7 +263,7 @@ class SweepWriter(KernelWriter):
             self.stores.append((placed, self.pointer(node, form[0], writable=True), index, value))
 
     def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
-        ring = self.sweep.owner.get(node, node)
+        ring = self.blocked.owner.get(node, node)
         if ring not in self.rings:
             return super()._load(node, form)
         index, depth = self._place(node, form[0])
@@ -271,16 +271,16 @@ class SweepWriter(KernelWriter):
 
     def _place(self, node: Expr, first: int) -> tuple[Value, int]:
         """Return the ring index of flat element `first`, read at the first point of the step's box."""
-        b, sweep, position = self.builder, self.sweep, self.nest.position
-        home, start = sweep.homes[node]
-        owner = sweep.owner.get(node, node)
-        whose = sweep.homes[owner][0]
-        rows, *sizes = sweep.rings[owner]
+        b, blocked, position = self.builder, self.blocked, self.nest.position
+        home, start = blocked.homes[node]
+        owner = blocked.owner.get(node, node)
+        whose = blocked.homes[owner][0]
+        rows, *sizes = blocked.rings[owner]
         # from an index of the step to the coordinate at the step that made the value
         offset = [
-            o - s + a for o, s, a in zip(unflatten(first, node.shape), start, sweep.steps[home].origin, strict=True)
+            o - s + a for o, s, a in zip(unflatten(first, node.shape), start, blocked.steps[home].origin, strict=True)
         ]
-        here = sweep.steps[self.number].origin
+        here = blocked.steps[self.number].origin
         pitches = [prod(sizes[k + 1 :]) for k in range(len(sizes))]
         key = ("ring", node, first, self.again)
 
@@ -291,13 +291,13 @@ class SweepWriter(KernelWriter):
             ring = self.rings[owner][1]
             slope = rows * prod(sizes) if self.again is not None else 0
             total = self._stepped(whose, ring * rows * prod(sizes), slope)
-            for axis, pitch in zip(range(sweep.rows, sweep.axes), pitches, strict=True):
+            for axis, pitch in zip(range(blocked.rows, blocked.axes), pitches, strict=True):
                 places = b.op("subtract", shift(axis), self._from(whose, axis))
                 total = b.op("add", total, b.op("multiply", places, b.constant(pitch)) if pitch > 1 else places)
             return total
 
         total, depth = self._numbered((*key, "base"), self._depth(), base)
-        if sweep.rows:
+        if blocked.rows:
             depth = position[0] + 1
 
             def row(total: Value = total) -> Value:
@@ -306,7 +306,7 @@ class SweepWriter(KernelWriter):
                 return b.op("add", total, b.op("multiply", slot, b.constant(prod(sizes))))
 
             total, depth = self._numbered((*key, "row"), depth, row)
-        for axis, pitch in zip(range(sweep.rows, sweep.axes), pitches, strict=True):
+        for axis, pitch in zip(range(blocked.rows, blocked.axes), pitches, strict=True):
             index = self.indices[position[axis]]
 
             def along(total: Value = total, index: Value = index, pitch: int = pitch) -> Value:

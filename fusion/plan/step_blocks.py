@@ -1,12 +1,12 @@
 """Temporal blocking on a GPU: tiles, shared-memory rings and their cost.
 
-In: a `Sweep` from `Chain.sweep`. Out: the sweep with lags, rings and blocks. A block has a tile of the axes after the
+In: a `BlockedSteps` from `Chain.blocked`. Out: the blocked with lags, rings and blocks. A block has a tile of the axes after the
 first, whose points are distributed over threads, and a range of rows over which it iterates. In each iteration every
 step computes one row, and reads only what earlier iterations left in the rings. One barrier per iteration therefore
 suffices, and the loads of all steps can overlap.
 
 The tile has a halo, in which threads compute what their neighbours need and, towards the edge, values that nobody
-needs. Outside values that are read more than once also have rings, so they are loaded once. A sweep over a single
+needs. Outside values that are read more than once also have rings, so they are loaded once. A blocked over a single
 axis has no rows: the whole tile computes one step, followed by a barrier.
 """
 
@@ -19,9 +19,9 @@ import numpy as np
 
 from weft.codegen import GPU, find_op
 from weft.fusion.graph.expr import Expr
+from weft.fusion.plan.blocked_steps import BlockedSteps, Place, Statement, find_owners, read_offset, reads_of
 from weft.fusion.plan.body import all_instructions
 from weft.fusion.plan.group import Group
-from weft.fusion.plan.sweep import Place, Statement, Sweep, find_owners, read_offset, reads_of
 from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
 
@@ -47,103 +47,103 @@ TURN_COST = 30
 LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
 
 
-def ring_readers(sweep: Sweep) -> Iterator[tuple[Expr, int, Place]]:
+def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, Place]]:
     """Yield each read from a ring: the value, the reading step, and the offset from the step's points."""
-    for found in (sweep.readers, sweep.outside):
+    for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
                 yield node, number, distance
 
 
-def lag_of(sweep: Sweep, node: Expr) -> int:
+def lag_of(blocked: BlockedSteps, node: Expr) -> int:
     """Return how many iterations after the first row a value is computed. Outside values have lag 0."""
-    return sweep.steps[sweep.homes[node][0]].lag if node in sweep.homes else 0
+    return blocked.steps[blocked.homes[node][0]].lag if node in blocked.homes else 0
 
 
-def turn_of(sweep: Sweep, node: Expr, number: int, distance: Place) -> int:
+def turn_of(blocked: BlockedSteps, node: Expr, number: int, distance: Place) -> int:
     """Return how many iterations ago the ring received the row that a step reads."""
-    owner = sweep.owner.get(node, node)
-    return sweep.steps[number].lag - lag_of(sweep, owner) - distance[0] if sweep.rows else 0
+    owner = blocked.owner.get(node, node)
+    return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 
 
-def turns_of(sweep: Sweep) -> tuple[int, int]:
+def turns_of(blocked: BlockedSteps) -> tuple[int, int]:
     """Return the first iteration's row relative to the block, and the number of extra iterations."""
-    spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in sweep.steps]
-    spans += [(-low, high) for low, high in (_span(sweep, node, 0) for node in sweep.outside)]
+    spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
+    spans += [(-low, high) for low, high in (_span(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
     return first, max(high for _, high in spans) - first
 
 
-def pads_of(sweep: Sweep) -> Place:
+def pads_of(blocked: BlockedSteps) -> Place:
     """Return how far rings are read from a point along each axis of the tile."""
-    reaches = [[abs(d) for d in distance[sweep.rows :]] for _, _, distance in ring_readers(sweep)]
-    return tuple(max((r[axis] for r in reaches), default=0) for axis in range(sweep.axes - sweep.rows))
+    reaches = [[abs(d) for d in distance[blocked.rows :]] for _, _, distance in ring_readers(blocked)]
+    return tuple(max((r[axis] for r in reaches), default=0) for axis in range(blocked.axes - blocked.rows))
 
 
-def plane_sizes(sweep: Sweep) -> Place:
+def plane_sizes(blocked: BlockedSteps) -> Place:
     """Return the extents of a ring's row along each axis, padding included."""
-    return tuple(n + pad for n, pad in zip(sweep.tile, pads_of(sweep), strict=True))
+    return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
 
-def ring_places(sweep: Sweep) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
+def ring_places(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
     """Return the offset of each ring in the array of its dtype, and the arrays' lengths."""
-    plane, pads = plane_sizes(sweep), pads_of(sweep)
+    plane, pads = plane_sizes(blocked), pads_of(blocked)
     sizes = dict.fromkeys(
-        (node.dtype for node in sweep.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
+        (node.dtype for node in blocked.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
     )
     places = {}
-    for node, (rows, *_) in sweep.rings.items():
+    for node, (rows, *_) in blocked.rings.items():
         places[node] = sizes[node.dtype]
         sizes[node.dtype] += rows * prod(plane)
-    threads = threads_of(sweep)
+    threads = threads_of(blocked)
     return places, {dtype: -(-count // threads) * threads for dtype, count in sizes.items()}
 
 
-def ring_bytes(sweep: Sweep) -> int:
+def ring_bytes(blocked: BlockedSteps) -> int:
     """Return the shared memory of a block."""
-    return sum(count * dtype.itemsize for dtype, count in ring_places(sweep)[1].items())
+    return sum(count * dtype.itemsize for dtype, count in ring_places(blocked)[1].items())
 
 
-def threads_of(sweep: Sweep) -> int:
+def threads_of(blocked: BlockedSteps) -> int:
     """Return the number of threads of a block."""
-    return min(GPU.block, prod(sweep.tile))
+    return min(GPU.block, prod(blocked.tile))
 
 
 # -- choices --------------------------------------------------------------------------------------------
 
 
-def choose_blocks(sweep: Sweep) -> bool:
+def choose_blocks(blocked: BlockedSteps) -> bool:
     """Choose lags, rings and blocks. Return False if nothing fits."""
-    if any(sweep.goes_on(axis) for axis in range(sweep.axes)):
+    if any(blocked.goes_on(axis) for axis in range(blocked.axes)):
         return False
-    sweep.outside = _read_from_outside(sweep)
-    sweep.owner = find_owners(sweep, once=True)
-    set_lags(sweep, 1)
+    blocked.outside = _read_from_outside(blocked)
+    blocked.owner = find_owners(blocked, once=True)
+    set_lags(blocked, 1)
     rows: dict[Expr, int] = {}
-    for node, number, distance in ring_readers(sweep):
-        owner = sweep.owner.get(node, node)
-        rows[owner] = max(rows.get(owner, 0), turn_of(sweep, node, number, distance) + 1)
+    for node, number, distance in ring_readers(blocked):
+        owner = blocked.owner.get(node, node)
+        rows[owner] = max(rows.get(owner, 0), turn_of(blocked, node, number, distance) + 1)
     found: list[tuple[int, Place, Place, Place]] = []
-    for tile in TILES[max(1, sweep.axes - 1)]:
-        sweep.tile = tile
-        sweep.rings = {node: (count, *tile) for node, count in rows.items()}
-        if ring_bytes(sweep) <= GPU.shared_bytes and _set_parts(sweep):
-            found.append((merged_cost(sweep), tile, sweep.margin, sweep.width))
+    for tile in TILES[max(1, blocked.axes - 1)]:
+        blocked.tile = tile
+        blocked.rings = {node: (count, *tile) for node, count in rows.items()}
+        if ring_bytes(blocked) <= GPU.shared_bytes and _set_parts(blocked):
+            found.append((merged_cost(blocked), tile, blocked.margin, blocked.width))
     if not found:
         return False
-    _, sweep.tile, sweep.margin, sweep.width = min(found)
-    sweep.rings = {node: (count, *sweep.tile) for node, count in rows.items()}
+    _, blocked.tile, blocked.margin, blocked.width = min(found)
+    blocked.rings = {node: (count, *blocked.tile) for node, count in rows.items()}
     return True
 
 
-def _read_from_outside(sweep: Sweep) -> dict[Expr, list[tuple[int, Place]]]:
+def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, Place]]]:
     """Return the repeated reads of values that no step computes."""
     found: dict[Expr, dict[tuple[int, Place], None]] = {}
-    for number, step in enumerate(sweep.steps):
+    for number, step in enumerate(blocked.steps):
         for statement in step.statements:
             for node, offset in _offsets(statement):
                 distance = near(o - b for o, b in zip(offset, step.origin, strict=True))
-                if node not in sweep.homes and distance is not None:
+                if node not in blocked.homes and distance is not None:
                     found.setdefault(node, {})[number, distance] = None
     return {node: list(readers) for node, readers in found.items() if len(readers) > 1}
 
@@ -164,39 +164,41 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
         yield statement.previous, statement.start
 
 
-def set_lags(sweep: Sweep, apart: int) -> None:
+def set_lags(blocked: BlockedSteps, apart: int) -> None:
     """Set each step's lag: `apart` iterations after the last row it reads, and after the readers of rows it overwrites."""
-    reads: list[list[tuple[Expr, int]]] = [[] for _ in sweep.steps]
-    for node, number, distance in ring_readers(sweep):
+    reads: list[list[tuple[Expr, int]]] = [[] for _ in blocked.steps]
+    for node, number, distance in ring_readers(blocked):
         reads[number].append((node, distance[0]))
-    for step, found in zip(sweep.steps, reads, strict=True):
-        behind = [lag_of(sweep, node) + d + apart for node, d in found]
+    for step, found in zip(blocked.steps, reads, strict=True):
+        behind = [lag_of(blocked, node) + d + apart for node, d in found]
         for s in step.statements:
-            if s.task.node in sweep.owner and s.previous in sweep.owner:
-                before = sweep.homes[s.previous][0]
-                behind += [sweep.steps[before].lag - d + apart for _, d in reads[before]]
-        step.lag = max(behind, default=0) if sweep.rows else 0
+            if s.task.node in blocked.owner and s.previous in blocked.owner:
+                before = blocked.homes[s.previous][0]
+                behind += [blocked.steps[before].lag - d + apart for _, d in reads[before]]
+        step.lag = max(behind, default=0) if blocked.rows else 0
 
 
-def _span(sweep: Sweep, node: Expr, axis: int) -> tuple[int, int]:
+def _span(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
     """Return how far beyond a block a value from outside is needed, below and above."""
-    readers = [(sweep.steps[number], distance[axis]) for number, distance in sweep.outside[node]]
+    readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 
 
-def _set_parts(sweep: Sweep) -> bool:
+def _set_parts(blocked: BlockedSteps) -> bool:
     """Divide the work into blocks for the tile. Return False if the halo leaves no room."""
-    lengths, rows = sweep.steps[-1].last, sweep.rows
-    size = min(node.dtype.itemsize for node in (*sweep.made, *sweep.rings))
+    lengths, rows = blocked.steps[-1].last, blocked.rows
+    size = min(node.dtype.itemsize for node in (*blocked.made, *blocked.rings))
     margins, widths = [], []
-    for axis in range(rows, sweep.axes):
-        points = sweep.tile[axis - rows]
-        spans = [(s.low[axis], s.high[axis]) for s in sweep.steps] + [_span(sweep, n, axis) for n in sweep.outside]
+    for axis in range(rows, blocked.axes):
+        points = blocked.tile[axis - rows]
+        spans = [(s.low[axis], s.high[axis]) for s in blocked.steps] + [
+            _span(blocked, n, axis) for n in blocked.outside
+        ]
         low, high = (max(side) for side in zip(*spans, strict=True))
-        ends = [*(s.last[axis] for s in sweep.steps), *(node.shape[axis] for node in sweep.outside)]
+        ends = [*(s.last[axis] for s in blocked.steps), *(node.shape[axis] for node in blocked.outside)]
         if all(end <= points for end in ends):
             low = high = 0  # nobody is there
-        unit = max(1, GPU.sector_bytes // size) if axis == sweep.axes - 1 and points >= GPU.block else 1
+        unit = max(1, GPU.sector_bytes // size) if axis == blocked.axes - 1 and points >= GPU.block else 1
         margin = -(-low // unit) * unit
         width = min(points - margin - high, lengths[axis])
         if width < lengths[axis]:
@@ -205,11 +207,11 @@ def _set_parts(sweep: Sweep) -> bool:
             return False
         margins.append(margin)
         widths.append(width)
-    sweep.margin, sweep.width = tuple(margins), tuple(widths)
+    blocked.margin, blocked.width = tuple(margins), tuple(widths)
     if rows:
         tiles = prod(-(-n // w) for n, w in zip(lengths[1:], widths, strict=True))
-        band = max(-(-lengths[0] // max(1, -(-MANY_PARTS // tiles))), LEAST_FILLS * turns_of(sweep)[1], 1)
-        sweep.width = (min(lengths[0], band), *widths)
+        band = max(-(-lengths[0] // max(1, -(-MANY_PARTS // tiles))), LEAST_FILLS * turns_of(blocked)[1], 1)
+        blocked.width = (min(lengths[0], band), *widths)
     return True
 
 
@@ -232,27 +234,27 @@ def _together(arithmetic: int, moved: int) -> int:
     return max(arithmetic, moved) + min(arithmetic, moved) // 4
 
 
-def merged_cost(sweep: Sweep) -> int:
+def merged_cost(blocked: BlockedSteps) -> int:
     """Return the cost of a merged kernel."""
     # (what is written over another value is a few elements)
-    tasks = [s.task for step in sweep.steps for s in step.statements if s.task.node not in sweep.owner]
-    writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in sweep.rings)
+    tasks = [s.task for step in blocked.steps for s in step.statements if s.task.node not in blocked.owner]
+    writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in blocked.rings)
     arithmetic = (
         sum(_arithmetic(task) for task in tasks)
-        + STEP_COST * len(sweep.steps)
-        - (STEP_COST - OVER_COST) * len(sweep.owner)
-        + 4 * len(sweep.outside)
+        + STEP_COST * len(blocked.steps)
+        - (STEP_COST - OVER_COST) * len(blocked.owner)
+        + 4 * len(blocked.outside)
     )
     shared = sum(_reads(task) for task in tasks) + writes
-    more = turns_of(sweep)[1] if sweep.rows else 0
-    turns = prod(sweep.counts) * ((sweep.width[0] if sweep.rows else 1) + more)
-    done = turns * (prod(sweep.tile) * _together(arithmetic, shared) + GPU.block * TURN_COST)
-    blocks = min(MOST_BLOCKS, GPU.all_shared_bytes // max(1, ring_bytes(sweep)))
+    more = turns_of(blocked)[1] if blocked.rows else 0
+    turns = prod(blocked.counts) * ((blocked.width[0] if blocked.rows else 1) + more)
+    done = turns * (prod(blocked.tile) * _together(arithmetic, shared) + GPU.block * TURN_COST)
+    blocks = min(MOST_BLOCKS, GPU.all_shared_bytes // max(1, ring_bytes(blocked)))
     if blocks < FEW_BLOCKS:
         done = done * FEW_BLOCKS // max(1, blocks)
-    read, written = traffic(sweep)
-    covered = turns * prod(sweep.tile)
-    moved = read * covered // max(1, prod(sweep.steps[-1].last)) + written
+    read, written = traffic(blocked)
+    covered = turns * prod(blocked.tile)
+    moved = read * covered // max(1, prod(blocked.steps[-1].last)) + written
     return _together(done, moved * BYTE_COST) + LAUNCH_COST
 
 
