@@ -60,8 +60,8 @@ if TYPE_CHECKING:
         show_plans,
         show_seconds,
     )
-    from weft.fusion.graph.fold_order import CHUNK as FOLD_CHUNK
     from weft.fusion.graph.ranges import range_of
+    from weft.fusion.graph.reduction_order import CHUNK as FOLD_CHUNK
     from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, entries_of, take_apart
     from weft.fusion.run.expanded_rows import PRICE as COMPILE_PRICE
     from weft.fusion.run.expanded_rows import ExpandedRow, try_compiling
@@ -73,7 +73,7 @@ __getattr__ = lazy_names(
     globals(),
     {
         "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of show_bytes show_plans show_seconds",
-        "weft.fusion.graph.fold_order": "FOLD_CHUNK=CHUNK",
+        "weft.fusion.graph.reduction_order": "FOLD_CHUNK=CHUNK",
         "weft.fusion.graph.ranges": "range_of",
         "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of take_apart",
         "weft.fusion.run.expanded_rows": "COMPILE_PRICE=PRICE ExpandedRow try_compiling",

@@ -49,14 +49,14 @@ SIGNATURES: dict[str, tuple[str, str]] = {
     "table": ("", "pointer"),
 }
 
-# What the kinds of atomics and of folds across a warp work on: kinds of dtypes.
+# What the kinds of atomics and of reductions across a warp work on: kinds of dtypes.
 KINDS = {
     **dict.fromkeys(("add", "subtract"), "iufc"),
     **dict.fromkeys(("minimum", "maximum", "fmin", "fmax", "exchange"), "iuf"),
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), "iu"),
     **dict.fromkeys(("increment", "decrement"), "u"),
 }
-_FOLDS = ("add", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor")
+_REDUCTIONS = ("add", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor")
 _SCOPES = ("block", "device", "system")
 
 # (operation, attribute) -> what it may be; the first one where it is left out, or None where it has to be said.
@@ -67,7 +67,7 @@ CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
     ("grid_size", "axis"): (0, 1, 2),
     ("atomic", "kind"): (
         None,
-        *_FOLDS,
+        *_REDUCTIONS,
         *("subtract", "fmin", "fmax", "exchange", "increment", "decrement"),
     ),
     ("atomic", "scope"): ("device", "block", "system"),
@@ -81,7 +81,7 @@ CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
     ("shuffle", "width"): (32, 1, 2, 4, 8, 16),
     ("vote", "kind"): (None, "all", "any", "eq", "ballot"),
     ("match", "kind"): (None, "any", "all"),
-    ("warp_reduce", "kind"): (None, *_FOLDS),
+    ("warp_reduce", "kind"): (None, *_REDUCTIONS),
     ("approximate", "function"): (None, "reciprocal", "reciprocal root"),
     ("load", "hint"): ("", "ca", "cg", "cs", "lu", "cv"),
     ("store", "hint"): ("", "wb", "cg", "cs", "wt"),

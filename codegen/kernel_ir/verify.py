@@ -34,7 +34,7 @@ ROLES = {"logical": ("parallel", "reduce", "scan", "serial"), "threaded": ("scan
 LOGICAL = frozenset(
     {"constant", "cast", "load", "store", "for", "if", "yield", "atomic", "transposed", "fetch", "local"}
 )
-FOLDS = frozenset(
+REDUCTIONS = frozenset(
     {
         "add",
         "multiply",
@@ -334,7 +334,7 @@ class _Verifier:
     def combine(self, o: Operation, carried: list[Type]) -> None:
         names = o.attributes.get("combine", ())
         for name in names:
-            self.require(name in FOLDS, o, f"no fold is called {name}")
+            self.require(name in REDUCTIONS, o, f"no fold is called {name}")
         if o.attributes["role"] != "reduce":
             self.require(not names, o, "only a reduce loop combines")
         elif sum(accumulators(name) for name in names) != len(carried):

@@ -95,7 +95,7 @@ def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, valu
         text = _bits(emitter, value, dtype)
         old = emitter.line(f"atomicrmw xchg ptr {address}, {bits} {text} seq_cst, align {dtype.itemsize}")
         return _value(emitter, old, dtype)
-    compute = FLOAT_FOLDS.get(kind)
+    compute = FLOAT_REDUCTIONS.get(kind)
     if compute is None:
         raise CompileError(f"no atomic {kind} of {dtype}")
     bits, number = f"i{8 * dtype.itemsize}", emitter.fresh_number()
@@ -147,7 +147,7 @@ def _choose(word: str, nan_wins: bool) -> Compute:
     return compute
 
 
-FLOAT_FOLDS: dict[str, Compute] = {
+FLOAT_REDUCTIONS: dict[str, Compute] = {
     "add": _add,
     "subtract": _subtract,
     "minimum": _choose("olt", True),

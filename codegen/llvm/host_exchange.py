@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from weft.codegen.llvm.emit import Emitter, scalar_type
-from weft.codegen.llvm.host_atomics import FLOAT_FOLDS
+from weft.codegen.llvm.host_atomics import FLOAT_REDUCTIONS
 from weft.runtime import CompileError
 
-_INTEGER_FOLDS = {"add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
+_INTEGER_REDUCTIONS = {"add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 
 def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
@@ -46,11 +46,11 @@ def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
     """Combine two values: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor. Not for float16."""
     kind = scalar_type(dtype)
     if dtype.kind == "f":
-        if name not in FLOAT_FOLDS:
+        if name not in FLOAT_REDUCTIONS:
             raise CompileError(f"no {name} of {dtype} across a warp")
-        return FLOAT_FOLDS[name](emitter, kind, x, y)
-    if name in _INTEGER_FOLDS:
-        return emitter.line(f"{_INTEGER_FOLDS[name]} {kind} {x}, {y}")
+        return FLOAT_REDUCTIONS[name](emitter, kind, x, y)
+    if name in _INTEGER_REDUCTIONS:
+        return emitter.line(f"{_INTEGER_REDUCTIONS[name]} {kind} {x}, {y}")
     word = f"llvm.{'u' if dtype.kind == 'u' else 's'}{'min' if name == 'minimum' else 'max'}"
     return emitter.call(f"{word}.{kind}", kind, [(kind, x), (kind, y)])
 

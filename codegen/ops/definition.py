@@ -38,7 +38,7 @@ class OpDef:
         ``"instruction fadd"``, ``"icmp slt"``, ``"fcmp olt"``, ``"intrinsic llvm.sqrt"``, ``"math exp"`` (C library
         name, from which the libdevice and vector names follow), ``"select"``, ``"bitcast"`` or ``"same"`` (the operand itself).
     identity : object
-        Of a fold with it: a number, "highest" or "lowest" (of the dtype), or None.
+        Of a reduction with it: a number, "highest" or "lowest" (of the dtype), or None.
     cost : int
         Rough instructions an element.
     ulp : float

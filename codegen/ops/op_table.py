@@ -19,7 +19,7 @@ _ALIASES: dict[str, OpDef] = {}
 Kind = np.dtype | type  # a dtype, or bool, int, float, complex for a Python scalar
 
 
-# Lanes of a fold whose result depends on the order: always as many, so that neither the machine nor what else the kernel
+# Lanes of a reduction whose result depends on the order: always as many, so that neither the machine nor what else the kernel
 # folds in the same loop changes a bit.
 FOLD_LANES = 32
 

@@ -1,7 +1,7 @@
 """Choose the loops that run in vectors on the host, and set `lanes`.
 
 In: a logical kernel. Out: the kernel with loops marked, none inside another: the body of a loop with ``lanes=W``
-runs for W consecutive indices at once. A fold gets more operands (the identities of its accumulators, which
+runs for W consecutive indices at once. A reduction gets more operands (the identities of its accumulators, which
 the lanes start from) and a second region that combines two sets of accumulators.
 """
 
@@ -13,9 +13,9 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import FOLD_LANES, accumulators, find_op, fold
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
-from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow, inline_rows
+from weft.codegen.passes.reduction_identities import reduction_identities, rounds
 from weft.codegen.passes.rewrite import Rewriter
 from weft.codegen.passes.unroll_folds import unroll_folds
 from weft.codegen.target import Target
@@ -24,7 +24,7 @@ from weft.codegen.target import Target
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     """Mark the loop along which most accesses are contiguous, and likewise the best of the loops beside it.
 
-    Which loops fold in lanes a kernel's attributes say: a fold that rounds has the same order whatever else its loop does.
+    Which loops fold in lanes a kernel's attributes say: a reduction that rounds has the same order whatever else its loop does.
     Where that has to be done element by element, each has a lane all the same (``apart``).
     """
     kernel = Rewriter(kernel, lambda b, operation, operands: None).run()
@@ -198,7 +198,7 @@ def _mark(kernel: Kernel, operation: Operation, lanes: int, **attributes: bool) 
     types = [v.type for v in carried]
     identities = [
         builder.emit("constant", (), (kind,), value=value)[0]
-        for value, kind in zip(fold_identities(names, types), types, strict=True)
+        for value, kind in zip(reduction_identities(names, types), types, strict=True)
     ]
     first = tuple(builder.fresh(v.type) for v in carried)
     second = tuple(builder.fresh(v.type) for v in carried)

@@ -24,7 +24,7 @@ _EXACT = frozenset(
     "where positive negative conjugate real absolute fabs copysign sign minimum maximum fmin fmax "
     "floor ceil trunc rint".split()
 )
-_FOLDS = frozenset({"minimum", "maximum", "fmin", "fmax", "argmin", "argmax"})
+_REDUCTIONS = frozenset({"minimum", "maximum", "fmin", "fmax", "argmin", "argmax"})
 # Integers of 8 bits are.
 _NARROW = frozenset("?bB")
 
@@ -47,7 +47,7 @@ def expand_bfloat16(kernel: Kernel) -> Kernel:
         return kernel
     for operation in kernel.walk():
         folds = operation.attributes.get("combine", ())
-        assert set(folds) <= _FOLDS or not any(_is_brain(v.type) for v in operation.results), "sums run in float32"
+        assert set(folds) <= _REDUCTIONS or not any(_is_brain(v.type) for v in operation.results), "sums run in float32"
     rewriter = Rewriter(kernel, _expand, _retype)
     b = rewriter.builder
     for parameter in kernel.parameters:

@@ -10,11 +10,11 @@ per_block, most_blocks
            min(ceil(points of the launch domain / per_block), most_blocks) blocks are worth starting; any other number
            is as right, since every block goes on by the size of the grid. With 0 for most_blocks each block does its own
            items and no more: all of them have to run
-shared     bytes of shared memory of "columns" and of folds of any rows, all of it in `shared` operations (static)
+shared     bytes of shared memory of "columns" and of reductions of any rows, all of it in `shared` operations (static)
 
 The threaded kernel uses one axis (0) of blocks and threads. Barriers stand in flow that is the same for
 the whole block, shuffles in flow that is the same for the whole warp, by conditions that follow from shapes
-alone. The tree of a fold depends on the shape only.
+alone. The tree of a reduction depends on the shape only.
 
 The schedules are listed in `codegen/schedules/table.py`.
 """

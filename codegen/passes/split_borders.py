@@ -107,7 +107,7 @@ class _Splitter:
         if loop.attributes["role"] != "parallel" or len(inside) > MOST:
             return {}
         if any(o.opcode == "for" and o.attributes["role"] != "parallel" for o in inside):
-            return {}  # (a fold has its order from what it reads)
+            return {}  # (a reduction has its order from what it reads)
         own = {v for o in inside for v in o.results if o.opcode != "constant"}
         found: dict[Value, bool] = {}
         for operation in inside:

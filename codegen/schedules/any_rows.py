@@ -5,7 +5,7 @@ A block has as many rows as its threads suffice for. There is code for rows that
 those that are read again, and for short ones, of which a launch takes one. Rows of whole vectors (where ``multiples`` are) have code
 of their own; others are read again, so that there is less of it.
 
-Invariant: the tree of a fold is that of `rows.py`, or of `folds.py` below 64 elements.
+Invariant: the tree of a reduction is that of `rows.py`, or of `reductions.py` below 64 elements.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 from weft.codegen.kernel_ir.operation import Kernel, Value
 from weft.codegen.machines import GPU
-from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.known_multiples import needed_multiples
+from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import Decision
-from weft.codegen.schedules.folds import ROW_ELEMENTS, shuffled
 from weft.codegen.schedules.nest import Nest, prefers_columns
+from weft.codegen.schedules.reductions import ROW_ELEMENTS, shuffled
 from weft.codegen.schedules.rows import (
     BLOCK_LENGTH,
     LEAST_LENGTH,
@@ -203,7 +203,7 @@ class AnyRowWriter(RowWriter):
         there = w.test("less", which, warps)
         at = w.compute("minimum", w.compute("add", w.compute("multiply", self.team.slot, warps), which), most - 1)
         types = [v.type for v in values]
-        nothing = [w.number(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        nothing = [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
         found = [
             w.builder.op("where", there, w.builder.load(pointer, at), none)
             for pointer, none in zip(shared, nothing, strict=True)

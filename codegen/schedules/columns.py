@@ -4,7 +4,7 @@ In: a logical kernel whose items fold over one loop and lie side by side in memo
 (`fits`). Out: the threaded kernel: of a block's 256 threads, 32 or as many as there are vectors of columns stand
 side by side, the others below them; each goes down the rows that are its own.
 
-The tree of a fold: the rows of a thread in order, then the threads of a column by halves. How many threads a column has follows
+The tree of a reduction: the rows of a thread in order, then the threads of a column by halves. How many threads a column has follows
 from the number of columns alone.
 """
 
@@ -17,13 +17,13 @@ from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
-from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.passes.reduction_identities import reduction_identities, rounds
 from weft.codegen.schedules.decision import Decision
-from weft.codegen.schedules.folds import fold_all, shuffled
 from weft.codegen.schedules.lanes import Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, is_spread, prefers_columns
+from weft.codegen.schedules.reductions import fold_all, shuffled
 from weft.codegen.schedules.rows import REGISTER_AIMS, RowFacts, RowNest, RowWriter, find_row
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -220,7 +220,7 @@ class ColumnWriter(RowWriter):
         w = self.w
         combine = loop.attributes.get("combine", ())
         types = [v.type for v in loop.results]
-        initial = [w.number(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        initial = [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
         accumulators = self._tiles(loop, [list(initial) for _ in range(self.lanes)] if combine else [])
         if not combine:
             return

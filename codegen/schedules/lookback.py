@@ -1,6 +1,6 @@
 """Scans along long rows with decoupled look-back: each block scans a tile and reads the totals of previous blocks.
 
-In: a logical kernel of running folds (`find_scan`) that `share_rows` made: it has the parameter ``board`` and the attribute
+In: a logical kernel of scans (`find_scan`) that `share_rows` made: it has the parameter ``board`` and the attribute
 ``lookback``. Out: the threaded kernel, one launch that reads and writes each element once.
 
 The board is 64-bit words. The first one counts: a block that starts takes the next number, which is its tile's, so that

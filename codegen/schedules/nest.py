@@ -97,7 +97,7 @@ def is_spread(operation: Operation) -> bool:
     return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
 
 
-def fold_chain(loop: Operation) -> list[Operation]:
+def reduction_chain(loop: Operation) -> list[Operation]:
     """Return a distributable loop and the perfectly nested loops inside it with invariant bounds.
 
     All of them carry the same accumulators straight through.
@@ -135,7 +135,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
     domain = [index_steps(straight, level.index) for level in nest.levels]
     columns = rows = 0
     for loop in loops:
-        inner = fold_chain(loop)[-1]
+        inner = reduction_chain(loop)[-1]
         across = index_steps(whole, inner.regions[0].parameters[0])
         for operation in program_order([loop]):
             if operation.opcode in ("load", "store"):

@@ -4,7 +4,7 @@ In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: 
 A row's elements lie with its threads in vectors: vector v is thread ``v % threads``'s. With slots a thread keeps all of
 its vectors in registers, so that memory is read once; without, it goes over the row in tiles, whole ones first.
 
-The tree of a fold: each lane of a thread's vector is folded in the order of the row, then the lanes of a vector by halves,
+The tree of a reduction: each lane of a thread's vector is folded in the order of the row, then the lanes of a vector by halves,
 the lanes of a warp by halves, and the warps by halves. It follows from the row's length alone where folding rounds.
 """
 
@@ -18,18 +18,18 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
-from weft.codegen.passes.fold_identities import fold_identities, rounds
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.reduction_identities import reduction_identities, rounds
 from weft.codegen.schedules.decision import Decision
-from weft.codegen.schedules.folds import fold_all, shuffled, split_item
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
-from weft.codegen.schedules.nest import Nest, fold_chain, has_loops, is_spread
+from weft.codegen.schedules.nest import Nest, has_loops, is_spread, reduction_chain
+from weft.codegen.schedules.reductions import fold_all, shuffled, split_item
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Elements of a row below which the schedule for any folds does better, and up to which a warp or a block has it.
+# Elements of a row below which the schedule for any reductions does better, and up to which a warp or a block has it.
 LEAST_LENGTH = 64
 WARP_LENGTH = 1024
 BLOCK_LENGTH = 4096
@@ -92,7 +92,7 @@ def find_row(nest: Nest) -> RowNest | None:
         return None
     for loop in loops:
         inside = list(program_order(loop.regions[0].operations))
-        if len(fold_chain(loop)) > 1 or has_loops(inside) or any(has_control_flow(o) for o in inside):
+        if len(reduction_chain(loop)) > 1 or has_loops(inside) or any(has_control_flow(o) for o in inside):
             return None
         if any(o.opcode == "atomic" for o in inside) or _stores_carried(loop):
             return None
@@ -267,7 +267,7 @@ class RowWriter:
                 self._meet()
                 read = written = False
             self._part(part)
-            # who gives away what a fold found has read everything before
+            # who gives away what a reduction found has read everything before
             folds = self.all_fold and is_spread(part[0]) and bool(part[0].results)
             read, written = (read or loads) and not folds, written or stores
 
@@ -305,7 +305,7 @@ class RowWriter:
         w = self.w
         combine = loop.attributes.get("combine", ())
         types = [v.type for v in loop.results]
-        initial = [w.number(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        initial = [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
         accumulators = [list(initial) for _ in range(self.lanes)] if combine else []
         if self.known.kept:
             self.slots = self.slots or self._kept_slots()

@@ -1,6 +1,6 @@
 """Scans along rows: a block scans a row tile by tile and carries the running value.
 
-In: a logical kernel whose items are running folds along one loop, and its ``scan`` attribute (`fits`). Out: the
+In: a logical kernel whose items are scans along one loop, and its ``scan`` attribute (`fits`). Out: the
 threaded kernel. Within a tile a thread folds its own neighbours, lanes of a warp fold what those before them have, by shuffles
 over 1, 2, 4, 8 and 16 lanes, and warps what the warps before them have. Invariant: the tree follows from the length of the
 row and the dtypes. Rows of several tiles' length are shared by blocks (`lookback.py`).
@@ -18,10 +18,10 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.ops import accumulators
 from weft.codegen.passes.choose_lanes import chooses
-from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
 from weft.codegen.schedules.nest import Nest, has_loops, prefers_columns
@@ -31,7 +31,7 @@ from weft.codegen.target import Target
 LANES = 4
 # Elements of a row below which one thread has it, in order.
 LEAST_LENGTH = 128
-FOLDS = frozenset(
+REDUCTIONS = frozenset(
     {"add", "multiply", "minimum", "maximum", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor"}
 )
 ALL_LANES = 0xFFFFFFFF
@@ -87,14 +87,14 @@ def find_scan(nest: Nest) -> Scan | None:
     folds = []
     for carried, following in zip(loop.regions[0].parameters[1:], end.operands, strict=True):
         users = [o for o in body if carried in operands_of(o)]
-        if len(users) != 1 or users[0].opcode not in FOLDS or users[0].results != (following,):
+        if len(users) != 1 or users[0].opcode not in REDUCTIONS or users[0].results != (following,):
             return None
         others = [v for v in users[0].operands if v is not carried]
         if len(others) != 1 or accumulators(users[0].opcode) != 1:
             return None
         folds.append(Fold(users[0], others[0]))
     own = [f.operation for f in folds]
-    known: set[Value] = set()  # behind a fold
+    known: set[Value] = set()  # behind a reduction
     before: list[Operation] = []
     after: list[Operation] = []
     for o in body:
@@ -228,7 +228,7 @@ class Folder:
         self.warp = warp
         self.lane = lane
         self.held = w.shared_array(fold.type, GPU.warps)
-        (identity,) = fold_identities((fold.operation.opcode,), (fold.type,))
+        (identity,) = reduction_identities((fold.operation.opcode,), (fold.type,))
         self.identity = w.number(identity, fold.type)
         self.slots: list[tuple[Value, list[Value]]] = []  # what the warp has before the slot; the slot's own prefixes
 

@@ -6,7 +6,7 @@ planes     Pointwise kernels of several loops with long rows: aligned vectors, s
 tiles      Pointwise kernels with transposed operands, which pass through tiles in shared memory.
 rows       Row reductions: a warp or the block per row, in registers if the row fits.
 any_rows   The same for rows of any length.
-folds      Other reductions, of short rows or nested: one thread, a warp or the block per item.
+reductions      Other reductions, of short rows or nested: one thread, a warp or the block per item.
 split_reductions  Long reductions: blocks reduce parts; the last block to finish combines the partial results.
 scans      Scans along rows: a block per row, tile by tile.
 lookback   Scans along long rows: a block per tile, which looks back at the totals of previous tiles.
@@ -33,10 +33,10 @@ from weft.codegen.schedules import (
     any_rows,
     columns,
     elements,
-    folds,
     items,
     lookback,
     planes,
+    reductions,
     rows,
     rows_and_columns,
     scans,
@@ -62,7 +62,7 @@ SCHEDULES = (
     planes,
     scans,
     elements,
-    folds,
+    reductions,
     items,
 )
 # Those that need no sizes.

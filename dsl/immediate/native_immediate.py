@@ -158,13 +158,13 @@ def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]
 
 
 # Ufuncs that fold in native code.
-_FOLDS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
+_REDUCTIONS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 
 
-def _quicken_folds() -> None:
+def _quicken_reductions() -> None:
     """Install native code for ufunc reductions and scans, in scripts as well."""
     new = {}
-    for ufunc in map(find_ufunc, _FOLDS):
+    for ufunc in map(find_ufunc, _REDUCTIONS):
         for name in ("accumulate", "reduce"):
             slow = getattr(ufunc, name)
             way = Way(getattr(ufunc.immediate.function, name), ufunc.immediate.types, {}, None)
@@ -236,6 +236,6 @@ def _install() -> None:
         Array.T = property(native)  # type: ignore[assignment, method-assign]
     names = {*_PLAIN, *_PRODUCTS, *_VIEWS, *OWN.at_once} & OWN.keys()
     functions = {name: OWN[name] for name in names if isinstance(OWN[name], FunctionType)}
-    _quicken_folds()
+    _quicken_reductions()
     OWN.replace({name: _quicken_function(name, slow) for name, slow in functions.items()})
     OWN.native = _quicken_function

@@ -33,7 +33,7 @@ Kind = Literal[
     "map",  # op: a row of the op table, operands broadcast, computed in `loop`
     "view",  # strides, offset: elements of the operand's C order, by another shape
     "reduce",  # op, axes (sorted), keepdims; computed in dtype
-    "scan",  # op, axis: running fold along an axis
+    "scan",  # op, axis: scan along an axis
     "gather",  # base and index operands: see `gather`
     "update",  # previous and value: previous with the elements of a view replaced
     "scatter",  # previous, value and index operands: see `scatter`

@@ -450,9 +450,9 @@ class KernelWriter:
         carriers = folds or scans
         initial = [v for p in carriers for v in self.initial(p)]
         final = self._inner_loop(carriers, inner, depth, initial, None)
-        self._finish_folds(folds, final)
+        self._finish_reductions(folds, final)
 
-    def _finish_folds(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
+    def _finish_reductions(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
         position = 0
         for p in folds:
             width = len(self.accumulators(p))

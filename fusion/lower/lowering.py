@@ -26,9 +26,9 @@ from weft.fusion.plan.row_column_reductions import RowsAndColumns
 
 # The kernel that folds what chunks have.
 FINISH = "finish"
-# Elements of a chunk of a row of running folds, from two of which on threads share the row.
+# Elements of a chunk of a row of scans, from two of which on threads share the row.
 SCAN_CHUNK = 1 << 15
-# Running folds of columns: how many of these stand side by side at least, the threads that fill a GPU, and the least rows of a band.
+# Scans of columns: how many of these stand side by side at least, the threads that fill a GPU, and the least rows of a band.
 SIDE_BY_SIDE = 64
 SCANNING = 1 << 17
 LEAST_BAND = 16

@@ -72,12 +72,12 @@ class FinishWriter(SplitWriter):
 
     apart = 1
 
-    def partial_folds(
+    def partial_reductions(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
         """Return the accumulators of `folds` for one block, from scratch buffer `at` on."""
         if self.apart == 1:
-            return super().partial_folds(folds, split, at, like, where)
+            return super().partial_reductions(folds, split, at, like, where)
         b = self.builder
         # where: the chunk times the columns, and the column
         columns = self.integer(split.rows[-1], "columns")
@@ -94,7 +94,7 @@ class FinishWriter(SplitWriter):
             return found
 
         found: list[Value] = halve(
-            [super(FinishWriter, self).partial_folds(folds, split, at, like, p) for p in places], together
+            [super(FinishWriter, self).partial_reductions(folds, split, at, like, p) for p in places], together
         )
         return found
 

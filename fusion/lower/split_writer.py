@@ -227,7 +227,7 @@ class SplitWriter(KernelWriter):
         with self.builder.loop(chunks, "reduce", initial=initial, combine=names, **across(depth > 0)) as loop:
             self.indices.append(loop.index)
             where = self._scratch_index(split, [depth, *range(depth)])
-            loaded = self.partial_folds(folds, split, at, loop.carried, where)
+            loaded = self.partial_reductions(folds, split, at, loop.carried, where)
             if first:
                 loaded = self._shifted(folds, loaded, common, first, split, where)
             following: list[Value] = []
@@ -236,9 +236,9 @@ class SplitWriter(KernelWriter):
                 following += fold(self.builder, name, loop.carried[width], tuple(loaded[width]))
             loop.yield_(*following)
         self.indices.pop()
-        self._finish_folds(folds, self._totals(folds, loop.results) if first else loop.results)
+        self._finish_reductions(folds, self._totals(folds, loop.results) if first else loop.results)
 
-    def partial_folds(
+    def partial_reductions(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
         """Return the accumulators of `folds` for one block, from scratch buffer `at` on."""

@@ -152,7 +152,7 @@ class Grouping:
     ) -> list[Placed]:
         """Return the ways to map the task's loops to the group's. New loops get new numbers."""
         folding = task.kind in ("reduce", "scan")
-        group_folds = any(p.task.kind in ("reduce", "scan") for p in group.placed)
+        group_reduces = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
         inner = [k for k, loop in enumerate(group.loops) if loop.role != "parallel"]
         own_outer = [k for k, loop in enumerate(task.loops) if loop.role == "parallel"]
@@ -167,14 +167,14 @@ class Grouping:
                     return
             found.append(Placed(task, loops, int(is_inner)))
 
-        if folding and group_folds:
+        if folding and group_reduces:
             attempt([(own_outer, outer), (own_inner, inner)], True)
         elif folding:
             # the group's loops become this reduction's own: rows and columns of what it stored
             attempt([(own_outer + own_inner, outer)], True)
         else:
             attempt([(own_outer, outer)], False)
-            if group_folds:
+            if group_reduces:
                 attempt([(own_outer, outer + inner)], True)
         return found
 

@@ -125,7 +125,7 @@ def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
 MOST_STEP = 4
 
 
-def folds_across(group: Group, nest: Nest) -> bool:
+def reduces_across(group: Group, nest: Nest) -> bool:
     """Return whether, on a CPU, vector lanes should hold points of a group rather than elements of one reduction."""
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import prod
 
 from weft.codegen import Machine
-from weft.fusion.graph.fold_order import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN
+from weft.fusion.graph.reduction_order import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN
 from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_group
-from weft.fusion.plan.nest import Nest, folds_across, goes_across, make_nest
+from weft.fusion.plan.nest import Nest, goes_across, make_nest, reduces_across
 from weft.fusion.plan.task import FoldOrder, Task
 
 # Reading a row again pays while it is in the cache, and while rows are enough to keep the machine busy. Rows across memory
@@ -51,7 +51,7 @@ def order_alone(task: Task, machine: Machine) -> FoldOrder:
         start_group(alone, task)
         nest = make_nest(alone)
         chunk = chunk_length(alone, nest, machine)
-        across = goes_across(alone, nest) if machine.is_gpu else folds_across(alone, nest)
+        across = goes_across(alone, nest) if machine.is_gpu else reduces_across(alone, nest)
         task.order = FoldOrder(fold_loops(alone.placed[0], nest), chunk, across)
     return task.order
 

@@ -121,7 +121,7 @@ class Task:
 @dataclass(frozen=True, slots=True)
 class FoldOrder:
     """The reduction order of a task: its loops, the block length (0: not split), and whether vector lanes hold
-    results (see `goes_across` and `folds_across` in `nest`).
+    results (see `goes_across` and `reduces_across` in `nest`).
     """
 
     loops: tuple[object, ...]

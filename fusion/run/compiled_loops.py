@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.codegen import KernelBuilder, Target, find_fold_lanes, is_bfloat16, obtain_function, order_target
 from weft.fusion.graph.expr import Expr, leaf, reduce_, view
-from weft.fusion.graph.fold_order import Level, Tree
+from weft.fusion.graph.reduction_order import Level, Tree
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.plan.group import Group, start_group
 from weft.fusion.plan.nest import all_forms, make_nest, order_loops

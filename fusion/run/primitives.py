@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.codegen import dtype_kind, find_op, is_bfloat16, is_half
 from weft.fusion.run.expanded_rows import ExpandedRow, can_expand
-from weft.fusion.run.fold_values import NeedsKernelError, reduce_values
+from weft.fusion.run.reduce_arrays import NeedsKernelError, reduce_values
 
 Primitive = Callable[..., Any]
 

@@ -21,9 +21,9 @@ from weft.runtime.errors import CompileError
 
 # Words of the data of an elementwise loop: its entry, the number of operands, then the binary logarithms of their item sizes.
 PACKED, COUNT, SHIFTS = range(3)
-# Words of the data of a fold: its entry, its number of slots, which slots hold source, result and length; then the slots.
+# Words of the data of a reduction: its entry, its number of slots, which slots hold source, result and length; then the slots.
 ENTRY, SLOTS, SOURCE, RESULT, LENGTH, CONSTANTS = range(6)
-# Operands of an elementwise loop, and slots of a fold, at most.
+# Operands of an elementwise loop, and slots of a reduction, at most.
 MOST = 8
 MOST_SLOTS = 16
 # Elements of an operand that are packed at a time (a power of two), and the bytes that these take at most.

@@ -116,9 +116,9 @@ def votes() -> Program:
     return Program(b.finish(), [values.ravel(), np.zeros(384, np.uint32)], [None, expected.ravel()])
 
 
-def warp_folds(dtype: Any, kind: str, mask: int, known: bool = True) -> Program:
-    """A fold over lanes of a warp."""
-    b = Builder("warp_folds")
+def warp_reductions(dtype: Any, kind: str, mask: int, known: bool = True) -> Program:
+    """A reduction over lanes of a warp."""
+    b = Builder("warp_reductions")
     dtype = np.dtype(dtype)
     x, out, m = b.pointer("x", dtype), b.pointer("out", dtype, writable=True), b.scalar("m", U4)
     i, lanes = b.place(), b.constant(mask, U4) if known else m
@@ -257,7 +257,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     **{f"shuffle_{d}": lambda d=d: shuffled(d, "down", 32) for d in ("?", "u1", "i2", "f2", "f4", "f8", "c8", "c16")},
     "votes": votes,
     **{
-        f"fold_{k}_{d}_{m:x}": lambda d=d, k=k, m=m: warp_folds(d, k, m)
+        f"fold_{k}_{d}_{m:x}": lambda d=d, k=k, m=m: warp_reductions(d, k, m)
         for d, k, m in (
             ("i4", "add", ALL),
             ("u4", "maximum", 0xF0),
@@ -269,8 +269,8 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
             ("c8", "add", 0xFF00),
         )
     },
-    "fold_by_a_mask": lambda: warp_folds("f4", "add", 0xFFF0, known=False),
-    "fold_by_the_full_mask": lambda: warp_folds("f4", "minimum", ALL, known=False),
+    "fold_by_a_mask": lambda: warp_reductions("f4", "add", 0xFFF0, known=False),
+    "fold_by_the_full_mask": lambda: warp_reductions("f4", "minimum", ALL, known=False),
     "histogram": histogram,
     "counters": counters,
     "recursion": recursion,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Kernel, KernelBuilder, Target, fold
-from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.nest import find_nest
 
 GPU = Target("sm_90", "cuda", "nvptx64-nvidia-cuda", "sm_90")
@@ -84,12 +84,12 @@ def transposed(dtype: Any = np.float32) -> Kernel:
 
 
 def rows(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",), start: Any = None) -> Kernel:
-    """One result for each fold over x[i, :], plus a value of the row: out[i * folds + k]"""
+    """One result for each reduction over x[i, :], plus a value of the row: out[i * folds + k]"""
     return _folds("rows", dtype, combine, side_by_side=True, start=start)
 
 
 def columns(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",)) -> Kernel:
-    """One result for each fold over x[:, i]"""
+    """One result for each reduction over x[:, i]"""
     return _folds("columns", dtype, combine, side_by_side=False)
 
 
@@ -101,7 +101,7 @@ def _folds(name: str, dtype: Any, combine: tuple[str, ...], *, side_by_side: boo
     types = [t for fold_name in combine for t in ([dtype, np.dtype(np.int64)] if fold_name[:3] == "arg" else [dtype])]
     outs = [b.pointer(f"out{k}", t, writable=True) for k, t in enumerate(types)]
     with b.loop(count, "parallel") as i:
-        initial = [b.constant(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        initial = [b.constant(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
         if start is not None:
             initial[0] = b.constant(start, dtype)
         base = b.op("multiply", i.index, length) if side_by_side else i.index
@@ -130,7 +130,7 @@ def deep_fold(dtype: Any = np.float64) -> Kernel:
     combine = ("add", "argmin")
     with b.loop(n, "parallel") as i:
         types = [np.dtype(dtype), np.dtype(dtype), np.dtype(np.int64)]
-        initial = [b.constant(v, t) for v, t in zip(fold_identities(combine, types), types, strict=True)]
+        initial = [b.constant(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
         with b.loop(a, "reduce", initial=initial, combine=combine) as j:
             first = b.op("multiply", j.index, m)
             with b.loop(m, "reduce", initial=j.carried, combine=combine) as k:

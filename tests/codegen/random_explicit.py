@@ -235,7 +235,7 @@ class Writer:
         self.different[-1].append(moved)
 
     def fold(self, meets: bool) -> None:
-        """A fold or a vote of a warp."""
+        """A reduction or a vote of a warp."""
         b, full = self.b, self.b.constant(ALL, U4)
         if self.random.random() < 0.5:
             made = b.cast(b.one("vote", (full, self.test(False)), U4, kind="ballot"), I4)

@@ -15,7 +15,7 @@ from tests.dsl.special_values import same, values
 from weft.dsl.arrays.array import expr_of
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.immediate import native_immediate
-from weft.fusion.run import fold_values
+from weft.fusion.run import reduce_arrays
 from weft.runtime import override
 
 IMMEDIATE = 16384
@@ -414,7 +414,7 @@ def test_reductions_of_whole_arrays_in_memory_are_done_at_the_call(code: str, si
     with np.errstate(all="ignore"), override(immediate=0):
         wanted = [np.asarray(getattr(x, name)())[()] for name in names]
     before = wf.statistics()["kernels"]
-    with recording_in_native_code(), mock.patch.object(fold_values, "OFTEN", 0):
+    with recording_in_native_code(), mock.patch.object(reduce_arrays, "OFTEN", 0):
         for _ in range(2):
             found = [getattr(x, name)() for name in names]
         assert x._storage.epoch is None or x._storage.buffer is not None

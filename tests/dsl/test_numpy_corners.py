@@ -401,7 +401,7 @@ def test_numbers_are_equal_for_numpys_testing() -> None:
         np.testing.assert_equal(wf.arange(4)[2], 3)
 
 
-FOLDS: dict[str, Callable[[Any, Any, Any], Any]] = {
+REDUCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "sum": lambda m, x, out: m.sum(x, axis=0, out=out),
     "max": lambda m, x, out: x.max(0, out=out),
     "mean": lambda m, x, out: m.mean(x, 0, out=out),
@@ -413,12 +413,12 @@ FOLDS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (1, 4), (5,), ()], ids=str)
-@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("name", REDUCTIONS)
 def test_outputs_of_folds_have_their_shape(name: str, shape: tuple[int, ...]) -> None:
     # (NumPy 2.4 crashes where cumsum gets an output without axes)
     for m in (np, NUMPY) if shape else (NUMPY,):
         with pytest.raises(ValueError, match="output|shape|size"):
-            FOLDS[name](m, m.ones((3, 4)), m.zeros(shape))
+            REDUCTIONS[name](m, m.ones((3, 4)), m.zeros(shape))
 
 
 def written_in_place(m: Any) -> list[Any]:

@@ -50,7 +50,7 @@ values = np.asarray(z), np.asarray((x * y).sum())
 IRREGULAR_SUM = """
 x, w = wf.asarray(np.ones((30, 40, 40, 3))), wf.asarray(np.ones((5, 5, 3, 6)))
 values = np.asarray((x[:, 3:8, 4:9, :, None] * w[None]).sum(axis=(1, 2, 3)))
-assert sys.modules["weft.fusion.run.fold_values"]._trees
+assert sys.modules["weft.fusion.run.reduce_arrays"]._trees
 """
 LOADED = """
 print(*[name for name in heavy.split() if name in sys.modules])

@@ -14,8 +14,8 @@ import pytest
 import weft as wf
 from tests.fusion.run.test_primitives import same_bits
 from tests.fuzz import graphs, layouts, programs, rows
-from weft.fusion.run import fold_values, judge, tiers
-from weft.fusion.run.interpret import folds, maps
+from weft.fusion.run import judge, reduce_arrays, tiers
+from weft.fusion.run.interpret import maps, reductions
 from weft.runtime import override
 
 
@@ -80,13 +80,16 @@ def test_an_order_is_found_once_for_the_windows_of_a_loop() -> None:
     found: list[bool] = []
 
     def checked(key: Any, find: Callable[[], Any]) -> Any:
-        known = key in fold_values._trees
-        tree = fold_values.known_tree(key, find)
+        known = key in reduce_arrays._trees
+        tree = reduce_arrays.known_tree(key, find)
         assert tree == find()
         found.append(known)
         return tree
 
-    with mock.patch.object(folds, "known_tree", checked), mock.patch.object(fold_values, "_trees", OrderedDict()):
+    with (
+        mock.patch.object(reductions, "known_tree", checked),
+        mock.patch.object(reduce_arrays, "_trees", OrderedDict()),
+    ):
         with override(interpret="always", verify=False):
             out, padded = wf.zeros((4, 16, 18, 6)), wf.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
             for i in range(16):
@@ -244,7 +247,7 @@ def test_sums_have_one_order_whatever_else_the_same_plan_computes(program: Calla
 
 def test_sums_of_pairs_ask_no_planner_for_their_order() -> None:
     with (
-        mock.patch("weft.fusion.run.interpret.folds.known_tree", side_effect=AssertionError),
+        mock.patch("weft.fusion.run.interpret.reductions.known_tree", side_effect=AssertionError),
         override(interpret="always"),
     ):
         x = values(2, 8, 16)

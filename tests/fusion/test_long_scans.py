@@ -1,4 +1,4 @@
-"""Running folds along rows that the blocks of a GPU share: NumPy's values, and the same bits whoever is faster."""
+"""Scans along rows that the blocks of a GPU share: NumPy's values, and the same bits whoever is faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folds along rows and across the same rows as a GPU does them: a warp or a block goes down rows, its columns in registers."""
+"""Reductions along rows and across the same rows as a GPU does them: a warp or a block goes down rows, its columns in registers."""
 
 from __future__ import annotations
 

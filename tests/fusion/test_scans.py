@@ -1,4 +1,4 @@
-"""Running folds with what comes before and after them in one kernel; on the CPU to the bit as NumPy runs them."""
+"""Scans with what comes before and after them in one kernel; on the CPU to the bit as NumPy runs them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ xp.stack([A, B, A])|xp.hstack([A, B])|xp.vstack([A, B])|xp.dstack([A, B])|xp.app
 xp.concatenate([A[1:], A[:1]])|xp.insert(A, 1, 2)|xp.delete(A, 0, d)|xp.diff(A, axis=d)|xp.diff(A)|xp.kron(A, B[:3, :3])|xp.outer(A, B.ravel()[:50])
 xp.hsplit(A, 2)[1]|xp.split(A, 2)[0]|xp.array_split(A, 3)[1]|xp.block([[A, A], [A, A]])|xp.column_stack([A, A])|xp.resize(A, (3, 5))
 xp.meshgrid(A, B.ravel()[:50])[0]|xp.fliplr(A)|xp.cross(A, B)|xp.vander(A, 3)|xp.ediff1d(A)"""
-FOLDS = """A.sum(d)|A.sum()|A.sum(d, keepdims=True)|A.max(d)|A.min(d)|A.max()|A.max(d, keepdims=True)|A.argmax(d)|A.argmin(d)|A.argmax()|A.any(d)
+REDUCTIONS = """A.sum(d)|A.sum()|A.sum(d, keepdims=True)|A.max(d)|A.min(d)|A.max()|A.max(d, keepdims=True)|A.argmax(d)|A.argmin(d)|A.argmax()|A.any(d)
 A.all(d)|A.sum((0, -1))|A.max((0, 1))|A.sum((d, e))|xp.floor(A.mean(d))|xp.floor(A.mean())|xp.count_nonzero(A, axis=d)|xp.ptp(A, axis=d)
 A.cumsum(d)|A.cumsum()|xp.cumsum(A, d)[..., ::-1]|xp.maximum.accumulate(A, d)|xp.nansum(A, d)|xp.nanmax(A, d)|xp.prod(xp.where(A > 0, -1, 1), d)
 xp.minimum.accumulate(A, d)|A.sum(dtype='D')|xp.cumprod(xp.where(A > 0, -1, 1), d)|xp.trace(A)|A.argmax(d, keepdims=True)|xp.logical_xor.reduce(A, d)
@@ -72,7 +72,7 @@ xp.diagonal(A @ A.T)|(A @ B + 1).sum(d)|xp.einsum('ijk->kji', A)|xp.linalg.matri
 NEW = """xp.zeros(A.shape, 'D')|xp.ones_like(A)|xp.full(A.shape, q, 'D')|xp.arange(n)|xp.arange(m) % 5|xp.eye(n)|xp.eye(n, m, 1)|xp.arange(n * m).reshape(n, m) % 7
 xp.tri(n)|xp.indices((n, m))[0] % 6|xp.copy(A)|A.copy()|xp.array(A)|xp.zeros((n, m))|xp.zeros_like(A)|xp.fromfunction(lambda i, j: (i + j) % 4, (n, m))|xp.identity(m)
 xp.linspace(0, 8, 9)|xp.full_like(A, 2)|xp.array([1, 2, 3])|xp.array([[1.5, 2], [0, -1]])"""
-# What goes ways of its own in the planner: short folds that are written out, long ones that are cut, positions that are
+# What goes ways of its own in the planner: short reductions that are written out, long ones that are cut, positions that are
 # computed, quotients next to what they were divided from, integers that wrap around.
 ODD = """A[..., :3].sum(-1).max(-1)|xp.sum(A[..., :2].max(-1) * 2, -1)|(A[..., :3].min(-1) + 1).sum(d)|A.reshape(-1, 2).sum(-1).sum()|A[:, :3].sum(1)[:, None] + A
 xp.sum((A.reshape(-1) + xp.arange(97)[:, None]) % 3, d)|((A.reshape(1, -1) - xp.arange(131)[:, None]) % 5).max(d)|((A.reshape(-1) * xp.arange(151)[:, None]) % 7).argmax()
@@ -90,7 +90,7 @@ xp.concatenate([A, A, A])[I]|xp.pad(A + 1, 1).sum(d)|xp.where(A > q, xp.roll(A, 
 (lambda v: v[..., ::-1] - v + v[..., 1:].sum(-1, keepdims=True) % 3)(xp.floor(xp.sqrt(xp.square(A - A.max(-1, keepdims=True)))) % 7)
 (lambda v: v - v.max(-1, keepdims=True) + v[..., :1] + v[..., -1:])(xp.trunc(xp.sqrt(abs(A - A.min(d, keepdims=True)))) % 5)|(lambda v: (v - v.sum(d, keepdims=True) % 3).max(d) + v.min(d))(xp.floor(xp.sqrt(abs(A))) % 4)
 xp.stack([A.max(), A.min(), A.sum() % 8])|A[A.argmax(d)]|xp.take_along_axis(A, xp.argsort(A, d, kind='stable'), d)|xp.sort(A + B, d)[s]|(A + B) @ (A - B).T|xp.sum(A[I] * B[I], d)|A[..., ::-1].cumsum(-1)[..., ::-1]"""
-GROUPS = [t.replace("\n", "|").split("|") for t in (PLAIN, VIEWS, MOVES, FOLDS, PICKS, PRODUCTS, NEW, ODD)]
+GROUPS = [t.replace("\n", "|").split("|") for t in (PLAIN, VIEWS, MOVES, REDUCTIONS, PICKS, PRODUCTS, NEW, ODD)]
 # ("A | B" is one template, and not two)
 GROUPS[0] = [t for t in GROUPS[0] if t.strip() not in ("A", "B")] + ["A | B"]
 # (the sign of a zero in a product of complex numbers depends on the routine)

@@ -1,4 +1,4 @@
-"""Random folds along rows and across the same rows: together they have the bits that each has by itself.
+"""Random reductions along rows and across the same rows: together they have the bits that each has by itself.
 
 ``python -m tests.fuzz.row_columns --programs 200 --seed 0``. Numbers are any, so that a sum in another order shows. Kernels are
 merged however little is read.
@@ -37,7 +37,7 @@ DTYPES = (
     "bool",
     "complex64",
 )
-FOLDS = ("sum", "sum", "sum", "sum", "mean", "mean", "max", "min", "argmax", "argmin", "any", "prod", "var")
+REDUCTIONS = ("sum", "sum", "sum", "sum", "mean", "mean", "max", "min", "argmax", "argmin", "any", "prod", "var")
 PROLOGUES = (
     "x",
     "x",
@@ -107,7 +107,7 @@ class Generator:
         ndim = self.x.ndim
         choices: list[int | tuple[int, ...]] = [*range(ndim)] * 3
         choices += [(0, 1), (1, 2)] if ndim == 3 else []
-        fold, axis = pick.choice(FOLDS), pick.choice(choices) if along is None else along
+        fold, axis = pick.choice(REDUCTIONS), pick.choice(choices) if along is None else along
         if fold in ("argmax", "argmin") and isinstance(axis, tuple):
             fold = "max"
         if self.x.dtype.kind == "c" and fold not in ("sum", "mean"):

@@ -1,7 +1,7 @@
-"""Random programs that go over rows again and again: folds, what is done with them over the same rows, and folds of that.
+"""Random programs that go over rows again and again: folds, what is done with them over the same rows, and reductions of that.
 
 ``python -m tests.fuzz.rows --programs 200 --seed 0``. All numbers are quarters small enough for every sum to
-be exact, so that results have one right value whatever the tree of a fold is: bits are compared with NumPy's.
+be exact, so that results have one right value whatever the tree of a reduction is: bits are compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Generator:
         return name
 
     def write(self) -> None:
-        """Some stages: a fold, and perhaps something over what was folded."""
+        """Some stages: a reduction, and perhaps something over what was folded."""
         pick = self.random
         axis = pick.choice((*range(-len(self.shape), 0), None))
         start = pick.randrange(8)
@@ -110,7 +110,7 @@ class Generator:
                 self.whole.append(self.line(self.after(x, s)))
 
     def fold(self, x: str, axis: int | None) -> str:
-        """A fold of x that keeps its axes."""
+        """A reduction of x that keeps its axes."""
         kind = self.random.choice("max min sum sum mean argmax argmin any all prod".split())
         rest = f"axis={axis}, keepdims=True"
         if kind == "mean":
@@ -122,7 +122,7 @@ class Generator:
         return f"xp.{kind}({x}, {rest})"
 
     def running(self, x: str, axis: int) -> str:
-        """A running fold of x, small again."""
+        """A scan of x, small again."""
         match self.random.randrange(4):
             case 0:
                 return f"xp.{self.random.choice(('maximum', 'minimum'))}.accumulate({x}.astype('float32'), {axis})"

@@ -56,7 +56,7 @@ def test_kernels_take_small_arrays_by_value() -> None:
 
 # -- bits -----------------------------------------------------------------------------------------------
 
-FOLDS: dict[str, Callable[[Any], Any]] = {
+REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "rows": lambda x: x.sum(axis=1),
     "columns": lambda x: x.sum(axis=0),
     "all": lambda x: x.sum(),
@@ -67,14 +67,14 @@ FOLDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("shape", [(7, 100), (300, 1000), (3, 70_001), (5000, 33)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_folds_have_the_bits_of_the_same_schedule_on_the_cpu(name: str, shape: Any, dtype: Any) -> None:
     values = (RANDOM.random(shape) - 0.5).astype(dtype)
     found, name_of_target = [], default_device().target.name
     for device in ("cuda:0", f"simt:{name_of_target.removeprefix('simt:')}"):
-        result = FOLDS[name](wf.asarray(values, device=device))
+        result = REDUCTIONS[name](wf.asarray(values, device=device))
         found.append([np.asarray(part) for part in (result if isinstance(result, tuple) else (result,))])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)

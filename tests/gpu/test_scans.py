@@ -1,4 +1,4 @@
-"""Running folds along long rows, whose blocks wait for one another: on a card, where they really run at once."""
+"""Scans along long rows, whose blocks wait for one another: on a card, where they really run at once."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
 only a plan has them, `NeedsKernelError` is raised before anything is overwritten.
 """
 
-from weft.fusion.run.fold_values import NeedsKernelError
 from weft.fusion.run.interpret.frame import Interpreted, interpret
 from weft.fusion.run.interpret.program import Program, make_program
+from weft.fusion.run.reduce_arrays import NeedsKernelError
 
 __all__ = ["Interpreted", "NeedsKernelError", "Program", "interpret", "make_program"]

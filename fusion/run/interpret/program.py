@@ -14,8 +14,8 @@ from typing import Any
 from weft.codegen import machine_of, order_target
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.live_graph import LiveGraph
-from weft.fusion.run.fold_values import NeedsKernelError
-from weft.fusion.run.interpret import folds, maps, moves
+from weft.fusion.run.interpret import maps, moves, reductions
+from weft.fusion.run.reduce_arrays import NeedsKernelError
 from weft.runtime import Device
 
 
@@ -128,7 +128,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
     for node in topological(kept):
         if node in numbers and node.kind == "leaf":
             uses[numbers[node]] += 1
-    risky = any(folds.may_fail(step.node) for step in steps)
+    risky = any(reductions.may_fail(step.node) for step in steps)
     return Program(
         steps,
         len(steps) if risky else len(front),
@@ -158,11 +158,11 @@ def _make_step(node: Expr, numbers: dict[Expr, int], inside: set[Expr], orders: 
     operands = tuple([numbers[child] for child in node.operands])
     match node.kind:
         case "reduce":
-            return ValueStep(node, number, operands, folds.run_reduce, folds.choose_order(node, orders))
+            return ValueStep(node, number, operands, reductions.run_reduce, reductions.choose_order(node, orders))
         case "scan":
             if not orders.any_order:
-                folds.check_scan(node, orders)
-            return ValueStep(node, number, operands, folds.run_scan)
+                reductions.check_scan(node, orders)
+            return ValueStep(node, number, operands, reductions.run_scan)
         case "opaque":
             if hasattr(node.attrs[0], "enqueue") and not orders.any_order:
                 raise NeedsKernelError

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.codegen.explicit_kernels import PROGRAMS, warp_folds
+from tests.codegen.explicit_kernels import PROGRAMS, warp_reductions
 from tests.codegen.llvm.grids import run
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Pointer, resolve_target
@@ -38,7 +38,7 @@ def test_programs(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("mask", [0xFFFFFFFF, 0x7FFFFFF0])
 def test_floats_are_folded_in_one_order(mask: int, dtype: str) -> None:
-    kernel = warp_folds(dtype, "add", mask).kernel
+    kernel = warp_reductions(dtype, "add", mask).kernel
     x = np.random.default_rng(5).normal(size=64).astype(dtype)
     wanted, found = np.zeros_like(x), np.zeros_like(x)
     interpret_kernel(kernel, [x, wanted, mask], grid=(1,), block=(64,))

@@ -88,7 +88,7 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "transpose": lambda: floats(SIDE, SIDE) + floats(SIDE, SIDE, number=1).T,
     "stencil": lambda: jacobi(floats(SIDE, SIDE)),
 }
-# Folds of chunks that are gone over twice; they count elements.
+# Reductions of chunks that are gone over twice; they count elements.
 TWICE: dict[str, Callable[[], wf.Array]] = {
     "variance": lambda: floats(MANY).var(),
     "exponentials": lambda: (lambda x: wf.exp(x - x.max()).sum())(floats(MANY)),

@@ -1,4 +1,4 @@
-"""Machine code of running folds along long rows, without a GPU."""
+"""Machine code of scans along long rows, without a GPU."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def test_columns(count: int, length: int) -> None:
     assert threaded.attributes["shared"] == 256 * 8
 
 
-EXACT_FOLDS = [
+EXACT_REDUCTIONS = [
     ("i4", ("add",)),
     ("i8", ("multiply",)),
     ("u1", ("bitwise_and",)),
@@ -208,7 +208,7 @@ EXACT_FOLDS = [
 
 
 @pytest.mark.parametrize("make", [kernels.rows, kernels.columns])
-@pytest.mark.parametrize(("dtype", "combine"), EXACT_FOLDS)
+@pytest.mark.parametrize(("dtype", "combine"), EXACT_REDUCTIONS)
 @pytest.mark.parametrize(("count", "length"), [(3, 41), (2, 200)])
 def test_folds_that_do_not_round(make: Any, dtype: str, combine: tuple[str, ...], count: int, length: int) -> None:
     x = numbers(count * length, dtype)

@@ -1,4 +1,4 @@
-"""Folds over a few elements are written out on the host, so that the loop around them runs in vectors."""
+"""Reductions over a few elements are written out on the host, so that the loop around them runs in vectors."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import numpy as np
 from tests.codegen import kernels
 from weft.codegen import Kernel, KernelBuilder
 from weft.codegen.kernel_ir.operation import Operation
-from weft.codegen.schedules.nest import find_nest, fold_chain, is_spread, prefers_columns, pressure
+from weft.codegen.schedules.nest import find_nest, is_spread, prefers_columns, pressure, reduction_chain
 
 
 def _spread(kernel: Kernel) -> list[Operation]:
@@ -44,8 +44,8 @@ def test_columns_where_the_domain_is_contiguous() -> None:
 
 
 def test_chains_of_folds() -> None:
-    assert len(fold_chain(_spread(kernels.deep_fold())[0])) == 2
-    assert len(fold_chain(_spread(kernels.rows())[0])) == 1
+    assert len(reduction_chain(_spread(kernels.deep_fold())[0])) == 2
+    assert len(reduction_chain(_spread(kernels.rows())[0])) == 1
 
 
 def test_a_fold_whose_inner_bounds_change_is_no_chain() -> None:
@@ -56,7 +56,7 @@ def test_a_fold_whose_inner_bounds_change_is_no_chain() -> None:
             j.yield_(b.op("add", j.carried[0], b.load(x, j.index)))
         i.yield_(*j.results)
     b.store(out, b.constant(0), i.results[0])
-    assert len(fold_chain(_spread(b.finish())[0])) == 1
+    assert len(reduction_chain(_spread(b.finish())[0])) == 1
 
 
 def test_pressure_counts_what_is_alive_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Folds along rows and across the same rows in one kernel: the values and the bits of two, and one reading."""
+"""Reductions along rows and across the same rows in one kernel: the values and the bits of two, and one reading."""
 
 from __future__ import annotations
 

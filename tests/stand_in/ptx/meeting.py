@@ -15,7 +15,7 @@ import numpy as np
 from tests.stand_in.ptx.machine import ASSERTION, Barrier, Fault, Grid, Lanes, Step, Together
 from tests.stand_in.ptx.operands import SPACES, TYPES, Operands, lanes_of
 
-FOLDS: dict[str, Any] = {
+REDUCTIONS: dict[str, Any] = {
     "add": np.add, "min": np.minimum, "max": np.maximum,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
@@ -307,7 +307,7 @@ class Meetings(Operands):
         return Together(self.read(self.operands[2], "b32"), match)
 
     def _redux(self) -> Together:
-        op = next(p for p in self.parts if p in FOLDS)
+        op = next(p for p in self.parts if p in REDUCTIONS)
         put, value = self.write(self.operands[0]), self.read(self.operands[1], self.kind)
 
         def fold(g: Grid, m: Lanes) -> None:
@@ -316,7 +316,7 @@ class Meetings(Operands):
             found = np.empty(lanes.shape, given.dtype)
             for warp in np.unique(g.warp_of[lanes]):
                 own = g.warp_of[lanes] == warp
-                found[own] = FOLDS[op].reduce(given[own], dtype=given.dtype)
+                found[own] = REDUCTIONS[op].reduce(given[own], dtype=given.dtype)
             put(g, m, found)
 
         return Together(self.read(self.operands[2], "b32"), fold)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import KernelBuilder, fold
-from weft.codegen.passes.fold_identities import fold_identities
+from weft.codegen.passes.reduction_identities import reduction_identities
 
 SINGLE = ["add", "multiply", "minimum", "maximum"]
 VALUES = {
@@ -30,17 +30,17 @@ def _folded(name: str, first: tuple, second: tuple, types: list[np.dtype]) -> li
     return [a[0] for a in arrays]
 
 
-FOLDS = [
+REDUCTIONS = [
     *((name, dtype) for name in SINGLE for dtype in ("f4", "f8", "f2", "i1", "u1", "?")),
     *((name, "?") for name in ("logical_and", "logical_or")),
     *((name, dtype) for name in ("bitwise_and", "bitwise_or", "bitwise_xor") for dtype in ("i1", "u1", "?")),
 ]
 
 
-@pytest.mark.parametrize(("name", "dtype"), FOLDS)
+@pytest.mark.parametrize(("name", "dtype"), REDUCTIONS)
 def test_identity_on_either_side(name: str, dtype: str) -> None:
     kind = np.dtype(dtype)
-    (identity,) = fold_identities((name,), [kind])
+    (identity,) = reduction_identities((name,), [kind])
     assert identity.dtype == kind
     for number in VALUES[kind.kind]:
         value = kind.type(number)
@@ -52,7 +52,7 @@ def test_identity_on_either_side(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["f4", "i1", "?"])
 def test_identity_of_pairs(name: str, dtype: str) -> None:
     types = [np.dtype(dtype), np.dtype(np.int64)]
-    identity = tuple(fold_identities((name,), types))
+    identity = tuple(reduction_identities((name,), types))
     for number in VALUES[types[0].kind]:
         pair = (types[0].type(number), np.int64(5))
         for result in (_folded(name, identity, pair, types), _folded(name, pair, identity, types)):
@@ -62,7 +62,7 @@ def test_identity_of_pairs(name: str, dtype: str) -> None:
 
 def test_several_folds_in_order() -> None:
     types = [np.dtype("f4"), np.dtype("i2"), np.dtype("i8"), np.dtype("c8")]
-    found = fold_identities(("add", "argmax", "add"), types)
+    found = reduction_identities(("add", "argmax", "add"), types)
     assert [v.dtype for v in found] == types
     assert np.signbit(found[0])
     assert found[1] == -32768

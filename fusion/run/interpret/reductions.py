@@ -1,6 +1,6 @@
 """Reductions and scans, in the order in which a plan runs them.
 
-In: a reduction, and the computation of its operand. Out: the order for `fold_values`. Invariant: if a plan's order is
+In: a reduction, and the computation of its operand. Out: the order for `reduce_arrays`. Invariant: if a plan's order is
 unknown or not the CPU's, the graph needs a kernel.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 
 from weft.codegen import dtype_kind, find_op, host_has_masks, widened
 from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topological
-from weft.fusion.graph.fold_order import plain_tree
 from weft.fusion.graph.index_map import decode_view
-from weft.fusion.run.fold_values import NeedsKernelError, fold, known_tree, reduce_values
+from weft.fusion.graph.reduction_order import plain_tree
 from weft.fusion.run.primitives import primitive
+from weft.fusion.run.reduce_arrays import NeedsKernelError, fold, known_tree, reduce_values
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame

@@ -1,6 +1,6 @@
 """Reductions of NumPy arrays with the bits of the CPU's kernels, by few NumPy calls.
 
-In: an array, and a kernel's reduction order (`fold_order.Tree`). Out: the reduced array. Invariant: numbers are
+In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: numbers are
 combined in the kernel's order. NumPy's own reduction is used only if its result is the same in any order.
 """
 
@@ -25,7 +25,7 @@ from weft.codegen import (
     is_bfloat16,
     widened,
 )
-from weft.fusion.graph.fold_order import CHUNK, SHORT, Level, Tree, plain_tree
+from weft.fusion.graph.reduction_order import CHUNK, SHORT, Level, Tree, plain_tree
 from weft.fusion.run.expanded_rows import try_compiling
 
 # Sums of packed rows after which they are worth a compiled loop.

@@ -1,6 +1,6 @@
 """The order of reductions on the CPU, as data.
 
-In: the shape of an array and the reduced axes. Out: a `Tree`, with which `fold_values` computes a kernel's bits
+In: the shape of an array and the reduced axes. Out: a `Tree`, with which `reduce_arrays` computes a kernel's bits
 without the kernel. Invariant: planning keeps the order that every sum has alone (`grouping.changes_sums`). The tree
 therefore depends only on the reduction and its operand's memory layout. `compiled_loops.find_tree` finds the order
 for computed operands.

@@ -22,7 +22,7 @@ def rounds(loop: Operation) -> bool:
     )
 
 
-def fold_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
+def reduction_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
     """Return an identity for each accumulator of the reductions in `combine`, as NumPy scalars; combining it changes
     no bit.
 

@@ -1,7 +1,7 @@
 """Reductions whose items share the threads of a block.
 
 A block of T threads does X items at a time with Y = T / X threads each; X and Y are powers of two that follow
-from the extents, so that the tree of a fold depends on the shape only, never on the size of the grid.
+from the extents, so that the tree of a reduction depends on the shape only, never on the size of the grid.
 
 rows     the folded elements lie side by side: the Y threads of an item are neighbours. They fold by shuffles, and
          across warps (Y = T) through shared memory.
@@ -19,17 +19,17 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.ops import accumulators, fold
-from weft.codegen.passes.fold_identities import fold_identities
 from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import AnySizesDecision
 from weft.codegen.schedules.nest import (
     Nest,
-    fold_chain,
     has_loops,
     has_stores,
     is_spread,
     prefers_columns,
     pressure,
+    reduction_chain,
 )
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -141,9 +141,9 @@ def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], column
 
 def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
     """Return the number of threads for a row: one for short rows, a warp, or the block."""
-    chain = fold_chain(loops[0])
+    chain = reduction_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
-        # the length differs from item to item: these are the chunks of a long fold
+        # the length differs from item to item: these are the chunks of a long reduction
         return w.number(GPU.block)
     length: Value | None = None
     for loop in chain:
@@ -195,10 +195,10 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
 
 def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
     """Emit a loop distributed over threads, and the combination of their results."""
-    chain = fold_chain(loop)
+    chain = reduction_chain(loop)
     types = [v.type for v in loop.results]
     combine = loop.attributes.get("combine", ())
-    identities = fold_identities(combine, types)
+    identities = reduction_identities(combine, types)
     initial = [w.number(v, t) for v, t in zip(identities, types, strict=True)]
     starts = [w.map[inner.operands[0]] for inner in chain]
     extents = [

@@ -10,8 +10,8 @@ import pytest
 
 import weft as wf
 from tests.fusion.run.test_primitives import same_bits, values
-from weft.fusion.run import fold_values
-from weft.fusion.run.fold_values import NeedsKernelError, reduce_values
+from weft.fusion.run import reduce_arrays
+from weft.fusion.run.reduce_arrays import NeedsKernelError, reduce_values
 
 SHAPES = (
     *((n,) for n in (1, 2, 3, 4, 5, 31, 32, 33, 100, 1000, 32768, 32769, 50000)),
@@ -43,7 +43,7 @@ def layouts(x: np.ndarray) -> list[tuple[wf.Array, np.ndarray]]:
 @pytest.mark.parametrize("dtype", ("float64", "float32", "float16", "complex128"))
 def test_sums(dtype: str, compiled: bool) -> None:
     kind = np.dtype(dtype)
-    with mock.patch.object(fold_values, "OFTEN", 0 if compiled else 10**9), np.errstate(all="ignore"):
+    with mock.patch.object(reduce_arrays, "OFTEN", 0 if compiled else 10**9), np.errstate(all="ignore"):
         for shape in SHAPES:
             if kind.char in "eD" and np.prod(shape) > 60_000:
                 continue
@@ -54,7 +54,7 @@ def test_sums(dtype: str, compiled: bool) -> None:
                         expected = a.sum(axis=axes)
                         assert same_bits(reduce_values("add", y, axes, kind), expected), (shape, axes, y.strides)
     if compiled:
-        assert ("add", "f" if kind.char == "e" else kind.char) in fold_values._loops
+        assert ("add", "f" if kind.char == "e" else kind.char) in reduce_arrays._loops
 
 
 @pytest.mark.parametrize("dtype", ("float64", "int32", "uint8", "bool", "float16", "complex128"))
