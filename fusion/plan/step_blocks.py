@@ -1,6 +1,6 @@
 """Temporal blocking on a GPU: tiles, shared-memory rings and their cost.
 
-In: a `BlockedSteps` from `Chain.blocked`. Out: the blocked with lags, rings and blocks. A block has a tile of the axes after the
+In: a `BlockedSteps` from `Chain.blocked`. Out: the same with lags, rings and blocks. A block has a tile of the axes after the
 first, whose points are distributed over threads, and a range of rows over which it iterates. In each iteration every
 step computes one row, and reads only what earlier iterations left in the rings. One barrier per iteration therefore
 suffices, and the loads of all steps can overlap.
