@@ -67,8 +67,8 @@ PREPARE = (
     ),
     Pass(
         "unroll_folds",
-        "Write out reductions over a few elements.",
-        lambda kernel, target: unroll_folds(kernel),
+        "Write out reductions over a few elements, and on a GPU parallel loops over them.",
+        lambda kernel, target: unroll_folds(kernel, target.scheduled_for.kind == "cuda"),
     ),
 )
 LOOPS = (

@@ -20,7 +20,7 @@ can be, and else within 2^-52 of it, relatively; no quotient of two float32 is n
 float32, subnormal or not, without being it. So rounding twice is rounding once.
 
 *Quotients and roots of float16* are those of float32, rounded: no quotient of two float16 is nearer than 2^-23 to the middle of two
-float16. Their operands are never extreme in float32: there is no branch.
+float16. Their operands are never extreme in float32: there is no branch. Neither are integers of 16 bits, or most constants.
 
 *Roots.* Goldschmidt's step from the approximate reciprocal root, then a correction by the exact remainder: right for every
 significand and every approximation within 2^-22.4 (gone through). Roots are never subnormal: extreme numbers are scaled.
@@ -52,7 +52,8 @@ def expand_division(kernel: Kernel) -> Kernel:
         for o in kernel.walk()
         if o.opcode == "constant" and o.results[0].type == _FLOAT32
     }
-    narrow = _narrow(kernel, constants)
+    integers = _from(kernel, "bui")
+    narrow = integers | _from(kernel, "f") | {v for v, number in constants.items() if _is_moderate(number)}
     groups = {group[0]: group for block in _blocks(kernel) for group in _groups(block, constants, narrow)}
     if not groups:
         return kernel
@@ -62,7 +63,11 @@ def expand_division(kernel: Kernel) -> Kernel:
         if operation in groups and _is_narrow(operation, narrow):
             given = [rewriter.map[v] for v in operation.operands]
             writer = _Writer(b, constants)
-            return [writer.narrow_root(*given) if operation.opcode == "sqrt" else writer.narrow_quotient(*given)]
+            if operation.opcode == "sqrt":
+                return [writer.narrow_root(*given)]
+            if operation.operands[0] in integers and constants.get(operation.operands[1], 0) > 0:
+                return [writer.quotient(given[0], given[1], writer.reciprocal(given[1]))]
+            return [writer.narrow_quotient(*given)]
         group = groups.get(operation)
         if group is not None:
             writer = _Writer(b, constants)
@@ -82,11 +87,16 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
     yield from (region for o in kernel.walk() for region in o.regions)
 
 
-def _narrow(kernel: Kernel, constants: dict[Value, float]) -> set[Value]:
-    """Return the values that were converted from float16."""
-    found = {o.results[0] for o in kernel.walk() if o.opcode == "cast" and o.operands[0].type == _FLOAT16}
-    with np.errstate(over="ignore"):
-        return found | {v for v, number in constants.items() if np.float16(number) == number}
+def _from(kernel: Kernel, kinds: str) -> set[Value]:
+    """Return the float32 values that were cast from dtypes of these kinds with at most 16 bits."""
+    casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
+    before = [(o, o.operands[0].type) for o in casts]
+    return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]
+
+
+def _is_moderate(number: float) -> bool:
+    """Return whether no quotient of the number and a float16 is extreme."""
+    return number == 0 or not np.isfinite(number) or _LEAST**0.5 <= abs(number) <= _LEAST**-0.5
 
 
 def _is_narrow(o: Operation, narrow: set[Value]) -> bool:

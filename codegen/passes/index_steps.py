@@ -53,3 +53,18 @@ def _result_step(operation: Operation, known: list[int | None], constants: dict[
         case "multiply" if operation.operands[0] in constants:
             return second * constants[operation.operands[0]]
     return None
+
+
+def constant_offsets(operations: Iterable[Operation]) -> dict[Value, tuple[Value, int]]:
+    """Return the sums of an index and a constant, as this index and the constant."""
+    constants: dict[Value, int] = {}
+    found: dict[Value, tuple[Value, int]] = {}
+    for operation in operations:
+        if operation.opcode == "constant" and operation.results[0].type.kind in "iu":  # type: ignore[union-attr]
+            constants[operation.results[0]] = int(operation.attributes["value"])
+        elif operation.opcode == "add":
+            for base, offset in (operation.operands, operation.operands[::-1]):
+                if offset in constants and base not in constants:
+                    before, other = found.get(base, (base, 0))
+                    found[operation.results[0]] = before, other + constants[offset]
+    return found

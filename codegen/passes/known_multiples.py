@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.machines import GPU
-from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.index_steps import constant_offsets, index_steps, program_order
 
 
 class Multiples:
@@ -57,21 +57,26 @@ class Multiples:
         return False
 
 
-def _steps_by_one(
-    kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int
+def _walked(
+    kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Yield each contiguous access along `index`: its parameter, its index, and whether a vector access is
-    possible.
+    """Yield each group of accesses that advance along `index`: its parameter, its index, and whether vector accesses are possible.
+
+    Indices of a group differ by constants. With `strided` a group may advance by more than one element, if it has all elements in
+    between, as the channels of a colour.
     """
     align = {p.value: p.align for p in kernel.parameters}
-    steps = index_steps(operations, index)
+    steps, offsets = index_steps(operations, index), constant_offsets(program_order(kernel.body.operations))
+    kinds: dict[tuple[Value, Value, int], set[int]] = {}
     for o in operations:
-        if o.opcode not in ("load", "store") or steps.get(o.operands[1]) != 1:
-            continue
-        pointer = o.operands[0]
+        step = steps.get(o.operands[1]) if o.opcode in ("load", "store") else None
+        if step is not None and (step > 0 if strided else step == 1):
+            base, offset = offsets.get(o.operands[1], (o.operands[1], 0))
+            kinds.setdefault((o.operands[0], base, step), set()).add(offset)
+    for (pointer, base, step), found in kinds.items():
         assert isinstance(pointer.type, Pointer)
         wanted = min(GPU.vector_bytes, lanes * pointer.type.dtype.itemsize)
-        yield pointer.name, o.operands[1], pointer.type.dtype.kind != "c" and align[pointer] % wanted == 0
+        yield pointer.name, base, found.issuperset(range(step)) and align[pointer] % wanted == 0
 
 
 def needed_multiples(
@@ -80,6 +85,7 @@ def needed_multiples(
     sizes: Mapping[str, int],
     lanes: int,
     *bounds: Value,
+    strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the parameters that `aligned_pointers` returns if other parameters, named second, and `bounds` are
     multiples of `lanes`.
@@ -94,7 +100,7 @@ def needed_multiples(
     needs: dict[str, set[str]] = {}
     bad: set[str] = set()
     for operations, index in walks:
-        for name, at, possible in _steps_by_one(kernel, operations, index, lanes):
+        for name, at, possible in _walked(kernel, operations, index, lanes, strided):
             found = _needed(at, lanes, index, names, made) if possible else None
             if found is None:
                 bad.add(name)
@@ -132,9 +138,16 @@ def _needed(
 
 
 def aligned_pointers(
-    kernel: Kernel, walks: Sequence[tuple[Sequence[Operation], Value]], sizes: Mapping[str, int], lanes: int
+    kernel: Kernel,
+    walks: Sequence[tuple[Sequence[Operation], Value]],
+    sizes: Mapping[str, int],
+    lanes: int,
+    *,
+    strided: bool = False,
 ) -> tuple[str, ...]:
     """Return the parameters whose contiguous accesses are all whole, aligned vectors of `lanes` elements.
+
+    With `strided`, also accesses that advance by more than one element and together are contiguous.
 
     `walks` are operations with the index that they are walked along, by vectors from its first one on; `sizes` the values of
     index parameters by name.
@@ -145,6 +158,6 @@ def aligned_pointers(
     bad: set[str] = set()
     for operations, index in walks:
         multiples = Multiples(kernel, sizes, {index: lanes})
-        for name, at, possible in _steps_by_one(kernel, operations, index, lanes):
+        for name, at, possible in _walked(kernel, operations, index, lanes, strided):
             (good if possible and multiples.hold(at, lanes) else bad).add(name)
     return tuple(sorted(good - bad))

@@ -1,30 +1,31 @@
-"""Unroll reductions over a few elements: coordinates of points, channels of colours.
+"""Reductions over a few elements, written out: coordinates of points, channels of colours. On a GPU also parallel loops over them.
 
 In: a logical kernel, and what its index parameters are in a launch. Out: the same kernel with the attribute ``short``, names
-and values in turn of parameters that it is made for; and, from `unroll_folds`, those as constants and the folds over so few
-elements as straight code, which leaves the loop around them to run in vectors. Invariant: the folds go from the first
+and values in turn of parameters that it is made for; and, from `unroll_folds`, those as constants and the loops over so few
+elements as straight code, which leaves the loop around them to run in vectors. Invariant: reductions go from the first
 element to the last, and depend on nothing but their length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
 
 # Elements that are few; a kernel is compiled for each length up to here. On a GPU longer rows are read by several threads.
 SHORT, SHORT_ON_GPU = 8, 4
 
 
 def describe_folds(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
-    """Return the kernel with the attribute ``short`` if it reduces few elements in each iteration of another loop."""
-    short = SHORT_ON_GPU if on_gpu else SHORT
+    """The kernel with the attribute ``short``, where an inner loop goes over few elements."""
+    short, roles = _limits(on_gpu)
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
     # (no size is looked at that nothing depends on: plans for many sizes have the others in common)
-    wanted = {o.operands[1] for o in _inside(kernel.body) if _is_short(o, parameters)}
-    wanted = {v for v in wanted if sizes[v.name] <= short}
+    loops = [(outer, o) for outer, o in _inside(kernel.body) if _is_short(o, parameters, roles)]
+    loops = [(outer, o) for outer, o in loops if sizes[o.operands[1].name] <= short]
+    wanted = {o.operands[1] for outer, o in loops if o.attributes["role"] == "reduce" or _is_dense(outer, o, sizes)}
     if not wanted:
         return kernel
     factors = {v for o in kernel.walk() if o.opcode == "multiply" for v in o.operands if v in parameters} - wanted
@@ -33,38 +34,51 @@ def describe_folds(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Ke
     return replace(kernel, attributes={**kernel.attributes, "short": known})
 
 
-def _inside(body: Block) -> list[Operation]:
-    """Return loops that are inside others."""
-    return [o for outer in body.operations for region in outer.regions for o in _loops(region)]
+def _limits(on_gpu: bool) -> tuple[int, tuple[str, ...]]:
+    """Return how many elements are few, and the roles of loops that are written out."""
+    return (SHORT_ON_GPU, ("reduce", "parallel")) if on_gpu else (SHORT, ("reduce",))
 
 
-def _loops(block: Block) -> list[Operation]:
-    found = [o for o in block.operations if o.opcode == "for"]
-    return found + [o for outer in block.operations for region in outer.regions for o in _loops(region)]
+def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Operation, Operation]]:
+    """Yield loops that are inside others, after the innermost one around each."""
+    for o in block.operations:
+        if o.opcode == "for" and outer is not None:
+            yield outer, o
+        for region in o.regions:
+            yield from _inside(region, o if o.opcode == "for" else outer)
 
 
-def _is_short(operation: Operation, parameters: Container[Value]) -> bool:
-    """Return whether one of these parameters is the number of elements that an operation reduces."""
+def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bool:
+    """Return whether iterations of `outer` are as far apart in memory as those of `loop` reach, so that both make up vectors."""
+    index, extent = outer.regions[0].parameters[0], sizes[loop.operands[1].name]
+    products = [o for o in program_order(outer.regions[0].operations) if o.opcode == "multiply" and index in o.operands]
+    strides = [v for o in products for v in o.operands if v is not index]
+    return all(v.name in sizes and sizes[v.name] == extent for v in strides)
+
+
+def _is_short(operation: Operation, parameters: Container[Value], roles: Container[str]) -> bool:
+    """Return whether an operation is an innermost loop over as many elements as one of these parameters says."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
-    plain = operation.attributes["role"] == "reduce" and operation.attributes.get("step", 1) == 1
-    return plain and not _loops(operation.regions[0])
+    plain = operation.attributes["role"] in roles and operation.attributes.get("step", 1) == 1
+    return plain and not any(o.opcode == "for" for o in program_order(operation.regions[0].operations))
 
 
-def unroll_folds(kernel: Kernel) -> Kernel:
-    """Return the kernel with its short reductions unrolled."""
+def unroll_folds(kernel: Kernel, on_gpu: bool = False) -> Kernel:
+    """The kernel with its short loops written out."""
     given = kernel.attributes.get("short", ())
     if not given:
         return kernel
     values = dict(zip(given[::2], given[1::2], strict=True))
-    return _Unroller(kernel, values).run()
+    return _Unroller(kernel, values, _limits(on_gpu)[1]).run()
 
 
 class _Unroller:
     """The rewriting of a kernel for known values of some parameters."""
 
-    def __init__(self, kernel: Kernel, values: Mapping[str, int]) -> None:
+    def __init__(self, kernel: Kernel, values: Mapping[str, int], roles: Container[str]) -> None:
         self.kernel = kernel
+        self.roles = roles
         self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
         self.builder.after(kernel)
         self.known: dict[Value, int] = {}
@@ -84,7 +98,7 @@ class _Unroller:
             operands = tuple(self.new(v) for v in operation.operands)
             if operation.opcode == "yield":
                 return operands
-            if _is_short(operation, self.known):
+            if len(self.builder.blocks) > 1 and _is_short(operation, self.known, self.roles):
                 self.unrolled(operation, operands)
             else:
                 self.copied(operation, operands)
@@ -95,14 +109,21 @@ class _Unroller:
         return self.builder.constant(self.known[value]) if value in self.known else self.map.get(value, value)
 
     def unrolled(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """Write a reduction's iterations one after the other."""
-        index, *names = operation.regions[0].parameters
-        carried = operands[2:]
+        """Write a loop's iterations one after the other; the stores of a parallel loop last, since no iteration reads what another writes."""
+        (region,) = operation.regions
+        index, *names = region.parameters
+        carried, made = operands[2:], self.builder.block.operations
+        before = len(made)
         for k in range(self.known[operation.operands[1]]):
             self.map[index] = self.builder.constant(k)
             self.map.update(zip(names, carried, strict=True))
-            carried = self.block(operation.regions[0])
+            carried = self.block(region)
         self.map.update(zip(operation.results, carried, strict=True))
+        inner = list(program_order(region.operations))
+        stores = [o for o in inner if o.opcode == "store"]
+        if stores and all(o in region.operations for o in stores):
+            if all(o.opcode != "load" for o in inner[inner.index(stores[0]) :]):
+                made[before:] = sorted(made[before:], key=lambda o: o.opcode == "store")
 
     def copied(self, operation: Operation, operands: tuple[Value, ...]) -> None:
         """Copy an operation with fresh results, since its block may be copied several times."""

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from weft.codegen.kernel_ir.operation import Kernel, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
+from weft.codegen.passes.known_multiples import aligned_pointers
 from weft.codegen.schedules.decision import AnySizesDecision
-from weft.codegen.schedules.lanes import LaneWriter
+from weft.codegen.schedules.lanes import LaneWriter, lanes_of
 from weft.codegen.schedules.nest import Nest, has_loops, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
 # From here on one vector a thread does not keep enough bytes under way: 64 KiB a multiprocessor.
 WIDE_MEMORY = 100
+# Elements that a thread computes at least where it has registers: wide dtypes as two vectors a block apart.
+LEAST_ELEMENTS = 4
 # Threads along a row for each byte of an element whose columns are contiguous: 256 threads / 32 bytes of a sector.
 SECTOR = 8
 # Columns that a thread of a two-dimensional tile computes, one block width apart.
 COLUMNS = 4
 
 
+@dataclass(frozen=True, slots=True)
 class Elements(AnySizesDecision):
-    """The decision for pointwise kernels, which consists only of the alignment."""
+    """The decision for pointwise kernels: the alignment, and whether all threads have equally many vectors (`full`)."""
+
+    full: bool = False
 
 
 def write(kernel: Kernel, nest: Nest, decision: Elements, target: Target) -> Kernel:
@@ -32,7 +39,7 @@ def write(kernel: Kernel, nest: Nest, decision: Elements, target: Target) -> Ker
     return _line(kernel, nest, lanes, aligned, decision, target) if lanes > 1 else _plane(kernel, nest)
 
 
-def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], decision: Elements, target: Target) -> Kernel:
+def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: Sequence[str], decision: Elements, target: Target) -> Kernel:
     """Write one loop: each thread computes whole vectors of `lanes` elements, and the first threads the remainder.
 
     A thread has a vector, or two a block apart where one would keep too few bytes under way for the memory.
@@ -40,19 +47,27 @@ def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], decision: 
     w = ThreadWriter(kernel, nest, GPU.block)
     (level,) = nest.levels
     extent = w.map[level.extent]
-    slots = _vectors_a_thread(nest, lanes) if target.compute_capability >= WIDE_MEMORY else 1
+    slots = _vectors_a_thread(nest, lanes, target)
     count = w.compute("right_shift", extent, lanes.bit_length() - 1)
     own = w.compute("add", w.compute("multiply", w.block, w.threads * slots), w.thread)
     operations = [o for o in nest.item if o.opcode != "yield"]
-    with w.when(w.test("less", own, count)):
-        writer = LaneWriter(w, lanes, vectors)
+
+    def vectors_from_own() -> None:
+        writer = LaneWriter(w, lanes, vectors, strided=True)
         made = [writer.slot(w.compute("multiply", own, lanes))]
         for k in range(1, slots):
             vector = w.compute("add", own, k * w.threads)
-            at = w.compute("minimum", vector, w.compute("subtract", count, 1))
-            made.append(writer.slot(w.compute("multiply", at, lanes), [w.test("less", vector, count)] * lanes))
+            valid = None if decision.full else w.test("less", vector, count)
+            made.append(writer.slot(w.compute("multiply", vector, lanes), [valid] * lanes))
+            made[-1].beyond = True
         writer.begin(made, level.index)
         writer.copy(operations, made, level.index)
+
+    if decision.full:
+        vectors_from_own()
+    else:
+        with w.when(w.test("less", own, count)):
+            vectors_from_own()
     if not decision.whole:
         rest = w.compute("bitwise_and", extent, lanes - 1)
         with w.when(w.test("less", own, rest)):
@@ -61,11 +76,12 @@ def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: list[str], decision: 
     return w.finish("elements", w.threads * lanes * slots, every=True)
 
 
-def _vectors_a_thread(nest: Nest, lanes: int) -> int:
-    """Return 2 if a thread reads few bytes per vector and two vectors fit in its registers, else 1."""
+def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
+    """Return 2 if a thread reads few bytes or computes few elements with one vector, and two vectors fit into its registers, else 1."""
     loads = {o.operands[0]: o.operands[0].type for o in nest.item if o.opcode == "load"}
     read = sum(lanes * kind.dtype.itemsize for kind in loads.values())  # type: ignore[union-attr, misc]
-    return 2 if 0 < read <= GPU.vector_bytes and 2 * lanes * pressure(nest.item) <= GPU.registers else 1
+    few = lanes < LEAST_ELEMENTS or (target.compute_capability >= WIDE_MEMORY and 0 < read <= GPU.vector_bytes)
+    return 2 if few and 2 * lanes * pressure(nest.item) <= GPU.registers else 1
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Elements | None:
@@ -75,8 +91,10 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
     if has_loops(nest.item) or not nest.levels:
         return None
     lanes, vectors = vector_lanes(kernel, nest)
-    whole = exact and lanes > 1 and sizes[nest.levels[0].extent.name] % lanes == 0
-    return Elements(vectors=tuple(vectors) if lanes > 1 else (), whole=whole)
+    if lanes == 1:
+        return Elements()
+    length = sizes[nest.levels[0].extent.name] if exact else 1
+    return Elements(vectors=vectors, whole=length % lanes == 0, full=length % (2 * GPU.block * lanes) == 0)
 
 
 def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None], rest: Callable[[], None]) -> None:
@@ -161,40 +179,31 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
     _whole_or_rest(w, w.test("less", last, length), whole, rest)
 
 
-def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, list[str]]:
+def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
     """Return the number of consecutive elements per thread, and the pointers with aligned vectors.
 
-    1 where most bytes would not move as whole vectors: then neighbouring threads had better have neighbouring
-    elements. Wide dtypes are computed in two vectors, to keep as many bytes in flight.
+    1 where most bytes would not move as whole vectors: then neighbouring threads had better have neighbouring elements.
     """
     if len(nest.levels) != 1 or has_loops(nest.item) or any(has_control_flow(o) for o in program_order(nest.item)):
-        return 1, []
+        return 1, ()
     index = nest.levels[0].index
-    steps = index_steps(nest.item, index)
-    align = {p.value: p.align for p in kernel.parameters}
-    aligned: dict[Value, int] = {}
-    others: set[Value] = set()
+    lanes = max(2, lanes_of(nest.item, index))
+    vectors = aligned_pointers(kernel, [(nest.item, index)], {}, lanes, strided=True)
+    if not pays(nest.item, index, vectors) or lanes * pressure(nest.item) > 2 * GPU.registers:
+        return 1, ()
+    return lanes, vectors
+
+
+def pays(operations: Iterable[Operation], index: Value, vectors: Sequence[str]) -> bool:
+    """Return whether vectors move at least half of the accessed bytes, and all results that are stored at known steps."""
+    steps = index_steps(operations, index)
     balance = 0
-    for operation in nest.item:
-        if operation.opcode not in ("load", "store"):
-            continue
-        pointer, at = operation.operands[:2]
-        assert isinstance(pointer.type, Pointer)
-        size = pointer.type.dtype.itemsize
-        if steps.get(at, 0) == 0:
-            continue
-        whole = at is index and align.get(pointer, 1) >= GPU.vector_bytes and pointer.type.dtype.kind != "c"
-        balance += size if whole else -size
-        if whole:
-            aligned[pointer] = size
-        else:
-            others.add(pointer)
-    if not aligned or balance < 0:
-        return 1, []
-    widest = max(aligned.values())
-    lanes, weight = max(GPU.vector_bytes // widest, 4), pressure(nest.item)
-    while lanes * weight > GPU.registers and lanes * widest > GPU.vector_bytes:
-        lanes //= 2
-    if lanes * weight > 2 * GPU.registers:
-        return 1, []
-    return lanes, sorted(pointer.name for pointer in aligned.keys() - others)
+    for o in operations:
+        step = steps.get(o.operands[1], 0) if o.opcode in ("load", "store") else 0
+        if step != 0:
+            assert isinstance(o.operands[0].type, Pointer)
+            size, wide = o.operands[0].type.dtype.itemsize, o.operands[0].name in vectors
+            balance += size if wide else -size
+            if o.opcode == "store" and step is not None and not wide:
+                return False
+    return balance >= 0 and bool(vectors)

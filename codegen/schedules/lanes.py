@@ -9,6 +9,7 @@ says that it is aligned, so that LLVM makes one access of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,13 +26,14 @@ from weft.codegen.schedules.writer import ThreadWriter
 class Slot:
     """Adjacent elements of one thread.
 
-    `index` is the first one's; `valid` says of each lane whether it is there at all (None: it is). Lanes that are not
-    there have the index of one that is: reading it does no harm.
+    `valid` says of each lane whether it is there at all (None: it is). Lanes that are not there have the index of one that is,
+    so that reading it does no harm, unless the slot is `beyond`: then they have ones, by which integers can be divided.
     """
 
     indices: list[Value]
     valid: list[Value | None]
     values: list[dict[Value, Value]] = field(default_factory=list)
+    beyond: bool = False
 
 
 class LaneWriter:
@@ -44,11 +46,14 @@ class LaneWriter:
         Elements of a slot.
     vectors : iterable of str
         Parameters whose accesses along the index are aligned to whole vectors.
+    strided : bool
+        Whether those are so, too, that step by more than one.
     """
 
-    def __init__(self, w: ThreadWriter, lanes: int, vectors: Iterable[str]) -> None:
+    def __init__(self, w: ThreadWriter, lanes: int, vectors: Iterable[str], *, strided: bool = False) -> None:
         self.w = w
         self.lanes = lanes
+        self.strided = strided
         self.vectors = frozenset(vectors)
         self.steady = {p.value for p in w.builder.kernel.parameters if p.noalias and not p.writable}
         self.memo: dict[object, tuple[Value, ...]] = {}
@@ -135,7 +140,7 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Copy operations in order: all slots up to the last load, then slot by slot, then the stores. Loads after a
+        """Copy operations in order: loads and their indices for all slots, then slot by slot, then the stores. Loads after a
         store that may alias it wait for it.
 
         `steps`: how values grow with `index`, where some that do are computed elsewhere.
@@ -160,16 +165,26 @@ class LaneWriter:
 
     def _copy_run(self, operations: list[Operation], slots: Sequence[Slot]) -> None:
         made = [o for o in operations if o.opcode != "store"]
-        first = 1 + max((k for k, o in enumerate(made) if o.opcode == "load"), default=-1)
-        for operation in made[:first]:
+        wanted: set[Value] = set()
+        for operation in reversed(made):
+            if operation.opcode == "load" or any(v in wanted for v in operation.results):
+                wanted.update((*operation.operands, *operation.results))
+        first = {o for o in made if any(v in wanted for v in o.results)}
+        for operation in (o for o in made if o in first):
             for slot in slots:
                 self._lanes(operation, slot)
         for slot in slots:
-            for operation in made[first:]:
-                self._lanes(operation, slot)
-        for operation in operations:
-            if operation.opcode == "store":
-                self._store(operation, slots)
+            for operation in made:
+                if operation not in first:
+                    self._lanes(operation, slot)
+        stores = [o for o in operations if o.opcode == "store"]
+        if not stores:
+            return
+        for slot in slots:
+            self._stores(stores, slot)
+        self.forget()
+        for slot in slots:
+            self._remember(stores[-1], slot)  # (those before may have been written over)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
         """Return the value of one lane for a value of the logical kernel."""
@@ -180,7 +195,7 @@ class LaneWriter:
         if operation.opcode == "constant":
             self.w.copy([operation])
             return
-        if operation.opcode == "load" and self._is_wide(operation):
+        if operation.opcode == "load" and self._wide_step(operation):
             self._wide_load(operation, slot)
             return
         for lane, values in enumerate(slot.values):
@@ -194,7 +209,7 @@ class LaneWriter:
                     types = tuple(v.type for v in operation.results)
                     self.w.builder.emit("atomic", operands, types, **operation.attributes)
                 continue
-            made = self._guarded(operation, operands, slot.valid[lane])
+            made = self._guarded(operation, operands, slot, slot.valid[lane])
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
@@ -211,79 +226,107 @@ class LaneWriter:
         w.map = outside
         return found
 
-    def _guarded(self, operation: Operation, operands: tuple[Value, ...], valid: Value | None) -> tuple[Value, ...]:
-        """Emit an operation of a lane. Invalid lanes do not load memory that may change."""
-        if operation.opcode != "load" or valid is None or operands[0] in self.steady:
+    def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
+        """Return whether a lane, valid or not, may load: its memory exists and does not change."""
+        return valid is None or (pointer in self.steady and not slot.beyond)
+
+    def _guarded(
+        self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
+    ) -> tuple[Value, ...]:
+        """Emit an operation of a lane. Invalid lanes do not load memory that may change, or that is beyond an array."""
+        if operation.opcode != "load" or valid is None or self._is_safe(operands[0], slot, valid):
             return self._once(operation, operands)
-        found = self.memo.get(("load", *operands))
+        found = self.memo.get(("load", *operands, valid))
         if found is not None:
             return found
         w, kind = self.w, operation.results[0].type
-        found = self.memo["load", *operands] = w.select(
+        found = self.memo["load", *operands, valid] = w.select(
             valid,
             lambda: w.builder.emit("load", operands, (kind,), **operation.attributes),
-            lambda: (w.number(0, kind),),
+            lambda: (w.number(int(slot.beyond), kind),),
         )
         return found
 
-    def _is_wide(self, operation: Operation) -> bool:
+    def _wide_step(self, operation: Operation) -> int:
+        """Return the elements from one lane's access to the next one's, or 0 if they are not accessed as vectors."""
         pointer, index = operation.operands[:2]
-        return self.lanes > 1 and pointer.name in self.vectors and self.steps.get(index, 0) == 1
+        step = self.steps.get(index, 0) or 0
+        wide = self.lanes > 1 and pointer.name in self.vectors and (step > 0 if self.strided else step == 1)
+        return step if wide else 0
 
-    def _align(self, pointer: Value) -> int:
+    def _align(self, pointer: Value, at: int) -> int:
+        """Return the alignment of the element `at` elements behind a vector's first one."""
         assert isinstance(pointer.type, Pointer)
-        return min(GPU.vector_bytes, pointer.type.dtype.itemsize * self.lanes)
+        size = pointer.type.dtype.itemsize
+        return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
+
+    def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, list[int]]:
+        """Return where the vectors of an access begin, and each lane's distance from there."""
+        base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
+        step = self._wide_step(operation)
+        return self.value(slot, 0, base), [offset + step * lane for lane in range(self.lanes)]
 
     def _wide_load(self, operation: Operation, slot: Slot) -> None:
-        pointer, index = operation.operands
-        start = self.value(slot, 0, index)
-        source = self.w.map[pointer]
-        found = self.memo.get(("load", source, start))
+        pointer, source = operation.operands[0], self.w.map[operation.operands[0]]
+        start, places = self._wide(operation, slot)
+        valid = None if self._is_safe(source, slot, slot.valid[0]) else slot.valid[0]
+        key = ("load", source, start, *places, valid)
+        found = self.memo.get(key)
         if found is None:
 
             def loads() -> list[Value]:
                 address = self.w.builder.offset(source, start)
-                notes = [{"align": self._align(pointer)}, *({} for _ in range(1, self.lanes))]
-                return [self.w.builder.load(address, self.w.number(lane), **n) for lane, n in enumerate(notes)]
+                return [
+                    self.w.builder.load(address, self.w.number(at), align=self._align(pointer, at)) for at in places
+                ]
 
-            if slot.valid[0] is None or source in self.steady:
-                found = self.memo["load", source, start] = tuple(loads())
+            if valid is None:
+                found = self.memo[key] = tuple(loads())
             else:
-                nothing = self.w.number(0, operation.results[0].type)
-                found = self.memo["load", source, start] = self.w.select(
-                    slot.valid[0], loads, lambda: [nothing] * self.lanes
-                )
+                nothing = self.w.number(int(slot.beyond), operation.results[0].type)
+                found = self.memo[key] = self.w.select(valid, loads, lambda: [nothing] * self.lanes)
         for values, value in zip(slot.values, found, strict=True):
             values[operation.results[0]] = value
 
     # -- stores -------------------------------------------------------------------------------
 
-    def _store(self, operation: Operation, slots: Sequence[Slot]) -> None:
-        """Store each valid lane, and remember the stored values."""
+    def _stores(self, operations: Sequence[Operation], slot: Slot) -> None:
+        """Store each valid lane of a slot."""
+        if all(valid is slot.valid[0] for valid in slot.valid):
+            with self._where(slot.valid[0]):
+                for operation in operations:
+                    self._store(operation, slot, [None] * self.lanes)
+        else:
+            for operation in operations:
+                self._store(operation, slot, slot.valid)
+
+    def _store(self, operation: Operation, slot: Slot, valid: Sequence[Value | None]) -> None:
         pointer, index, value = operation.operands
-        target = self.w.map[pointer]
-        wide = self._is_wide(operation)
-        for slot in slots:
-            if wide:
-                with self._where(slot.valid[0]):
-                    address = self.w.builder.offset(target, self.value(slot, 0, index))
-                    for lane in range(self.lanes):
-                        notes = {"align": self._align(pointer)} if lane == 0 else {}
-                        self.w.builder.store(address, self.w.number(lane), self.value(slot, lane, value), **notes)
-                continue
-            for lane in range(self.lanes):
-                with self._where(slot.valid[lane]):
-                    self.w.builder.store(target, self.value(slot, lane, index), self.value(slot, lane, value))
-        self.forget()
+        target, values = self.w.map[pointer], [self.value(slot, lane, value) for lane in range(self.lanes)]
+        if self._wide_step(operation):
+            start, places = self._wide(operation, slot)
+            with self._where(valid[0]):
+                address = self.w.builder.offset(target, start)
+                for at, stored in zip(places, values, strict=True):
+                    self.w.builder.store(address, self.w.number(at), stored, align=self._align(pointer, at))
+            return
+        for lane, stored in enumerate(values):
+            with self._where(valid[lane]):
+                self.w.builder.store(target, self.value(slot, lane, index), stored)
+
+    def _remember(self, operation: Operation, slot: Slot) -> None:
+        """Record what was stored, for loads that follow."""
+        pointer, index, value = operation.operands
         if self.steps.get(index) in (None, 0):
             return
-        for slot in slots:
-            stored = tuple(self.value(slot, lane, value) for lane in range(self.lanes))
-            if wide:
-                self.memo["load", target, self.value(slot, 0, index)] = stored
-            else:
-                for lane in range(self.lanes):
-                    self.memo["load", target, self.value(slot, lane, index)] = (stored[lane],)
+        target, values = self.w.map[pointer], [self.value(slot, lane, value) for lane in range(self.lanes)]
+        if self._wide_step(operation):
+            start, places = self._wide(operation, slot)
+            self.memo["load", target, start, *places, slot.valid[0]] = tuple(values)
+            return
+        for lane, stored in enumerate(values):
+            at, valid = self.value(slot, lane, index), slot.valid[lane]
+            self.memo["load", target, at, *(() if valid is None else (valid,))] = (stored,)
 
     @contextmanager
     def _where(self, condition: Value | None) -> Iterator[None]:

@@ -1,9 +1,11 @@
-"""Pointwise kernels over several loops with long rows: broadcasts, slices and stencils.
+"""Pointwise kernels over several loops: broadcasts, slices and stencils.
 
 In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel: threads lie
 side by side along the innermost loop, with whole vectors where those are aligned, and each does a few rows, so that what
-neighbouring rows have in common is still in the cache. A block finds its place by one division, a thread by none. For any sizes
-there is code for vectors (where ``multiples`` are) and for single elements, of which a launch takes one.
+neighbouring rows have in common is read once. A block finds its tile by one division, a thread by none. The last tiles are moved
+back to end where the rows and columns do: all that a thread reads is there, at constant distances, and what another tile has too is
+not written. For any sizes there is code for vectors (where ``multiples`` are, and rows for a tile) and for single elements, of which a
+launch takes one.
 """
 
 from __future__ import annotations
@@ -12,24 +14,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
-from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
 from weft.codegen.schedules.decision import Decision
-from weft.codegen.schedules.elements import along_row
+from weft.codegen.schedules.elements import along_row, pays
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, has_loops, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Threads along a row: the whole block, or these where rows are short; below LEAST of them the schedule for any rows does better.
-SHORT_ALONG = 64
-LEAST = 48
-# Of rows shorter than that, where one kernel serves any: so many, or twice as many.
-FEWEST = 8
-# Rows that a thread does.
+# Rows of so many vectors that some operand has in columns are read here; shorter ones are better side by side.
+LONG = 48
+# Rows that a thread does, and 32-bit registers that their values may take.
 ROWS = 4
 
 
@@ -55,19 +53,29 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
         if along_row(nest) != GPU.block:
             return None  # (short columns of others are better side by side)
         walks = [(operations, index)]
-        vectors, multiples = needed_multiples(kernel, walks, sizes, lanes, nest.levels[-1].extent)
-        if not _pays(operations, index, vectors):
+        vectors, multiples = needed_multiples(kernel, walks, sizes, lanes, nest.levels[-1].extent, strided=True)
+        if not pays(operations, index, vectors):
             lanes, vectors, multiples = 1, (), ()
         return RowPlanes(0, lanes, _rows_a_thread(nest, lanes), vectors=vectors, multiples=multiples)
-    vectors = aligned_pointers(kernel, [(operations, index)], sizes, lanes)
-    if length % lanes or not _pays(operations, index, vectors):
-        lanes, vectors = 1, ()
-    if rows < ROWS or length < LEAST * lanes:
+    vectors = aligned_pointers(kernel, [(operations, index)], sizes, lanes, strided=True)
+    if not rows * length:
         return None
-    along = GPU.block if length > 2 * SHORT_ALONG * lanes else SHORT_ALONG
+    if length % lanes or not pays(operations, index, vectors):
+        lanes, vectors = 1, ()
+    count = length // lanes
+    along = min(_alongs(count), key=lambda along: ((count + along - 1) // along * along, -along))
     deep = _rows_a_thread(nest, lanes)
-    whole = not length % (along * lanes) and not rows % (GPU.block // along * deep)
-    return RowPlanes(along, lanes, deep, vectors=vectors, whole=whole)
+    while deep > 1 and rows < GPU.block // along * deep:
+        deep //= 2
+    if rows < GPU.block // along or (along_row(nest) != GPU.block and count < LONG):
+        return None
+    return RowPlanes(along, lanes, deep, vectors=vectors)
+
+
+def _alongs(count: int) -> list[int]:
+    """Return the numbers of threads that may lie along a row of `count` vectors."""
+    found = [1 << k for k in range(GPU.block.bit_length()) if 1 << k <= count]
+    return [along for along in found if along >= min(GPU.warp, found[-1])]
 
 
 def _rows_a_thread(nest: Nest, lanes: int) -> int:
@@ -81,99 +89,128 @@ def _operations(nest: Nest) -> list[Operation]:
     return [o for o in nest.operations if o.opcode != "yield"]
 
 
-def _pays(operations: list[Operation], index: Value, vectors: tuple[str, ...]) -> bool:
-    """Return whether most accesses along the rows are whole vectors."""
-    steps = index_steps(operations, index)
-    balance = 0
-    for o in operations:
-        if o.opcode in ("load", "store") and steps.get(o.operands[1], 0) != 0:
-            assert isinstance(o.operands[0].type, Pointer)
-            size = o.operands[0].type.dtype.itemsize
-            balance += size if o.operands[0].name in vectors else -size
-    return balance > 0
-
-
 def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Kernel:
-    """Return the threaded form of pointwise kernels with long rows."""
-    known, lanes, deep, whole = decision.along, decision.lanes, decision.deep, decision.whole
+    """Return the threaded form of pointwise kernels over several loops."""
+    along, lanes, deep = decision.along, decision.lanes, decision.deep
+    vectors, multiples = decision.vectors, decision.multiples
     w = ThreadWriter(kernel, nest, GPU.block)
-    w.choose_aligned(
-        decision.multiples,
-        lanes,
-        lambda: _plane(w, known, _Piece(lanes, deep, decision.vectors, whole)),
-        lambda: _plane(w, known, _Piece(1, _rows_a_thread(nest, 1), (), whole)),
-    )
-    return w.finish("planes", GPU.block * lanes * deep, every=whole)
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A thread's share: elements per vector, vector pointers and rows. `whole` means that no vector passes the end."""
-
-    lanes: int
-    deep: int
-    vectors: Sequence[str]
-    whole: bool
-
-
-def _plane(w: ThreadWriter, known: int, piece: _Piece) -> None:
-    """Emit all rows, with `known` threads along each (0: by their length)."""
-    lanes, deep = piece.lanes, piece.deep
-    extents = w.extents()
-    rows, length = w.product(extents[:-1]), extents[-1]
-    if known:
-        along, height = w.number(known), w.number(GPU.block // known)
-        down, right = w.split(w.thread, known)
+    *rows, length = (w.exact.get(level.extent.name, 0) for level in nest.levels)
+    if along:
+        plane = _Plane(w, lanes, deep, vectors, along, prod(rows), length)
+        across = -(-length // (along * lanes))
+        tiles = -(-prod(rows) // (GPU.block // along * deep)) * across
+        if all(plane.fills):
+            plane.tile(w.block, across)
+        else:
+            with w.when(w.test("less", w.block, tiles)):  # there may be some more
+                plane.tile(w.block, across)
+        return w.finish("planes", prod(rows) * length // tiles, every=True)
+    single = _Plane(w, 1, _rows_a_thread(nest, 1), (), moved=False)
+    if vectors:
+        plane = _Plane(w, lanes, deep, vectors)
+        fits_in = w.test("less_equal", plane.tall, plane.rows)
+        aligned = w.are_multiples(multiples, lanes) if multiples else fits_in
+        w.choose_form(w.builder.op("bitwise_and", fits_in, aligned), plane.tiles, single.tiles)
     else:
-        shift = _along_shift(w, length, lanes)
-        along, height = w.compute("left_shift", 1, shift), w.compute("right_shift", GPU.block, shift)
-        down = w.compute("right_shift", w.thread, shift)
-        right = w.compute("bitwise_and", w.thread, w.compute("subtract", along, 1))
-    width, tall = w.compute("multiply", along, lanes), w.compute("multiply", height, deep)
-    across = w.parts(length, width)
-    column = w.compute("multiply", right, lanes)
+        single.tiles()
+    return w.finish("planes", GPU.block * lanes * deep)
 
-    def at(tile: Value) -> None:
-        vertical, horizontal = w.split(tile, across)
-        first = w.compute("add", w.compute("multiply", vertical, tall), down)
-        start = w.compute("add", w.compute("multiply", horizontal, width), column)
-        numbers = [w.compute("add", first, w.compute("multiply", height, k)) if k else first for k in range(deep)]
-        _rows(w, piece, numbers, start, rows)
 
-    if piece.whole:
-        at(w.block)
-    else:
-        count = w.compute("multiply", across, w.parts(rows, tall))
+class _Plane:
+    """The writer of all rows in tiles: a thread does vectors of `lanes` elements, through the pointers `vectors`, in `deep` rows.
+
+    `along` threads lie along a row (0: as many as fit into it); `rows` and `length`: how many there are and how long, where that is
+    known. Tiles are `moved` back to end with the array; else threads beyond its end do its last element.
+    """
+
+    def __init__(
+        self,
+        w: ThreadWriter,
+        lanes: int,
+        deep: int,
+        vectors: Sequence[str],
+        along: int = 0,
+        rows: int = 0,
+        length: int = 0,
+        *,
+        moved: bool = True,
+    ) -> None:
+        self.w, self.lanes, self.deep, self.vectors, self.moved = w, lanes, deep, vectors, moved
+        extents = w.extents()
+        self.rows, self.length = w.product(extents[:-1]), extents[-1]
+        if along:
+            shift = w.number(along.bit_length() - 1)
+            self.fills = not length % (along * lanes), not rows % (GPU.block // along * deep)
+        else:
+            most = w.compute("minimum", w.compute("right_shift", self.length, lanes.bit_length() - 1), GPU.block)
+            bits = 8 * w.builder.kernel.index_dtype.itemsize - 1  # type: ignore[union-attr]
+            shift = w.compute("subtract", bits, w.builder.op("clz", w.compute("maximum", most, 1)))
+            self.fills = False, False
+        self.shift = shift
+        # logarithms of a tile's elements in a row, and of its rows
+        self.wide = w.compute("add", shift, lanes.bit_length() - 1)
+        self.high = w.compute("subtract", (GPU.block * deep).bit_length() - 1, shift)
+        self.tall = w.compute("left_shift", 1, self.high)
+
+    def tiles(self) -> None:
+        """Write the tiles of this block."""
+        w = self.w
+        across = self._parts(self.length, self.wide)
+        count = w.compute("multiply", across, self._parts(self.rows, self.high))
         with w.builder.loop(count, "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
-            at(opened.index)
+            self.tile(opened.index, across)
 
+    def _parts(self, extent: Value, shift: Value) -> Value:
+        """Return the number of parts of 2^shift in `extent`, rounded up."""
+        w = self.w
+        return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
-def _along_shift(w: ThreadWriter, length: Value, lanes: int) -> Value:
-    """Return the logarithm of the number of threads along a row."""
-    found: Value | int = FEWEST.bit_length() - 1
-    for above, along in ((FEWEST, 2 * FEWEST), (LEAST - 1, SHORT_ALONG), (2 * SHORT_ALONG, GPU.block)):
-        found = w.choose(w.test("greater", length, above * lanes), along.bit_length() - 1, found)
-    return w.value(found)
+    def tile(self, number: Value, across: Value | int) -> None:
+        """Write this thread's vectors of one tile, of `across` side by side."""
+        w, nest = self.w, self.w.nest
+        vertical, horizontal = w.split(number, across)
+        right = w.compute("bitwise_and", w.thread, w.compute("subtract", w.compute("left_shift", 1, self.shift), 1))
+        ((start, inside),) = self._places(
+            w.compute("left_shift", horizontal, self.wide),
+            w.compute("multiply", right, self.lanes),
+            [w.number(0)],
+            (w.compute("left_shift", 1, self.wide), self.length, self.lanes, self.fills[0]),
+        )
+        apart = w.compute("right_shift", GPU.block, self.shift)
+        rows = self._places(
+            w.compute("left_shift", vertical, self.high),
+            w.compute("right_shift", w.thread, self.shift),
+            [w.compute("multiply", apart, k) for k in range(self.deep)],
+            (self.tall, self.rows, 1, self.fills[1]),
+        )
+        writer = LaneWriter(w, self.lanes, self.vectors, strided=True)
+        slots: list[Slot] = []
+        for row, there in rows:
+            tests = [each for each in (inside, there) if each is not None]
+            valid = w.builder.op("bitwise_and", *tests) if len(tests) == 2 else tests[0] if tests else None
+            slot = writer.slot(start, [valid] * self.lanes)
+            writer.begin([slot], nest.levels[-1].index)
+            w.bind(nest.levels[:-1], row)
+            for values in slot.values:
+                values.update((outer.index, w.map[outer.index]) for outer in nest.levels[:-1])
+            slots.append(slot)
+        writer.copy(_operations(nest), slots, nest.levels[-1].index)
 
+    def _places(
+        self, begin: Value, offset: Value, further: Sequence[Value], bounds: tuple[Value, Value, int, bool]
+    ) -> list[tuple[Value, Value | None]]:
+        """Return the places of a thread along one axis, `offset` and `further` behind a tile's beginning, and whether each is this tile's.
 
-def _rows(w: ThreadWriter, piece: _Piece, numbers: list[Value], start: Value, rows: Value) -> None:
-    """Emit this thread's vectors at `start`, in the rows with these numbers."""
-    nest, lanes, whole = w.nest, piece.lanes, piece.whole
-    writer = LaneWriter(w, lanes, piece.vectors)
-    operations, level = _operations(nest), nest.levels[-1]
-    length = w.map[level.extent]
-    inside = None if whole else w.test("less", start, length)
-    at = start if whole else w.compute("minimum", start, w.compute("subtract", length, lanes))
-    slots: list[Slot] = []
-    for number in numbers:
-        valid = None
-        if inside is not None:
-            valid = w.builder.op("bitwise_and", inside, w.test("less", number, rows))
-            number = w.compute("minimum", number, w.compute("subtract", rows, 1))
-        slot = writer.slot(at, [valid] * lanes)
-        writer.begin([slot], level.index)
-        w.bind(nest.levels[:-1], number)
-        for values in slot.values:
-            values.update((outer.index, w.map[outer.index]) for outer in nest.levels[:-1])
-        slots.append(slot)
-    writer.copy(operations, slots, level.index)
+        `bounds`: a tile's size, the array's, what a thread does at once, and whether tiles end where the array does.
+        """
+        w = self.w
+        size, extent, least, fills = bounds
+        moved = w.compute("minimum", begin, w.compute("subtract", extent, size)) if self.moved and not fills else begin
+        first = w.compute("add", moved, offset)
+        places = [w.compute("add", first, more) for more in further]
+        if fills:
+            return [(place, None) for place in places]
+        if self.moved:
+            return [(place, w.test("less_equal", begin, place)) for place in places]
+        last = w.compute("subtract", extent, least)
+        return [(w.compute("minimum", place, last), w.test("less", place, extent)) for place in places]

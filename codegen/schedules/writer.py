@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.passes.index_steps import constant_offsets
 from weft.codegen.schedules.nest import Level, Nest
 
 
@@ -43,6 +44,7 @@ class ThreadWriter:
             if p.value.name in self.exact:
                 self.map[p.value] = self.number(self.exact[p.value.name])
         self.copy(o for o in kernel.walk() if o.opcode == "constant")
+        self.offsets = constant_offsets(kernel.walk())
         self.thread = self.emit("thread_index", axis=0)
         self.block = self.emit("block_index", axis=0)
         self.grid = self.emit("grid_size", axis=0)
@@ -261,7 +263,7 @@ class ThreadWriter:
         kernel.attributes |= {
             "scheme": scheme,
             "block": self.threads,
-            "per_block": per_block,
+            "per_block": per_block * kernel.attributes.get("unrolled", 1),
             "most_blocks": 0 if every else most_blocks,
             "shared": shared,
             "row_limits": row_limits,

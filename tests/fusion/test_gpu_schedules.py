@@ -17,6 +17,9 @@ from weft.codegen.schedules.scans import RowScan
 from weft.codegen.schedules.scatter import PrivateScatter
 from weft.codegen.schedules.tiles import TransposedTiles
 from weft.fusion import kernels_of
+from weft.fusion.lower import kernels as lower_kernels
+from weft.fusion.plan import resized
+from weft.fusion.plan.steps import Special
 
 RNG = np.random.default_rng(7)
 
@@ -326,6 +329,87 @@ def test_transposes_go_through_tiles() -> None:
 def test_lines_have_numpys_bits(size: int) -> None:
     x = RNG.random(size).astype(np.float32)
     np.testing.assert_array_equal(np.asarray(wf.asarray(x) * 3 - 1), x * 3 - 1)
+
+
+@pytest.fixture(params=["these sizes", "any sizes"])
+def forget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes kernels for the next sizes alone, or for any."""
+
+    def new() -> None:
+        monkeypatch.setattr(lower_kernels, "_met", set())
+        monkeypatch.setattr(resized, "_known", type(resized._known)())
+
+    if request.param == "any sizes":
+        monkeypatch.setattr(resized, "may_be_special", lambda *args, **kwargs: Special(False, False))
+        return lambda: None
+    return new
+
+
+# Arrays of these shapes that lie in memory in other ways: each makes one of another, and sees it as the first.
+VIEWS: dict[str, tuple[Callable[[int, int], tuple[int, ...]], Callable[[Any, int, int], Any]]] = {
+    "whole": (lambda r, c: (r, c), lambda a, r, c: a),
+    "from an odd element": (lambda r, c: (r * c + 3,), lambda a, r, c: a[3:].reshape(r, c)),
+    "inside": (lambda r, c: (r + 2, c + 3), lambda a, r, c: a[1:-1, 2:-1]),
+    "longer rows": (lambda r, c: (r, c + 4), lambda a, r, c: a[:, :c]),
+    "every other": (lambda r, c: (2 * r, 2 * c), lambda a, r, c: a[::2, ::2]),
+    "across": (lambda r, c: (c, r), lambda a, r, c: a.T),
+    "backwards": (lambda r, c: (r, c), lambda a, r, c: a[::-1, ::-1]),
+    "one channel": (lambda r, c: (r, c, 3), lambda a, r, c: a[:, :, 1]),
+}
+MOVED: dict[str, Callable[[Any], Any]] = {
+    "row": lambda x: x - x[:1],
+    "row and column": lambda x: x * x[:, :1] + x[-1:],
+    "nine points": lambda x: sum(x[i : i - 2 or None, j : j - 2 or None] * (i + j) for i in range(3) for j in range(3)),
+    "points along": lambda x: x[:, 2:] + x[:, :-2] * x[:, 1:-1],
+    "points below": lambda x: x[2:] + x[:-2] * x[1:-1],
+}
+# around whole vectors, warps, blocks and tiles
+EDGES = [(9, 4), (33, 12), (31, 65), (18, 68), (5, 130), (6, 260), (0, 64), (7, 0)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", MOVED)
+def test_vectors_stay_inside_arrays(forget: Callable[[], None], name: str, view: str, dtype: Any) -> None:
+    """Watched, threads raise where an access is beyond its array or not aligned."""
+    form, seen = VIEWS[view]
+    with wf.device("simt::watched"):
+        for r, c in EDGES:
+            x = RNG.integers(0, 9, form(r, c)).astype(dtype)
+            if "point" in name and min(r, c) == 0:
+                continue
+            forget()
+            wanted = MOVED[name](seen(x, r, c))
+            np.testing.assert_array_equal(np.asarray(MOVED[name](seen(wf.asarray(x), r, c))), wanted)
+
+
+@pytest.mark.parametrize("offset", range(4))
+@pytest.mark.parametrize("shape", [(9, 64), (33, 68), (6, 260), (33, 131)])
+def test_what_is_beside_a_view_is_not_written(forget: Callable[[], None], shape: tuple[int, int], offset: int) -> None:
+    r, c = shape
+    forget()
+    wide = (c + 7) // 4 * 4  # all rows begin aligned, whatever their length
+    x, canvas = RNG.random((r, wide)).astype(np.float32), np.full((r + 2, wide), 7, np.float32)
+    with wf.device("simt::watched"):
+        found, a = wf.asarray(canvas.copy()), wf.asarray(x)[:, :c]
+        found[1:-1, offset : offset + c] = a - a[0]
+        canvas[1:-1, offset : offset + c] = x[:, :c] - x[0, :c]
+        np.testing.assert_array_equal(np.asarray(found), canvas)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_channels_have_numpys_bits(forget: Callable[[], None], channels: int, dtype: Any) -> None:
+    mean, scale = RNG.random((2, channels)).astype(np.float32)
+    with wf.device("simt::watched"):
+        for shape in [(1, 1), (5, 7), (3, 352), (0, 3)]:
+            image = RNG.integers(0, 256, (*shape, channels)).astype(dtype)
+            a = wf.asarray(image)
+            for part in (slice(None), slice(1, None), slice(None, None, -1)):
+                forget()
+                found = (a[..., part] * np.float32(0.1) - mean[part]) / (scale[part] + 1)
+                wanted = (image[..., part] * np.float32(0.1) - mean[part]) / (scale[part] + 1)
+                np.testing.assert_array_equal(np.asarray(found), wanted)
 
 
 @pytest.mark.parametrize("shape", [(5000, 64), (70, 200), (3, 500, 70), (300, 4096), (200, 70_000)])

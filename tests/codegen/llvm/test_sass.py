@@ -135,7 +135,12 @@ class Code(NamedTuple):
 
 @cache
 def code_of(name: str, arch: str) -> Code:
-    (kernel,) = wf.compile({**PROGRAMS, **TWICE}[name](), target=arch)
+    return machine_code({**PROGRAMS, **TWICE}[name](), arch)
+
+
+def machine_code(program: wf.Array, arch: str) -> Code:
+    """The code of a program that is one kernel."""
+    (kernel,) = wf.compile(program, target=arch)
     found: list[str] = []
     for section in disassemble(kernel.cubin).split(".section\t.text.")[1:]:
         texts = [m[1].strip() for m in re.finditer(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", section)]

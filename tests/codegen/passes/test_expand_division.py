@@ -352,3 +352,21 @@ def test_numbers_of_half_precision_take_no_branch(opcode: str) -> None:
             run(kernel, [x, y, found, x.size, 1 + units * 2.0**-24], function=function)
             differ = (found.view(np.int16) != wanted.view(np.int16)) & ~(np.isnan(found) & np.isnan(wanted))
             assert not differ.any(), (x[differ][:3], y[differ][:3], found[differ][:3], wanted[differ][:3])
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.float16])
+@pytest.mark.parametrize("divisor", [255.0, 0.1, 1 / 3, 1.9999999, -7.0, 2.0**-49 * 1.5])
+@np.errstate(all="ignore")
+def test_integers_of_16_bits_over_constants_take_no_branch(dtype: Any, divisor: float) -> None:
+    b = KernelBuilder("small", np.int64, "threaded", explicit=True)
+    x, out, n = b.pointer("x", dtype), b.pointer("out", np.float32, writable=True), b.scalar("n")
+    with b.loop(n, "serial") as i:
+        number = b.cast(b.load(x, i.index), np.float32)
+        b.store(out, i.index, b.op("divide", number, b.constant(divisor, np.float32)))
+    kernel = expand_division(b.finish())
+    assert not [o for o in kernel.walk() if o.opcode in ("divide", "approximate", "if")]
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    wanted, found = every.astype(np.float32) / np.float32(divisor), np.empty(1 << 16, np.float32)
+    run(kernel, [every, found, every.size])
+    differ = (found.view(np.int32) != wanted.view(np.int32)) & ~(np.isnan(found) & np.isnan(wanted))
+    assert not differ.any(), (every[differ][:3], found[differ][:3], wanted[differ][:3])

@@ -1,0 +1,100 @@
+"""Machine code of element-wise programs over rows of any length, without a GPU: instructions an element, widths, registers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.codegen.llvm.test_sass import ARCHITECTURES, Code, machine_code
+from weft.runtime import find_tool
+
+pytest.importorskip("cuda.bindings.nvjitlink")
+pytestmark = pytest.mark.skipif(
+    find_tool("nvdisasm") is None and find_tool("cuobjdump") is None, reason="no disassembler"
+)
+
+
+@cache
+def zeros(*shape: int, dtype: Any = np.float32) -> wf.Array:
+    return wf.asarray(np.zeros(shape, dtype))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """The arrays live for this file's tests, and no longer."""
+    yield
+    zeros.cache_clear()
+    wf.evaluate(wf.zeros(1))
+
+
+def norm(x: Any) -> Any:
+    return wf.sqrt((x * x).sum(axis=-1))
+
+
+IMAGE = (1080, 1920, 3)
+
+
+class Program(NamedTuple):
+    """At most so many instructions an element and registers on sm_90; `narrow`: loads of single elements."""
+
+    make: Callable[[], wf.Array]
+    instructions: float
+    registers: int = 32
+    narrow: int = 0
+
+
+PROGRAMS = {
+    "rows of 64": Program(lambda: zeros(100_000, 64) - zeros(64), 5),
+    "rows of 4096": Program(lambda: zeros(2048, 4096) - zeros(4096), 3),
+    "times a column": Program(lambda: zeros(100_000, 64) * zeros(100_000, 1), 5, narrow=4),
+    "complex numbers": Program(lambda: zeros(1 << 22, dtype=np.complex64) * zeros(1 << 22, dtype=np.complex64), 11),
+    "channels": Program(lambda: zeros(*IMAGE, dtype=np.uint8) * zeros(3) - zeros(3), 8, narrow=4),
+    "channels over constants": Program(
+        lambda: zeros(*IMAGE, dtype=np.uint8).astype(np.float32) / 255 - zeros(3), 16, narrow=4
+    ),
+    "squares of three": Program(lambda: (zeros(1_000_000, 3) ** 2).sum(axis=-1), 11),
+    # with the slow paths of roots and of quotients
+    "norms of three": Program(lambda: norm(zeros(1_000_000, 3)), 28),
+    "normalised channels": Program(
+        lambda: (zeros(*IMAGE, dtype=np.uint8) / np.float32(255) - zeros(3)) / zeros(3), 33, 56, narrow=4
+    ),
+}
+
+
+@cache
+def code_of(name: str, arch: str) -> Code:
+    return machine_code(PROGRAMS[name].make(), arch)
+
+
+def width(instruction: str) -> int:
+    """The bytes of an access."""
+    if found := re.search(r"\.(64|128)\b", instruction):
+        return int(found[1]) // 8
+    return 1 if ".U8" in instruction or ".S8" in instruction else 2 if "16" in instruction else 4
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_few_instructions_an_element_and_registers(name: str) -> None:
+    program, code = PROGRAMS[name], code_of(name, "sm_90")
+    stored = sum(count * width(each) for each, count in code.names().items() if each.startswith("STG"))
+    assert stored
+    assert len(code.instructions) <= program.instructions * stored / program.make().dtype.itemsize
+    assert code.resources["registers"] <= program.registers
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_accesses_are_wide_and_nothing_spills(name: str, arch: str) -> None:
+    code = code_of(name, arch)
+    assert code.resources["spills"] == code.resources["stack"] == 0
+    assert code.count("STG.E.128") == code.count("STG") >= 1
+    assert code.count("LDG") - code.count("LDG.E.128") <= PROGRAMS[name].narrow
+    assert not code.count("LDG.E.U8")
+    assert not code.count("I2F.U32.RP")  # divisions of indices
+    assert not code.count("CALL")
