@@ -1,7 +1,7 @@
 """The target of this machine's CPU.
 
-What LLVM says of the CPU is kept in the disk cache under what the operating system says of it, so that a process whose
-kernels are all in the cache does not load LLVM to ask again.
+LLVM's description of the CPU is cached on disk under the operating system's description. A process whose kernels are
+all cached therefore does not load LLVM.
 """
 
 from __future__ import annotations

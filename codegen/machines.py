@@ -1,6 +1,7 @@
 """Machine parameters that planning and schedules use.
 
-They are those of a class of machines, not of the one at hand, since the order of sums and the kernels of a plan follow from them.
+The parameters describe a class of machines instead of the actual machine, because summation orders and the kernels of
+a plan depend on them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loaded functions of kernels, each compiled once.
 
-In: a device and a kernel. Out: what `Device.load` made of its code. A function is found by the kernel's text form and the
-target: in memory first, then on disk.
+In: a device and a kernel. Out: the result of `Device.load` for its code. A function is looked up by the kernel's text
+form and the target, first in memory and then on disk.
 """
 
 from __future__ import annotations

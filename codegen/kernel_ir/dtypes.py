@@ -1,7 +1,7 @@
 """The dtypes of kernels.
 
-Invariant: bfloat16, whose dtype is the package ml_dtypes' and no kind of NumPy's own, is a float here. Nothing imports
-that package until the dtype is named.
+Invariant: bfloat16 counts as a float here, although it is a dtype of the package ml_dtypes with its own kind. The
+package is not imported until the dtype is used.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Kernel IR: typed, structured operations in one kernel.
 
-In: what `KernelBuilder` appends. Out: what the passes rewrite, the emitters lower and the
-interpreter runs. Invariant: every `Value` is defined before its use, in its own block or
-in one around it; an operation's operands, results and regions are all declared in its
-fields, so that one generic walk reaches everything.
+In: operations appended by `KernelBuilder`. Out: the IR that passes rewrite, emitters lower and the interpreter runs.
+Invariant: every `Value` is defined before its use, in its own block or an enclosing one. An operation's fields
+declare all its operands, results and regions, so that a generic traversal reaches everything.
 """
 
 from __future__ import annotations

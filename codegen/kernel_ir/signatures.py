@@ -1,8 +1,8 @@
 """Signatures of operations, one line each, which the verifier reads.
 
-A signature is two lists of words, for operands and for results: a dtype's name; ``index``: the kernel's index dtype;
-``pointer``, and ``element``: what it points to; ``same``: its own type again; ``x`` and ``to``: a number or bool, of
-one dtype wherever they occur.
+A signature is two lists of words, for operands and for results. A word is a dtype's name, ``index`` (the kernel's
+index dtype), ``pointer``, ``element`` (the pointer's element type), ``same`` (the operand's own type), or ``x`` and
+``to`` (a number or bool, of one dtype wherever the word occurs).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The verifier of kernel IR. No kernel that breaks a rule reaches code generation.
 
-In: a kernel at either level, before or after any pass. Out: nothing, or a `InvalidKernelError` that names the kernel, the
-operation as it stands in the kernel's text, and the rule.
+In: a kernel at either level, before or after any pass. Out: nothing, or an `InvalidKernelError` that names the
+kernel, the operation in the kernel's text, and the rule.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The emitter of LLVM assembly text from kernel IR.
 
-In: a kernel after the target's passes: rows with a lowering, no complex values, no float16 arithmetic.
-Out: the text of one LLVM module. The emitter is the same for every target; a `Dialect` supplies the entry,
-address spaces, math functions and thread operations. Invariant: inside the body of a loop with `lanes`
-every value is either the same for all lanes (a scalar), linear in the lane (a scalar and a step), or a
-vector; accesses keep program order.
+In: a kernel after the target's passes, without composite ops, complex values or float16 arithmetic. Out: the text of
+one LLVM module. The emitter is the same for every target. A `Dialect` supplies the entry, address spaces, math
+functions and thread operations. Invariant: inside a loop with `lanes` every value is a scalar that all lanes share,
+linear in the lane (a scalar and a step), or a vector. Accesses keep program order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Loops over more memory than the caches hold, with prefetches and non-temporal stores.
 
-In: a kernel with the attribute ``streams``, host code on x86-64. A store into memory that is in no cache reads the line
-first; one past the caches does not, but takes whole lines. Invariant: the last thing such a kernel does is to wait for
-what it wrote past the caches, so that other threads see it.
+In: a kernel with the attribute ``streams``, as host code on x86-64. A normal store to memory outside the caches first
+reads the cache line. A non-temporal store does not, but needs whole lines. Invariant: such a kernel ends with a fence
+for its non-temporal stores, so that other threads see them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The common base of the emitter's parts: values as LLVM text, and the module being written.
 
-In: lines and declarations. Out: the parts of a module's text. Invariant: a value is bound to its text before it is
-used; the block that `label` names is open, so that text may be appended at any time, also behind a jump.
+In: lines and declarations. Out: the parts of a module's text. Invariant: a value is bound to its text before its use.
+The block of the latest `label` is open, so that text may be appended at any time, also after a branch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Formulas of elementary functions: straight-line code instead of calls to the C library.
 
-In: operands as LLVM text, scalars or vectors. Out: the result's text. A formula is made of operations that IEEE 754
-defines to the bit (fused multiply-adds among them, each named), so that a value depends neither on its lane, nor on the
-machine, nor on the C library's version; and no call makes a loop put its vectors aside. Coefficients are minimax
-polynomials. Invariant: infinities, NaN, zeros with their sign and subnormal numbers come out as C99's Annex F says;
-the error stays below 3 units in the last place (`tests/codegen/llvm/test_function_formulas.py` measures it).
+In: operands as LLVM text, scalars or vectors. Out: the result's text. A formula consists of operations that IEEE 754
+defines exactly, including explicit fused multiply-adds. A value therefore does not depend on its lane, the machine,
+or the version of the C library, and no call forces a loop to spill its vectors. Coefficients are minimax polynomials.
+Invariant: infinities, NaN, signed zeros and subnormal numbers follow C99's Annex F. The error is below 3 units in the
+last place, as `tests/codegen/llvm/test_function_formulas.py` measures.
 """
 
 from __future__ import annotations

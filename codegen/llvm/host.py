@@ -1,7 +1,7 @@
 """Code generation for the host: kernel IR to an object file for this machine's CPU.
 
-The entry is ``void entry(i64* slots, i64 begin, i64 end)``: one 64-bit slot a kernel parameter, and the part
-of the outermost parallel loop, or of the grid, that this call runs.
+The entry is ``void entry(i64* slots, i64 begin, i64 end)``. There is one 64-bit slot per kernel parameter. `begin`
+and `end` are the range of the outermost parallel loop, or of the grid, that this call runs.
 """
 
 from __future__ import annotations

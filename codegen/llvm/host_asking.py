@@ -1,8 +1,8 @@
 """Interrupt polls in loops of explicit kernels, so that Ctrl-C ends a kernel that does not end by itself.
 
-In: a kernel's loops. Out: a count of turns, and behind so many of them a call of the function whose address stands in the
-fault record (0: none), with the record. Invariant: what is called comes back, or goes out of the kernel for good; a loop
-that LLVM could turn into vectors asks nothing.
+In: a kernel's loops. Out: an iteration counter, and after a number of iterations a call of the function whose address
+is in the fault record (0: none), with the record as argument. Invariant: the function returns, or leaves the kernel
+for good. A loop that LLVM can vectorize contains no poll.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Explicit kernels on the host whose threads synchronize anywhere: each thread is a coroutine.
 
-In: a kernel in the CUDA model after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread
-suspends where it meets others, with its record saying what it waits for, and at the end of each block: one set of
-coroutines runs all blocks of a call. Where the target says so, the last warp and lane that can go on is the first to.
+In: a threaded kernel after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread suspends
+at each synchronization point, with the reason in its record, and at the end of each block. One set of coroutines runs
+all blocks of a call. If the target requires it, the last runnable warp and lane runs first.
 """
 
 from __future__ import annotations

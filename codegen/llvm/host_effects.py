@@ -1,7 +1,7 @@
 """Side effects of explicit kernels on the host: print, sleep, clocks, fences.
 
-Invariant: `print` hands its pieces, the dtypes of its values and their formats over as JSON behind its length, and the
-values as one 64-bit word each: the runtime's ``weft_print`` reads them.
+Invariant: `print` passes its text pieces and the dtypes and formats of its values as JSON, preceded by the length,
+and each value as one 64-bit word. The runtime's ``weft_print`` reads them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Explicit kernels on the host: the entry, its blocks and threads, and their operations.
 
-In: a kernel in the CUDA model after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the
-blocks [begin, end) of the grid, x fastest. Behind the parameters' slots lie grid x, y, z, block x, y, z, the bytes
-of dynamic shared memory, and the address of the fault record. Invariant: the threads of a block between two
-meetings may run in any order, so that the loop over x is one whose accesses do not depend on each other.
+In: a threaded kernel after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the blocks
+[begin, end) of the grid, x fastest. After the parameters' slots come grid x, y, z, block x, y, z, the bytes of
+dynamic shared memory, and the address of the fault record. Invariant: between two synchronization points the threads
+of a block may run in any order, so the accesses of the loop over x are independent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """C library functions in loops that LLVM vectorises.
 
-A value must not depend on whether it fell into a vector or was left over, so that the scalar form is the vector
-function as well, called with one value. Each function is wrapped: the scalar wrapper tells LLVM its vector forms.
+A value must not depend on whether it is computed in a vector or in a remainder. The scalar form is therefore the
+vector function too, called with one value. Each function is wrapped, and the scalar wrapper declares its vector forms
+to LLVM.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """LLVM text of the scheduler of coroutine threads: one function runs a block, one an entry.
 
-A thread's record says where it waits. In: threads that can run (`READY`). Out: 0 all have ended, 1 those that have not
-wait for the grid, 2 no thread can go on. Invariant: threads are released in whole groups, and what each of a warp
-brought is copied when its group is released, so that a fast thread cannot overwrite what a slow one has yet to read.
+A thread's record contains its state. In: runnable threads (`READY`). Out: 0 if all have ended, 1 if the others wait
+for the grid, 2 if no thread can continue. Invariant: threads are released in whole groups. The values contributed by
+a warp's threads are copied when the group is released, so that a fast thread cannot overwrite a value before a slow
+one has read it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Explicit kernels on the host with threads as loops: one loop over a block's threads between synchronization points.
 
-In: a kernel after the passes, and how it is split. Out: the text of a module. Invariant: a value that crosses from one
-run to another lies in an array with an element a thread, written where it is computed; a variable that outlives a
-run is read from its array when a run begins and written back when it ends.
+In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
+to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
+loaded from its array at the start of a run and stored at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrays with one element a thread, for threads as loops: one allocation for all arrays of a kernel.
 
-In: arrays asked for while the code is written. Out: their places, known when the entry begins. Invariant: an array
-begins at a multiple of 64 bytes; the thread whose run is open is `linear`.
+In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
+begins at a multiple of 64 bytes. `linear` is the thread of the current run.
 """
 
 from __future__ import annotations

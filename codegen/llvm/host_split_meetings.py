@@ -1,8 +1,8 @@
 """Synchronization points of threads as loops: each thread's contribution, the common computation, and each thread's
 result.
 
-In: meetings that all threads of a block get to, or of a branch that is taken in step. Out: code at the end of a run,
-between runs, and at the beginning of the next. Invariant: each meeting has arrays of its own.
+In: synchronization points that all threads of a block reach, or all threads of a branch. Out: code at the end of a
+run, between runs, and at the start of the next run. Invariant: each synchronization point has its own arrays.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """LLVM text of kernels with threads for the host, as loops or as coroutines.
 
-In: a kernel behind its passes whose threads a user wrote or a GPU's schedule gave it. Out: its text, the outside symbols that it
-calls, the places where its threads meet. Invariant: it is loaded for such kernels only, since a process pays for what it
-imports.
+In: a threaded kernel after the passes, written by a user or by a GPU schedule. Out: its text, its external symbols,
+and the locations of its synchronization points. The module is loaded only for such kernels.
 """
 
 from __future__ import annotations

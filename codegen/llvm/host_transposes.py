@@ -1,6 +1,7 @@
 """Transposed copies of tiles in host code, which read whole cache lines and transpose in registers.
 
-In: a `transposed` operation. Out: its tile, filled by a function of the module's own, one an element size and tile size.
+In: a `transposed` operation. Out: its tile, filled by a function of the module. There is one function per element
+size and tile size.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`watch` on the host: an event in the runtime's log, and an alignment check.
 
-Invariant: an event is the kernel's ``watch`` words long: the site with the thread's number in the upper half, the
-block's number, the address (0 without a pointer), and the numbers, floats and what is no index by their bits. Threads and blocks are counted with x fastest. The
-log is ``weft_watch_log``: the words in use, the last place where one more event fits, the events; ``weft_watch_full`` empties it.
+Invariant: an event has as many words as the kernel's attribute ``watch``. They are the site with the thread's number
+in the upper half, the block's number, the address (0 without a pointer), and the values (the bits of floats and of
+other values that are not indices). Threads and blocks are numbered with x fastest. The log ``weft_watch_log``
+contains the number of words in use, the limit for one more event, and the events. ``weft_watch_full`` empties it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """libdevice, the GPU's math functions, as bitcode that is linked into the kernels that call them.
 
-In: a module that calls functions of libdevice. Out: the same module with those functions, and what they need, in it.
-Invariant: each function is taken out of the library once, and kept in memory and in the disk cache; no kernel pays for
-reading the whole library.
+In: a module that calls functions of libdevice. Out: the same module with those functions and their dependencies.
+Invariant: each function is extracted from the library once, and cached in memory and on disk. No kernel reads the
+whole library.
 """
 
 from __future__ import annotations

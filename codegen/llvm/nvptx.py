@@ -1,7 +1,8 @@
 """Code generation for GPUs: kernel IR to PTX.
 
-The entry takes the kernel's parameters in order, each in its own width; pointers lie in global memory. No driver is
-needed. A closed table of architectures says which PTX version each needs at least: LLVM ends the process for less.
+The entry takes the kernel's parameters in order, each with its own width. Pointers refer to global memory. No driver
+is needed. A closed table of architectures gives the minimum PTX version of each, because LLVM ends the process for an
+older one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """PTX of a device function that other code calls, in place of a kernel.
 
-The function is visible under the kernel's name. As C calls it: it returns its value, several as a struct, a bool as a
-byte. As Numba calls it (attribute ``abi``: numba): it writes its value where the first parameter points to, and returns
-a status, 0.
+The function has the kernel's name. With the C ABI it returns its value: several values as a struct, a bool as a byte.
+With Numba's ABI (attribute ``abi``: numba) it writes its value through the first parameter, and returns the status 0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Module metadata of GPU code: flags, and source lines for profilers and error reports.
 
-In: an emitter that has written its functions, and from which of its lines on the code stems from which line of the
-user's. Out: the same code with metadata. Invariant: where lines are asked for, every instruction has one, as LLVM
-wants it.
+In: an emitter with finished functions, and the user's line for each of its lines. Out: the same code with metadata.
+Invariant: if lines are requested, every instruction has one, as LLVM requires.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PTX of shared memory, atomics, fences and cache operators.
 
-Atomics are LLVM's: one instruction where the machine has it, a loop around a compare and swap elsewhere. minimum and
-maximum propagate NaN, fmin and fmax ignore it.
+Atomics are LLVM's: one instruction if the machine has it, otherwise a compare-and-swap loop. minimum and maximum
+propagate NaN, while fmin and fmax ignore it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PTX of operations between threads: indices, barriers, shuffles, votes.
 
-Out: calls of LLVM's intrinsics, each of them one instruction on every architecture of the table. Invariant: what
-threads exchange travels in 32-bit registers, so that every dtype can.
+Out: calls of LLVM intrinsics, each of which is one instruction on every architecture of the table. Invariant: threads
+exchange values in 32-bit registers, so every dtype is supported.
 """
 
 from __future__ import annotations

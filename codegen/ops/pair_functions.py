@@ -1,7 +1,7 @@
 """Elementary functions of complex numbers on (real, imaginary) pairs, without branches.
 
-The formulas are Kahan's ("Branch cuts for complex elementary functions", 1987), scaled where squares would overflow or
-vanish; infinities, NaNs and signed zeros give what Annex G of the C standard says, as NumPy does.
+The formulas are Kahan's ("Branch cuts for complex elementary functions", 1987), scaled where squares would overflow
+or underflow. Infinities, NaNs and signed zeros follow Annex G of the C standard, as in NumPy.
 """
 
 from __future__ import annotations

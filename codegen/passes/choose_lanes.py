@@ -1,8 +1,8 @@
 """Choose the loops that run in vectors on the host, and set `lanes`.
 
-In: a logical kernel. Out: the kernel with loops marked, none inside another: the body of a loop with ``lanes=W``
-runs for W consecutive indices at once. A reduction gets more operands (the identities of its accumulators, which
-the lanes start from) and a second region that combines two sets of accumulators.
+In: a logical kernel. Out: the kernel with marked loops, none inside another. The body of a loop with ``lanes=W`` runs
+for W consecutive indices at once. A reduction gets further operands (the identities of its accumulators, with which
+the lanes start) and a second region that combines two sets of accumulators.
 """
 
 from __future__ import annotations

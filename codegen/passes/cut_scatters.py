@@ -1,9 +1,9 @@
 """Scatters on the host: values are computed in vectors, block by block, ahead of the scalar writes.
 
-In: a logical kernel, for `choose_lanes`, and then for `settle_scatters`. Out: the same, where a serial loop does nothing but write, or fold, a computed value at a computed place,
-and takes some work to find these: the loop goes in blocks, first over the places and values of a block, which are kept in the
-thread's own memory, then over its writes. Invariant: the writes are in the order that they had, and nothing that is read
-ahead is written.
+In: a logical kernel, before `choose_lanes` and again for `settle_scatters`. Out: the kernel with certain serial loops
+split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them takes
+some work. Each block first computes its indices and values into thread-local memory, then executes its writes.
+Invariant: the writes keep their order, and nothing that is read ahead is written.
 """
 
 from __future__ import annotations

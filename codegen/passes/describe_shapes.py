@@ -1,15 +1,16 @@
 """Set a logical kernel's attributes for GPU schedules from the sizes of a launch.
 
-In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that `map_axes` goes by.
-They are of a few classes, so that many sizes share a kernel:
+In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that `map_axes` uses. They
+fall into few classes, so that many sizes share a kernel:
 
-schedule  how the work is divided among a GPU's threads: a `Decision` of one of the files in `schedules/`.
-kept      names and values in turn, on a CPU: for rows of these lengths, memory for so many points is kept (`keep_rows`).
-short     names and values in turn: see `unroll_folds`.
-unrolled  points of the launch domain in one iteration of the innermost loop, where `unroll_folds` writes out a parallel loop.
-exact     names and values in turn: these parameters have these values. For the first sizes that a kernel is met with.
+schedule  The mapping of the work to a GPU's threads: a `Decision` of one of the files in `schedules/`.
+kept      On a CPU, alternating names and values: rows of these lengths are kept in memory for this many points
+          (`keep_rows`).
+short     Alternating names and values: see `unroll_folds`.
+unrolled  Points of the launch domain per iteration of the innermost loop, if `unroll_folds` unrolls a parallel loop.
+exact     Alternating names and values: these parameters have these values. Set for the first sizes of a kernel.
 
-Invariant: the tree of a fold follows from the length of the row and the dtypes alone, not from what is aligned or exact.
+Invariant: the tree of a reduction depends only on the length of the row and the dtypes, not on alignment or exact sizes.
 """
 
 from __future__ import annotations

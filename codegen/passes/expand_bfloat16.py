@@ -1,8 +1,8 @@
 """Replace bfloat16 by its 16 bits in memory and float32 in computations.
 
-Rows are computed in float32 and rounded once, as those of float16 are; moves, extremes and whole numbers need no rounding.
-Afterwards no pointer, parameter or value of the kernel is bfloat16, but around rows of a user's function that still
-stand in it: those take and give bfloat16, and the pass runs again once their bodies are in place.
+Ops are computed in float32 and rounded once, as for float16. Moves, extrema and integers need no rounding. Afterwards
+no pointer, parameter or value of the kernel is bfloat16, except around ops of a user function that are not inlined
+yet. These take and return bfloat16, and the pass runs again after they have been inlined.
 """
 
 from __future__ import annotations

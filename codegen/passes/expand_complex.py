@@ -1,7 +1,7 @@
 """Replace complex values by pairs of real values.
 
-Memory is interleaved: element i of a complex pointer is elements 2i and 2i+1 of a real one. Afterwards
-no value, parameter or pointer of the kernel is complex.
+Memory is interleaved: element i of a complex pointer is elements 2i and 2i+1 of a real one. Afterwards no value,
+parameter or pointer of the kernel is complex.
 """
 
 from __future__ import annotations

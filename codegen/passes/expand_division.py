@@ -1,29 +1,32 @@
 """Expand exact division and square root of float32 on a GPU to code without calls.
 
-The machine has approximations only; its compiler completes them by a short path, and calls a function where numbers are
-extreme. A call costs every kernel the registers that the callee may use, and code for each of its arguments.
+GPUs have only approximate instructions. Their compiler completes them by a short path, and calls a function for
+extreme numbers. A call costs every kernel the registers that the callee may use, and code for each of its arguments.
 
-In: a threaded kernel for a GPU, all rows lowered. Out: quotients and roots of float32 as the short path, which is the
-compiler's own, and behind a branch that few threads take what is right for any numbers. Quotients that stand together
-take one branch together. Invariant: the bits are IEEE 754's, NumPy's (`tests/codegen/passes/test_expand_division.py`
-runs these very steps with approximations as bad as the machine's may be).
+In: a threaded kernel for a GPU, with all ops lowered. Out: float32 quotients and roots by the compiler's own short
+path. A branch that few threads take gives the right results for all other numbers. Adjacent quotients share a branch.
+Invariant: the bits are those of IEEE 754 and NumPy. `tests/codegen/passes/test_expand_division.py` runs exactly these
+steps with the worst allowed approximations.
 
-*Quotients.* r is the approximate reciprocal of b after one step of Newton's; q0 = a r; then q = q0 + (a - b q0) r, each
-product and sum rounded once. Where nothing leaves the range, a - b q0 is exact and q is correctly rounded if r is
-(P. Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990; here q0
-may be 1.5 units off, which leaves q within 2^-21 units of a/b before it is rounded: all pairs whose quotient is that near to
-the middle of two floats were gone through). From an approximation within a unit r is correctly rounded, but for the significand of all ones met by exactly 1/2; the machine does
-not give that: its own division takes these same steps.
+*Quotients.* Let r be the approximate reciprocal of b after one Newton step, and q0 = a r. Then q = q0 + (a - b q0) r,
+with each product and sum rounded once. If nothing leaves the range, a - b q0 is exact, and q is correctly rounded if
+r is (P. Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, IBM J. Res. Dev. 34,
+1990). Here q0 may be off by 1.5 units, so q is within 2^-21 units of a/b before rounding. All pairs with a quotient
+that close to the midpoint of two floats were checked. From an approximation within a unit, r is correctly rounded,
+except for the significand of all ones with an approximation of exactly 1/2. The machine does not return that, since
+its own division uses the same steps.
 
-*Extreme quotients* go through float64. With 1/b as a sum of two float64, to 2^-59, a/b in float64 is exact where a float64
-can be, and else within 2^-52 of it, relatively; no quotient of two float32 is nearer than 2^-49 to the middle of two
-float32, subnormal or not, without being it. So rounding twice is rounding once.
+*Extreme quotients* use float64. With 1/b as the sum of two float64, accurate to 2^-59, a/b in float64 is exact if it
+is representable, and otherwise has a relative error below 2^-52. No quotient of two float32 is closer than 2^-49 to
+the midpoint of two float32, subnormal or not, without being the midpoint. Rounding twice is therefore the same as
+rounding once.
 
-*Quotients and roots of float16* are those of float32, rounded: no quotient of two float16 is nearer than 2^-23 to the middle of two
-float16. Their operands are never extreme in float32: there is no branch. Neither are integers of 16 bits, or most constants.
+*Quotients and roots of float16* are those of float32, rounded. No quotient of two float16 is closer than 2^-23 to the
+midpoint of two float16. Their operands are never extreme in float32, so there is no branch. The same holds for 16-bit integers and most constants.
 
-*Roots.* Goldschmidt's step from the approximate reciprocal root, then a correction by the exact remainder: right for every
-significand and every approximation within 2^-22.4 (gone through). Roots are never subnormal: extreme numbers are scaled.
+*Roots.* One Goldschmidt step from the approximate reciprocal root is followed by a correction with the exact
+remainder. This was checked for every significand and every approximation within 2^-22.4. Roots are never subnormal,
+and extreme numbers are scaled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Expand composite ops to simpler ones, and float16 arithmetic to float32.
 
-Afterwards only rows with a lowering for their operands' dtype kind remain.
+Afterwards only ops with a lowering for their operands' dtype kind remain.
 """
 
 from __future__ import annotations

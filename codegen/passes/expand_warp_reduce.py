@@ -1,7 +1,8 @@
 """Expand warp reductions to shuffles if no instruction computes them.
 
-Afterwards only 32-bit integers are left to `warp_reduce`, and those only where the architecture folds them (sm_80 on).
-The order in which floats are folded is the operation's own: by halves where all 32 lanes take part, else upwards.
+Afterwards `warp_reduce` remains only for 32-bit integers on architectures with an instruction for it (sm_80 and
+later). The order of float reductions is that of the operation: pairwise if all 32 lanes take part, and otherwise from
+the lowest lane up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Prefetch the next row while the current one is read again.
 
-In: a logical kernel with lanes, for a CPU. Out: the same, where of the loops over a row the first waits for memory and
-a later one computes: there the next row is asked for. Invariant: what is asked for is not written by the kernel.
+In: a logical kernel with lanes, for a CPU. Out: the kernel with prefetches of the next row in a later loop over a
+row, if the first loop waits for memory and a later one computes. Invariant: the kernel does not write the prefetched
+memory.
 """
 
 from __future__ import annotations

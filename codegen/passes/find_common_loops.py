@@ -1,8 +1,8 @@
 """Find loops of user code that all threads of a block run together although they do not synchronize there.
 
-In: a threaded kernel and what is uniform in it. Out: loops around which the loop over the threads should stand inside
-instead of outside: LLVM vectorises innermost loops only. Invariant: every access of such a loop is to one element for
-all threads, or goes from element to element along x.
+In: a threaded kernel and its uniform values. Out: the loops inside which the loop over the threads should run,
+because LLVM vectorizes only innermost loops. Invariant: every access of such a loop is to one element for all
+threads, or contiguous along x.
 """
 
 from __future__ import annotations

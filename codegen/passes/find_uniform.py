@@ -1,9 +1,9 @@
 """Find values that are the same in all threads of a block, and places where threads may diverge.
 
-In: a threaded kernel. Out: the values and the local memory that may differ between threads; the operations that not
-all threads of the block reach together. Invariant: what is not named here is the same in every thread that gets there.
-A load from shared or global memory counts as the same where its address is: threads that read while another writes
-have a race.
+In: a threaded kernel. Out: the values and the local memory that may differ between threads, and the operations that
+not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it.
+A load from shared or global memory is uniform if its address is, because threads that read while another writes have
+a race.
 """
 
 from __future__ import annotations

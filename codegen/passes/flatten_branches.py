@@ -1,8 +1,8 @@
 """Replace branches by selections, so that a function of numbers without loops becomes straight-line code.
 
-In: a function whose body branches (`if`, `scope`, `leave`) and keeps variables in local memory. Out: one without either,
-or None where that cannot be (loops, memory, printing). Invariant: every operation of the result is a row, a cast or a
-constant, so that it runs in vectors; none of them can trap, so both sides of a branch may be computed.
+In: a function with branches (`if`, `scope`, `leave`) and variables in local memory. Out: a function without either,
+or None if that is impossible (loops, memory, printing). Invariant: every operation of the result is an op, a cast or
+a constant, so that it can be vectorized. None can trap, so both sides of a branch may be computed.
 """
 
 from __future__ import annotations

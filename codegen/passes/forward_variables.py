@@ -1,8 +1,8 @@
 """Replace variables that are written once by their value.
 
-In: a threaded kernel, where a user's variables are `local` memory of one element. Out: the kernel with fewer of them:
-where a variable has one store and every load comes behind it, loads are the stored value. What depends on a thread's
-number in a known way is then seen to.
+In: a threaded kernel, with a user's variables as `local` memory of one element. Out: the kernel with fewer variables.
+If a variable has one store and all loads follow it, loads become the stored value. Later passes then see values that
+depend on a thread's index.
 """
 
 from __future__ import annotations

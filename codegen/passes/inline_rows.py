@@ -1,7 +1,8 @@
 """Inline ops that a user function defined.
 
-Straight ones go in before everything else, so that they are vectorised and split as any arithmetic. Those with loops of
-their own go in once threads or vectors have been chosen; the loops that hold them run one element at a time.
+Straight-line ops are inlined before all other passes, so that they are vectorized and split like any arithmetic. Ops
+with loops are inlined once threads or vectors have been chosen. The loops that contain them run one element at a
+time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Store values that several loops over a row compute, so that they are computed once.
 
-In: a logical kernel, which `describe_rows` gives the attribute ``kept`` where its rows are short enough; for `keep_rows`,
-with lanes. Out: the first of the loops also writes what others would compute again into memory of the thread's own, and
-these read it there. Invariant: what is kept is computed of nothing that the kernel writes, by the same operations.
+In: a logical kernel. `describe_rows` gives it the attribute ``kept`` if its rows are short enough, and `keep_rows`
+gets it with lanes. Out: the first loop also writes values that others would recompute to thread-local memory, and
+these load them. Invariant: a kept value depends on nothing that the kernel writes, and is computed by the same
+operations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find indices that are multiples of a vector's length, which decides alignment.
 
-In: a logical kernel and the values of its index parameters. Out: whether an index value is certainly a multiple of a power of
-two. Invariant: no size is looked at that the answer does not depend on, so that many sizes have it in common.
+In: a logical kernel and the values of its index parameters. Out: whether an index value is a multiple of a power of
+two. Invariant: only sizes that affect the answer are examined, so that many sizes share it.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """Map the loops of a logical kernel to the threads of a GPU.
 
-In: a logical kernel, with what `describe_shapes` knows of its sizes as attributes. Out: a threaded kernel with the same effect, and
-its launch data as attributes:
+In: a logical kernel with the attributes of `describe_shapes`. Out: a threaded kernel with the same effect, and its launch
+data as attributes:
 
 scheme     "elements", "planes", "tiles", "rows", "split", "scans", "lookback", "columns", "rows_and_columns",
            "scatter", "temporal_blocking" or "items"
-block      threads of a block
+block      Threads per block.
 per_block, most_blocks
-           min(ceil(points of the launch domain / per_block), most_blocks) blocks are worth starting; any other number
-           is as right, since every block goes on by the size of the grid. With 0 for most_blocks each block does its own
-           items and no more: all of them have to run
-shared     bytes of shared memory of "columns" and of reductions of any rows, all of it in `shared` operations (static)
+           The useful number of blocks is min(ceil(points of the launch domain / per_block), most_blocks). Any other
+           number gives the same result, since blocks continue at the stride of the grid. With most_blocks 0, each
+           block processes only its own items, so all blocks must run.
+shared     Bytes of shared memory of "columns" and of reductions of any rows, all of it static (`shared` operations).
 
-The threaded kernel uses one axis (0) of blocks and threads. Barriers stand in flow that is the same for
-the whole block, shuffles in flow that is the same for the whole warp, by conditions that follow from shapes
-alone. The tree of a reduction depends on the shape only.
+The threaded kernel uses one axis (0) of blocks and threads. Barriers are in control flow that is uniform in the block, and
+shuffles in control flow that is uniform in the warp, with conditions that depend only on shapes. The tree of a reduction
+depends only on the shape.
 
 The schedules are listed in `codegen/schedules/table.py`.
 """

@@ -1,8 +1,8 @@
 """Mark index arithmetic that cannot overflow its type.
 
-In: a threaded kernel. Out: sums, products and casts whose results serve as addresses alone have the attribute
-``nowrap``: every address of a kernel fits its index dtype, and one that does not points outside of its array. Loops over
-threads are then seen to walk through memory element by element.
+In: a threaded kernel. Out: sums, products and casts whose results are only used as addresses have the attribute
+``nowrap``. Every valid address of a kernel fits its index dtype, and other addresses are outside their array. LLVM
+then sees that loops over threads access memory contiguously.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Merge two kernels into one launch: the reduction of blocks, and the combination of its results.
 
-In: two logical kernels of which the second reads what the first one writes. Out: one with the operations of both; the attribute
-``merged`` says so. A GPU's last block to end the first part does the second (`split_reductions.py`), told by
-the parameter ``ticket``: a 32-bit zero that blocks count in, and that the last one leaves at zero.
+In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
+both and the attribute ``joined``. The last block of a GPU to finish the first part runs the second
+(`split_reductions.py`). The parameter ``ticket`` is its completion counter: a 32-bit zero that blocks increment, and
+that the last block resets to zero.
 """
 
 from __future__ import annotations

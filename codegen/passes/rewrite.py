@@ -1,7 +1,7 @@
 """A driver for passes that replace operations, which rebuilds a kernel block by block.
 
-In: a kernel and a function that is shown each operation with its operands already replaced. Out: a new
-kernel; the old one is not changed. An operation that the function answers with None is copied.
+In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel, while the
+old one is unchanged. Operations for which the function returns None are copied.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Split a block's work at synchronization points, into runs that each thread executes alone.
 
-In: a threaded kernel whose meetings all threads of a block reach together. Out: for each block of operations that
-contains meetings a list of steps: runs, meetings, and what is done once for all threads: what they have in common, and
-the control flow around meetings. Invariant: between two meetings the order of the threads does not matter; a value
-that a run computes and another one needs is named as crossing, or is cheap enough to be computed again.
+In: a threaded kernel with synchronization points that all threads of a block reach together. Out: a list of steps for
+each block of operations that contains them: runs, synchronization points, and operations executed once for all
+threads (common values, and the control flow around synchronization points). Invariant: between two synchronization
+points the order of the threads does not matter. A value that one run computes and another needs is recorded as
+passing between them, or cheap to recompute.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Split loops over concatenated parts so that the middle, where each choice of a part is known, is separate.
 
-In: a logical kernel with lanes, for a CPU; choices (`if`) by where a parallel loop's index lies, with the attribute ``likely``.
-Out: the same, where a loop with others inside asks once for its index whether all choices are the likely ones, and an innermost
-one goes over the indices before those, over these without a choice, and over those behind them. Invariant: each index is gone
-over once, in order, and the choices that are left out are those that would have been made.
+In: a logical kernel with lanes, for a CPU, with choices (`if`) by the position of a parallel loop's index, which have
+the attribute ``likely``. Out: a loop with inner loops tests once per index whether all choices have their likely
+results. An innermost loop becomes three: the indices before the likely range, the range without choices, and the
+indices after it. Invariant: each index is visited once, in order, and an omitted choice has its likely result.
 """
 
 from __future__ import annotations

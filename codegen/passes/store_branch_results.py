@@ -1,8 +1,8 @@
 """Pass the results of branches around synchronization points through memory.
 
-In: a threaded kernel. Out: the kernel whose every `if` with a meeting inside has no results: its regions write what they
-yielded to `local` variables, which are read behind it. Such an `if` can be gone through once for all threads of a block,
-although what it gives is a thread's own.
+In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results. Its regions store
+their results to `local` variables, which are loaded after it. Such an `if` can be executed once for all threads of a
+block, although its results differ between threads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Strides of addresses between threads along x, which tell whether loops over threads are independent.
 
-In: a threaded kernel and what is uniform in it. Out: whether the accesses of a run go from element to element, or jump
-in a way that is not known before it runs. LLVM regroups accesses with a constant distance of two elements and more, and
-where it has been told that threads are independent it does not look at the order that each of them needs.
+In: a threaded kernel and its uniform values. Out: whether the accesses of a run are contiguous, or have strides
+unknown at compile time. LLVM regroups accesses with a constant stride of two or more elements. If threads are
+declared independent, it then ignores the order that each of them needs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tile loops that read one operand along rows and another along columns.
 
-In: a logical kernel whose loops have lanes. Out: the same, where next to a loop with lanes stands a load whose elements lie
-side by side along the loop around it: both loops go in tiles, and such a load reads from a transposed copy of its tile.
-Memory is then read by lines, each of them once. Invariant: what is copied is not written by the kernel.
+In: a logical kernel whose loops have lanes. Out: the kernel with tiled loops where a loop with lanes contains a load
+that is contiguous along the enclosing loop. Such a load reads from a transposed copy of its tile. Memory is then read
+by whole cache lines, each of them once. Invariant: the kernel does not write the copied memory.
 """
 
 from __future__ import annotations

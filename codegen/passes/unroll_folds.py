@@ -1,9 +1,10 @@
-"""Reductions over a few elements, written out: coordinates of points, channels of colours. On a GPU also parallel loops over them.
+"""Unroll reductions over a few elements, such as coordinates of points or channels of colours. On a GPU, unroll such
+parallel loops too.
 
-In: a logical kernel, and what its index parameters are in a launch. Out: the same kernel with the attribute ``short``, names
-and values in turn of parameters that it is made for; and, from `unroll_folds`, those as constants and the loops over so few
-elements as straight code, which leaves the loop around them to run in vectors. Invariant: reductions go from the first
-element to the last, and depend on nothing but their length.
+In: a logical kernel, and the values of its index parameters in a launch. Out: the kernel with the attribute
+``short``, alternating names and values of the parameters for which it is specialised. `unroll_folds` makes these
+parameters constants and unrolls the loops over so few elements, so that the enclosing loop can be vectorized.
+Invariant: the reductions run from the first element to the last, and depend only on their length.
 """
 
 from __future__ import annotations

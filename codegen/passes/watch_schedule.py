@@ -1,8 +1,8 @@
 """Instrument the threads of a fused kernel: a `watch` precedes every access and synchronization.
 
-In: a kernel whose loops `map_axes` gave to threads, with nothing left to expand. Out: the same with the attributes ``watch``
-(words of an event) and ``watched`` (a `WatchedSite` for each, as a plain tuple). Invariant: the first access of those that a
-GPU makes as one says how that one must be aligned.
+In: a kernel after `map_axes`, with nothing left to expand. Out: the kernel with the attributes ``watch`` (words of an
+event) and ``watched`` (a `WatchedSite` for each site, as a plain tuple). Invariant: the first of several accesses
+that a GPU executes as one has the alignment of the whole access.
 """
 
 from __future__ import annotations

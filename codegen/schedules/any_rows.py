@@ -1,9 +1,9 @@
 """Row reductions of any length in one kernel. A launch selects what `rows.py` compiles in for one length.
 
-In: a logical kernel whose items are loops over one row, and its ``rows`` attribute (`fits`). Out: the threaded kernel.
-A block has as many rows as its threads suffice for. There is code for rows that are kept in registers, for
-those that are read again, and for short ones, of which a launch takes one. Rows of whole vectors (where ``multiples`` are) have code
-of their own; others are read again, so that there is less of it.
+In: a logical kernel whose items are loops over one row, and an `AnyRows`. Out: the threaded kernel. A block has as
+many rows as its threads allow. There is code for rows that are kept in registers, for rows that are read again, and
+for short rows, and each launch selects one. Rows of whole vectors (given by ``multiples``) have code of their own.
+Other rows are read again, which needs less code.
 
 Invariant: the tree of a reduction is that of `rows.py`, or of `reductions.py` below 64 elements.
 """

@@ -1,11 +1,11 @@
 """Column reductions, such as sums over the first axis: adjacent threads reduce adjacent columns.
 
-In: a logical kernel whose items fold over one loop and lie side by side in memory, and its ``columns`` attribute
-(`fits`). Out: the threaded kernel: of a block's 256 threads, 32 or as many as there are vectors of columns stand
-side by side, the others below them; each goes down the rows that are its own.
+In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the
+threaded kernel. Of a block's 256 threads, 32 (or the number of column vectors) are adjacent along the columns. The
+others share these columns, each with its own rows.
 
-The tree of a reduction: the rows of a thread in order, then the threads of a column by halves. How many threads a column has follows
-from the number of columns alone.
+The tree of a reduction is the rows of a thread in order, then the threads of a column pairwise. The number of threads
+per column depends only on the number of columns.
 """
 
 from __future__ import annotations

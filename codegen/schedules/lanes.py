@@ -1,10 +1,10 @@
 """Copies of straight-line code for the several elements of one thread.
 
-In: operations without regions, and the elements to do them for: `slots` of neighbouring elements (lanes). Out: one
-operation after another, each for all slots and lanes, so that loads stand together before what uses them. Invariant:
-equal operations on equal values are there once; what was read or written before is not read again unless another access may
-have written it since; a slot's accesses through the pointers named `vectors` are neighbours in code, and the first one
-says that it is aligned, so that LLVM makes one access of them.
+In: operations without regions, and the elements to compute: `slots` of adjacent elements (lanes). Out: one operation
+after another, each for all slots and lanes, so that loads precede their uses together. Invariant: equal operations on
+equal values occur once. A value that was loaded or stored is not loaded again unless another access may have written
+it. A slot's accesses through the pointers named `vectors` are adjacent in the code, and the first one states their
+alignment, so that LLVM merges them.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Scans along long rows with decoupled look-back: each block scans a tile and reads the totals of previous blocks.
 
-In: a logical kernel of scans (`find_scan`) that `share_rows` made: it has the parameter ``board`` and the attribute
-``lookback``. Out: the threaded kernel, one launch that reads and writes each element once.
+In: a logical kernel of scans (`find_scan`) from `share_rows`, with the parameter ``board`` (the look-back
+descriptors). Out: the threaded kernel, one launch that reads and writes each element once.
 
-The board is 64-bit words. The first one counts: a block that starts takes the next number, which is its tile's, so that
-who it waits for is running or through, whatever blocks there is room for. The others are notes, each a tag (the high half) and
-32 bits of a value, written and read at once: no note has to wait for another, and none needs a fence. The tag is the launch's
-own, from the high half of the count, where the last block counts launches: the board need not be cleared.
+The descriptors are 64-bit words. The first word is a counter. A starting block takes the next number, which is that
+of its tile, so the blocks that it waits for are running or done, whatever the number of resident blocks. The other
+words hold a tag (the high half) and 32 bits of a value, written and read at once. No word depends on another one, and
+none needs a fence. The tag is the launch's own, from the high half of the counter, where the last block counts
+launches. The descriptors therefore need no reset.
 
-Invariant: what a tile begins with is reduced in one order, whichever block was faster: the whole of 32 groups of 32 tiles that are
-done, then the groups before its own, then the tiles of its group. Along this way the longest chain of waiting blocks has a link
-for 1024 tiles.
+Invariant: the prefix of a tile is combined in one order, independent of timing: the totals of complete groups of 32 x
+32 tiles, then the groups before its own, then the tiles of its group. The longest chain of waiting blocks thus has
+one link per 1024 tiles.
 """
 
 from __future__ import annotations

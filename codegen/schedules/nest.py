@@ -1,7 +1,7 @@
 """The structure of a logical kernel: its launch domain, and the body of an item.
 
-In: a logical kernel. Out: a `Nest`, and answers about it (which loops can be spread over threads, which
-dimension is contiguous, how many registers a body needs). Nothing is changed here.
+In: a logical kernel. Out: a `Nest`, and answers about it: which loops can be distributed over threads, which
+dimension is contiguous, and how many registers a body needs. The kernel is not changed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Pointwise kernels over several loops: broadcasts, slices and stencils.
 
-In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel: threads lie
-side by side along the innermost loop, with whole vectors where those are aligned, and each does a few rows, so that what
-neighbouring rows have in common is read once. A block finds its tile by one division, a thread by none. The last tiles are moved
-back to end where the rows and columns do: all that a thread reads is there, at constant distances, and what another tile has too is
-not written. For any sizes there is code for vectors (where ``multiples`` are, and rows for a tile) and for single elements, of which a
-launch takes one.
+In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads follow
+the innermost loop, with whole vectors if these are aligned. Each thread computes several rows, so that data shared by
+adjacent rows is read once. A block finds its tile by one division, a thread by none.
+
+The last tiles are moved back to end at the last row and column. All reads of a thread are therefore valid and at
+constant distances. Elements that another tile also contains are not stored. For arbitrary sizes there is code for
+vectors (given by ``multiples``, with enough rows for a tile) and for single elements, and each launch selects one.
 """
 
 from __future__ import annotations

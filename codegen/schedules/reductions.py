@@ -1,12 +1,12 @@
 """Reductions whose items share the threads of a block.
 
-A block of T threads does X items at a time with Y = T / X threads each; X and Y are powers of two that follow
-from the extents, so that the tree of a reduction depends on the shape only, never on the size of the grid.
+A block of T threads processes X items at a time with Y = T / X threads each. X and Y are powers of two that depend on
+the extents, so the tree of a reduction depends only on the shape, never on the size of the grid.
 
-rows     the folded elements lie side by side: the Y threads of an item are neighbours. They fold by shuffles, and
+rows     The reduced elements are contiguous, and the Y threads of an item are adjacent. They combine by shuffles, and
          across warps (Y = T) through shared memory.
-columns  the items lie side by side: X neighbours have X items, and the threads of an item are X apart. They
-         fold through shared memory, the upper half into the lower until one is left.
+columns  The items are contiguous: X adjacent threads have X items, and the threads of an item are X apart. They combine
+         through shared memory, the upper half into the lower half until one is left.
 """
 
 from __future__ import annotations

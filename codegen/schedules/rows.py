@@ -1,11 +1,11 @@
 """Row reductions by a warp or a block, in one or several passes: softmax, norms, sums of rows.
 
-In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: the threaded kernel.
-A row's elements lie with its threads in vectors: vector v is thread ``v % threads``'s. With slots a thread keeps all of
-its vectors in registers, so that memory is read once; without, it goes over the row in tiles, whole ones first.
+In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: the threaded kernel. A row's elements
+are distributed over its threads in vectors: vector v belongs to thread ``v % threads``. A thread either keeps all its
+vectors in registers, so that memory is read once, or processes the row in tiles, whole ones first.
 
-The tree of a reduction: each lane of a thread's vector is folded in the order of the row, then the lanes of a vector by halves,
-the lanes of a warp by halves, and the warps by halves. It follows from the row's length alone where folding rounds.
+The tree of a reduction is each lane of a thread's vector in the order of the row, then pairwise the lanes of a
+vector, the lanes of a warp, and the warps. For rounding reductions it depends only on the row's length.
 """
 
 from __future__ import annotations

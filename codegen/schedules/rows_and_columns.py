@@ -1,8 +1,8 @@
 """Row-and-column reductions: a warp or a block iterates over rows, reduces each, and keeps its columns in registers.
 
-In: a logical kernel whose items set the partial results of columns to nothing, then go down
-rows one by one; in each a loop folds the row, and the partial results with its elements. Out: the threaded kernel, in which
-the partial results are in registers until all rows are through. A row is folded as by `rows.py`.
+In: a logical kernel whose items initialize the column accumulators and then iterate over rows. In each row a loop
+reduces the row, and adds its elements to the columns. Out: the threaded kernel, which keeps the column accumulators
+in registers until all rows are done. A row is reduced as by `rows.py`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Scans along rows: a block scans a row tile by tile and carries the running value.
 
-In: a logical kernel whose items are scans along one loop, and its ``scan`` attribute (`fits`). Out: the
-threaded kernel. Within a tile a thread folds its own neighbours, lanes of a warp fold what those before them have, by shuffles
-over 1, 2, 4, 8 and 16 lanes, and warps what the warps before them have. Invariant: the tree follows from the length of the
-row and the dtypes. Rows of several tiles' length are shared by blocks (`lookback.py`).
+In: a logical kernel whose items are scans along one loop, and a `RowScan`. Out: the threaded kernel. Within a tile a
+thread scans its own adjacent elements. Lanes of a warp add the totals of previous lanes, by shuffles over 1, 2, 4, 8
+and 16 lanes, and warps the totals of previous warps. Invariant: the tree depends only on the length of the row and
+the dtypes. Rows of several tiles are shared by blocks (`lookback.py`).
 """
 
 from __future__ import annotations

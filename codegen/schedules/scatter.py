@@ -1,7 +1,7 @@
 """Scatters of integers into few elements: each block accumulates in shared memory and updates the result at the end.
 
-In: a logical kernel of one loop whose item ends in an atomic of integers, and a `PrivateScatter`.
-Out: the threaded kernel. Invariant: the order in which threads get to a place does not show.
+In: a logical kernel of one loop whose item ends in an atomic of integers, and a `PrivateScatter`. Out: the threaded
+kernel. Invariant: the result does not depend on the order of the threads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Long reductions in one launch: each block reduces a part, and the last block to finish combines the partial results.
 
-In: a logical kernel that `merge_kernels` made. Out: the threaded kernel. Invariant: which block is the last does not show:
-it folds the partial results in the order of the chunks.
+In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
+block is last, because it combines the partial results in a fixed order.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Temporal blocking: successive time steps, with intermediate values in shared memory.
 
-In: a logical kernel that says so: one parallel loop over parts; in a part, or in serial loops of it,
-loops in any order (role reduce) over the points of a tile, perfectly nested, whose extents are constants. Out: the threaded kernel: a block has a part,
-its `local` arrays are shared, and a tile's points are the threads', one or a few each, in straight code. Invariant: threads meet
-behind each tile; what one reads there of what another one writes there is not known to be before or after.
+In: a logical kernel written for this schedule: one parallel loop over blocks of work. Inside it, or inside serial
+loops, are perfectly nested loops with constant extents over the points of a tile (role reduce, in any order). Out:
+the threaded kernel: one thread block per block of work, with its `local` arrays in shared memory, and one or a few
+points per thread in straight-line code. Invariant: a barrier follows each tile. Within a tile, loads and stores of
+different threads to the same element have no defined order.
 """
 
 from __future__ import annotations

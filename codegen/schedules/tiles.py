@@ -1,9 +1,9 @@
 """Transposed operands of pointwise kernels, read through tiles in shared memory.
 
-In: a logical kernel whose last two loops walk along memory in different operands, and a `TransposedTiles`.
-Out: the threaded kernel: the threads of a block read a square of each operand that lies across along *its* memory into
-shared memory, synchronize, and go on along the other operands'. Accesses to shared memory have no bank conflicts: a row of the square
-is one element longer, and a warp covers eight vectors of four rows.
+In: a logical kernel whose last two loops are contiguous in different operands, and a `TransposedTiles`. Out: the
+threaded kernel. The threads of a block load a square of each transposed operand along that operand's memory into
+shared memory, synchronize, and continue along the other operands' memory. Accesses to shared memory have no bank
+conflicts: a row of the square is one element longer, and a warp covers eight vectors of four rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writer of threaded kernels: copies of logical operations, and index arithmetic of threads.
 
-Index values here are never negative, so that division rounds down. Nothing overflows the index dtype: loops
-over tiles count iterations instead of stepping by the size of the grid.
+Index values here are never negative, so division rounds down. Nothing overflows the index dtype, because loops over
+tiles count iterations instead of adding the size of the grid.
 """
 
 from __future__ import annotations

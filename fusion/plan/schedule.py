@@ -52,7 +52,7 @@ def make_schedule(
     """Plan the evaluation of `outputs` on a machine.
 
     `kept` are other live expressions that will be evaluated later from the same leaves; `origins` say what leaves hold
-    (`graph.Graph`).
+    (`live_graph.LiveGraph`).
     """
     order = topological(outputs)
     stored = choose_stored(order, outputs)
