@@ -20,7 +20,7 @@ SHORT, SHORT_ON_GPU = 8, 4
 
 
 def describe_folds(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
-    """The kernel with the attribute ``short``, where an inner loop goes over few elements."""
+    """Return the kernel with the attribute ``short`` if an inner loop runs over few elements."""
     short, roles = _limits(on_gpu)
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
     # (no size is looked at that nothing depends on: plans for many sizes have the others in common)
@@ -66,7 +66,7 @@ def _is_short(operation: Operation, parameters: Container[Value], roles: Contain
 
 
 def unroll_folds(kernel: Kernel, on_gpu: bool = False) -> Kernel:
-    """The kernel with its short loops written out."""
+    """Return the kernel with its short loops unrolled."""
     given = kernel.attributes.get("short", ())
     if not given:
         return kernel
