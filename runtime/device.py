@@ -108,8 +108,9 @@ class Device(Services, Protocol):
         ...
 
     def ticket(self) -> Buffer:
-        """Return a 32-bit zero for the completion counter of a launch, which resets it; one for each thread or its
-        stream.
+        """Return a zeroed 32-bit completion counter for a launch, which resets it.
+
+        Each thread, or each stream, has its own.
         """
         ...
 

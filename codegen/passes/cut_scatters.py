@@ -53,7 +53,7 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Analyse a loop, or return None if it does anything else, or too little."""
+        """Return the analysis of a loop, or None if it does other work or too little work to share."""
         if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
             return None
         if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:

@@ -194,7 +194,7 @@ class MemoryArray:
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """Return the memory for writing."""
+        """Return the memory for writing, after making it unshared."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:

@@ -59,7 +59,7 @@ class CpuDevice(Immediate):
             provide(self, table, requests, lambda nbytes: size_class(nbytes or 1))
 
     def ticket(self) -> Buffer:
-        """Return a zero of the calling thread's, reset in case a failed launch changed it."""
+        """Return the calling thread's completion counter, reset to zero in case a failed launch changed it."""
         found: Buffer | None = getattr(self._own, "ticket", None)
         if found is None:
             found = self._own.ticket = self.allocate(np.dtype(np.uint32).itemsize)

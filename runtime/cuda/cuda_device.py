@@ -95,7 +95,7 @@ class CudaDevice(GpuServices):
         self.memory.allocate_into(table, requests)
 
     def ticket(self) -> Buffer:
-        """Return a zero for the calling thread's stream, whose kernels run one after the other."""
+        """Return the completion counter of the calling thread's stream, whose kernels run one after the other."""
         stream = self._order.current
         found = self._tickets.get(stream)
         if found is None:
