@@ -111,7 +111,7 @@ class PreparedGrid:
         first = len(slots) - len(own)
         numbers = [(k + first, k) for k in range(self._count)]
         # (Python's lock is let go: nobody knows how long such a kernel takes)
-        words = [1, len(slots), 1, *kernel_words(entry.address, blocks, chunk, parts, slots, (), numbers)]
+        words = [1, len(slots), 1, *kernel_words(entry.address, blocks, chunk, parts, 0, slots, (), numbers)]
         self._parts = parts
         made = array("q", words)
         return made.buffer_info()[0], fault, made

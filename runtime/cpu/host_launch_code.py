@@ -16,9 +16,9 @@ from weft.runtime.cpu.shelves import kind_words
 
 # Words of a record: how many kernels; words of their arguments in all; whether Python's lock is let go.
 KERNELS, SLOTS, LETS_GO, HEAD = range(4)
-# Words of a kernel: its entry; how far its outermost loop runs, in chunks of what, by how many threads; how many arguments
-# it has, and how many of them are addresses and numbers of the table. Behind them the arguments, the addresses and the numbers.
-ENTRY, EXTENT, CHUNK, PARTS, SIZE, ADDRESSES, NUMBERS, KERNEL = range(8)
+# Words of a kernel: its entry; how far its outermost loop runs, in chunks of what, by how many threads, and for how long by one
+# if the others sleep; how many arguments it has, and how many of them are addresses and numbers of the table. Behind them the arguments, the addresses and the numbers.
+ENTRY, EXTENT, CHUNK, PARTS, ALONE, SIZE, ADDRESSES, NUMBERS, KERNEL = range(9)
 # Words of an address: which argument, whose place, what is added. Of a number: which argument, which place.
 ADDRESS, NUMBER = 3, 2
 
@@ -30,12 +30,13 @@ def kernel_words(
     extent: int,
     chunk: int,
     parts: int,
+    alone: int,
     slots: Sequence[int],
     patches: Sequence[tuple[int, int, int]],
     numbers: Sequence[tuple[int, int]],
 ) -> list[int]:
     """Return the words of one kernel in a launch record."""
-    words = [entry, extent, chunk, parts, len(slots), len(patches), len(numbers), *slots]
+    words = [entry, extent, chunk, parts, alone, len(slots), len(patches), len(numbers), *slots]
     for row in (*patches, *numbers):
         words += row
     return words
@@ -123,16 +124,15 @@ def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out
 def _run_kernel(t: Text, known: dict[str, str], pool: str, cursor: str, out: str) -> None:
     """Emit code that runs one kernel, directly or on the pool, and advances to the next."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
-    entry, extent, chunk, parts = (
-        t.load(kernel, ENTRY, "ptr"),
-        *(t.load(kernel, word) for word in (EXTENT, CHUNK, PARTS)),
-    )
+    entry = t.load(kernel, ENTRY, "ptr")
+    extent, chunk, parts, alone = (t.load(kernel, word) for word in (EXTENT, CHUNK, PARTS, ALONE))
     several = t.new(f"icmp sgt i64 {parts}, 1")
     there = t.new(f"icmp ne i64 {pool}, 0")
     t.branch(f"and i1 {several}, {there}", "split", "alone")
     t.label("split")
     where = t.new(f"inttoptr i64 {pool} to ptr")
-    t.do(f"call void {known['split']}(ptr {where}, ptr {entry}, ptr {own}, i64 {extent}, i64 {chunk}, i64 {parts})")
+    division = ", ".join(f"i64 {number}" for number in (extent, chunk, parts, alone))
+    t.do(f"call void {known['split']}(ptr {where}, ptr {entry}, ptr {own}, {division})")
     t.do("br label %ran")
     t.label("alone")
     t.do(f"call void {entry}(ptr {own}, i64 0, i64 {extent})")

@@ -15,7 +15,7 @@ from typing import Any
 from weft.runtime.cpu import host_launch_code as launch_code
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.native import Builtin
-from weft.runtime.cpu.pool import CHUNKS, GRAIN, MOST_PARTS, ROUND, split_address, workers
+from weft.runtime.cpu.pool import ALONE, CHUNKS, GRAIN, MOST_PARTS, ROUND, split_address, workers
 from weft.runtime.errors import CompileError
 from weft.runtime.launches import Launch
 from weft.runtime.settings import thread_count
@@ -24,6 +24,8 @@ from weft.runtime.settings import thread_count
 LET_GO = 1 << 12
 # Instructions an element with which half as many elements are worth a thread (measured: two threads pay from 80 us on).
 INSTRUCTIONS = 64
+# Times as much as is worth a thread, up to which a job may be over before a thread that sleeps has come.
+SHORT = 8
 # Arguments of one record: they lie on the stack while it runs.
 MOST_SLOTS = 1 << 13
 
@@ -42,21 +44,32 @@ def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN)
     return -(-chunk // unit) * unit
 
 
-def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads: int) -> tuple[int, int, int]:
-    """Return the extent of a kernel's outermost loop, the chunk size and the number of threads."""
+def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads: int) -> tuple[int, int, int, int]:
+    """Return the extent of a kernel's outermost loop, the chunk size, the number of threads, and the nanoseconds after
+    which sleeping threads are woken.
+    """
     extent = parallel[0] if parallel else 1
     least = elements_of(function)
     parts = min(threads, MOST_PARTS, work // least, extent) if function.parallel else 1
-    return (extent, chunk_of(extent, parts, work, function.grain, least), parts) if parts > 1 else (extent, extent, 1)
+    if parts < 2:
+        return extent, extent, 1, 0
+    chunk = chunk_of(extent, parts, work, function.grain, least)
+    return extent, chunk, parts, ALONE if work <= SHORT * least else 0
 
 
 def launch(
-    function: HostFunction, extent: int, chunk: int, parts: int, slots: array[int], begun: list[Any] | None = None
+    function: HostFunction,
+    extent: int,
+    chunk: int,
+    parts: int,
+    alone: int,
+    slots: array[int],
+    begun: list[Any] | None = None,
 ) -> None:
     """Run one kernel as `divide` divided it; `begun` as for `Workers.split`."""
     address = slots.buffer_info()[0]
     if parts > 1:
-        workers().split(function, address, extent, parts, chunk, begun)
+        workers().split(function, address, extent, parts, chunk, begun, alone)
         return
     call = function.call
     if begun is not None:
@@ -147,8 +160,8 @@ def _words(launches: list[Launch], threads: int) -> list[int]:
     slots = sum(len(k.slots) for k in launches)
     words = [len(launches), slots, int(sum(k.work for k in launches) >= LET_GO)]
     for k in launches:
-        extent, chunk, parts = divide(k.function, k.parallel, k.work, threads)
-        words += launch_code.kernel_words(k.function.address, extent, chunk, parts, k.slots, k.patches, k.scalars)
+        division = divide(k.function, k.parallel, k.work, threads)
+        words += launch_code.kernel_words(k.function.address, *division, k.slots, k.patches, k.scalars)
     return words
 
 

@@ -47,6 +47,20 @@ run:
   %inside = icmp slt i64 %to, %extent
   %stop = select i1 %inside, i64 %to, i64 %extent
   call void %function(ptr %slots, i64 %start, i64 %stop)
+  %first = icmp eq i64 %me, 0
+  br i1 %first, label %sleepers, label %look
+sleepers:                             ; whoever began the job wakes the others if it lasts
+  %wake_at = getelementptr i8, ptr %pool, i64 ${WAKE}
+  %due = load i64, ptr %wake_at, align 8
+  %some_sleep = icmp ne i64 %due, 0
+  br i1 %some_sleep, label %clock, label %look
+clock:
+  %now = call i64 @now()
+  %lasts = icmp sge i64 %now, %due
+  br i1 %lasts, label %wake, label %look
+wake:
+  store i64 0, ptr %wake_at, align 8
+  call void @wake(ptr %pool)
   br label %look
 empty:
   %next_turn = add i64 %turn, 1
@@ -54,6 +68,30 @@ empty:
   br i1 %others, label %part, label %over
 over:
   ret void
+}
+
+; Wakes the workers that sleep.
+define internal void @wake(ptr %pool) {
+entry:
+  %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
+  %start = getelementptr i8, ptr %pool, i64 ${START}
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  call i32 @pthread_cond_broadcast(ptr %start)
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}
+
+; The time of a clock that only goes forward, in nanoseconds.
+define internal i64 @now() {
+entry:
+  %time = alloca [2 x i64], align 8
+  call i32 @clock_gettime(i32 ${CLOCK}, ptr %time)
+  %rest_at = getelementptr i64, ptr %time, i64 1
+  %seconds = load i64, ptr %time, align 8
+  %rest = load i64, ptr %rest_at, align 8
+  %scaled = mul i64 %seconds, 1000000000
+  %sum = add i64 %scaled, %rest
+  ret i64 %sum
 }
 
 ; A worker's main function: spin for a job, sleep, take part.
@@ -125,12 +163,11 @@ tell:
   br label %idle
 }
 
-; Divides a job, opens it, joins in, closes it and awaits its end.
-define void @weft_pool_run(ptr %pool, ptr %function, ptr %slots, i64 %extent, i64 %chunk, i64 %parts) {
+; Divides a job, opens it, joins in, closes it and awaits its end. Workers that sleep are woken after `alone` nanoseconds.
+define void @weft_pool_run(ptr %pool, ptr %function, ptr %slots, i64 %extent, i64 %chunk, i64 %parts, i64 %alone) {
 entry:
   %sleepers = getelementptr i8, ptr %pool, i64 ${SLEEPERS}
-  %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
-  %start = getelementptr i8, ptr %pool, i64 ${START}
+  %wake_at = getelementptr i8, ptr %pool, i64 ${WAKE}
   %job = getelementptr i8, ptr %pool, i64 ${JOB}
   %slots_at = getelementptr i8, ptr %job, i64 8
   %extent_at = getelementptr i8, ptr %job, i64 16
@@ -168,13 +205,20 @@ open:
   store atomic i64 %number, ptr %pool seq_cst, align 8
   %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
   %any = icmp ne i64 %asleep, 0
-  br i1 %any, label %call, label %own
+  br i1 %any, label %asleep.some, label %own
+asleep.some:
+  %later = icmp ne i64 %alone, 0
+  br i1 %later, label %wait, label %call
+wait:
+  %now = call i64 @now()
+  %due = add i64 %now, %alone
+  br label %own
 call:
-  call i32 @pthread_mutex_lock(ptr %mutex)
-  call i32 @pthread_cond_broadcast(ptr %start)
-  call i32 @pthread_mutex_unlock(ptr %mutex)
+  call void @wake(ptr %pool)
   br label %own
 own:
+  %wake = phi i64 [ 0, %open ], [ %due, %wait ], [ 0, %call ]
+  store i64 %wake, ptr %wake_at, align 8
   call void @work(ptr %pool, i64 0)
   store atomic i64 0, ptr %pool seq_cst, align 8
   call void @wait(ptr %pool, ptr %function, ptr %slots)

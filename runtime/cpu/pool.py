@@ -34,6 +34,8 @@ MOST_PARTS = pool_code.MOST_PARTS
 
 # Seconds that a thread looks out for the next job before it sleeps: to wake it takes about half as long.
 LOOKING = 100e-6
+# Nanoseconds after which a thread wakes them for a job in short chunks: one that takes less is sooner done alone.
+ALONE = 50_000
 # Turns whose time is measured to know how many that are.
 MEASURED, MOST_TURNS = 1000, 100_000
 
@@ -42,6 +44,7 @@ _RUN = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
     ctypes.c_void_p,
     ctypes.c_void_p,
+    ctypes.c_int64,
     ctypes.c_int64,
     ctypes.c_int64,
     ctypes.c_int64,
@@ -87,9 +90,11 @@ class Workers:
         parts: int,
         chunk: int,
         begun: list[Any] | None = None,
+        alone: int = 0,
     ) -> None:
         """Run ``range(extent)`` of a kernel in chunks, by up to `parts` threads of which this is one.
 
+        Workers that sleep are woken when the job has taken `alone` nanoseconds, looked at between chunks.
         The last item of `begun` counts it, with no call between that and the kernel that an interrupt could end.
         """
         address = self.enter(parts)
@@ -97,7 +102,18 @@ class Workers:
             run: Any = function.call
             arguments: tuple[int, ...] = (slots, 0, extent)
             if address:
-                run, arguments = _code().run, (address, function.address, slots, extent, chunk, min(parts, MOST_PARTS))
+                run, arguments = (
+                    _code().run,
+                    (
+                        address,
+                        function.address,
+                        slots,
+                        extent,
+                        chunk,
+                        min(parts, MOST_PARTS),
+                        alone,
+                    ),
+                )
             if begun is not None:
                 begun[-1] += 1
             run(*arguments)
@@ -226,8 +242,8 @@ def _keep_for_ever(what: Any) -> None:
 
 
 def split_address() -> int:
-    """Return the address of the function that runs a job, given a pool, an entry, its slots, an extent, a chunk and
-    the parts.
+    """Return the address of the function that runs a job, given a pool, an entry, its slots, an extent, a chunk,
+    the parts and how long it runs alone.
     """
     return _code().address
 

@@ -21,6 +21,7 @@ RUN, THREAD, COPY, PAUSE = "weft_pool_run", "weft_pool_thread", "weft_pool_copy"
 # (the number of the open job or 0; workers at it; asleep; whether a thread waits for them)
 OPEN, INSIDE, SLEEPERS, WAITING = 0, 64, 128, 136
 TURNS = 152  # how often a thread looks out for the next job, or for the end of one, before it sleeps
+WAKE = 160  # when the thread that began the job wakes the workers that sleep, in nanoseconds, or 0
 TICK = 144  # the address of what is called from time to time by who waits for workers, or 0
 JOB = 192  # entry, slots, extent, chunk, parts; the number of the last job
 MUTEX, START, DONE = 256, 384, 512  # a mutex, and the conditions that a job is open, and that nobody is at it
@@ -37,6 +38,7 @@ SYMBOLS = (
     "pthread_cond_broadcast",
 )
 NAP = 50_000_000  # nanoseconds between two such calls
+CLOCK = 1  # the C library's monotonic clock
 
 
 def _spin_hint() -> tuple[str, str]:
@@ -70,6 +72,8 @@ def text() -> str:
         LINES=LINES,
         LINE=LINE,
         NAP=NAP,
+        WAKE=WAKE,
+        CLOCK=CLOCK,
     )
 
 

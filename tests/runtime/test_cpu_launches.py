@@ -130,10 +130,16 @@ def test_long_kernels_are_divided(threads: int) -> None:
 def test_kernels_with_many_instructions_are_divided_sooner() -> None:
     work = GRAIN // 2
     light, heavy = (_launch(lambda *_: None, [], extent=work, work=work, parallel=True, cost=cost) for cost in (2, 400))
-    assert divide(light.function, light.parallel, light.work, 2) == (work, work, 1)
-    _, chunk, parts = divide(heavy.function, heavy.parallel, heavy.work, 2)
+    assert divide(light.function, light.parallel, light.work, 2) == (work, work, 1, 0)
+    _, chunk, parts, _ = divide(heavy.function, heavy.parallel, heavy.work, 2)
     assert parts == 2
     assert chunk <= work // 2
+
+
+@pytest.mark.parametrize(("grains", "waits"), [(2, True), (8, True), (9, False), (1000, False)])
+def test_threads_that_sleep_are_left_alone_for_short_jobs(grains: int, waits: bool) -> None:
+    kernel = _launch(lambda *_: None, [], extent=grains * GRAIN, work=grains * GRAIN, parallel=True, cost=0)
+    assert (divide(kernel.function, kernel.parallel, kernel.work, 2)[3] > 0) == waits
 
 
 def test_who_comes_while_the_pool_is_busy_runs_alone() -> None:

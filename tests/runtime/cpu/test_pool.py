@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from array import array
 from types import SimpleNamespace
 from typing import Any
@@ -54,6 +55,28 @@ def test_several_threads_take_part() -> None:
     both = threading.Barrier(2, timeout=20)
     Workers().split(_function(lambda slots, start, stop: both.wait()), 0, 2, 2, 1)
     assert not both.broken
+
+
+def _threads(workers: Workers, alone: int) -> int:
+    """How many threads take part in a job of 20 ms, once the workers sleep."""
+    seen: set[int] = set()
+
+    def note(slots: int, start: int, stop: int) -> None:
+        seen.add(threading.get_native_id())
+        time.sleep(2e-3)
+
+    workers.split(_function(note), 0, 10, 2, 1)
+    time.sleep(0.05)
+    seen.clear()
+    workers.split(_function(note), 0, 10, 2, 1, alone=alone)
+    return len(seen)
+
+
+def test_threads_that_sleep_are_woken_for_jobs_that_last() -> None:
+    workers = Workers()
+    assert max(_threads(workers, alone) for alone in (0, 1, 5_000_000)) == 2
+    assert any(_threads(workers, 10**10) == 1 for _ in range(20))
+    assert any(_threads(workers, 5_000_000) == 2 for _ in range(20))
 
 
 def test_what_one_thread_cannot_do_another_does() -> None:
