@@ -1,7 +1,8 @@
 """Find indices that are multiples of a vector's length, which decides alignment.
 
-In: a logical kernel and the values of its index parameters. Out: whether an index value is a multiple of a power of
-two. Invariant: only sizes that affect the answer are examined, so that many sizes share it.
+In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned vectors, and the
+parameters that have to be multiples of a power of two for that. For exact sizes no parameter is left to decide.
+Invariant: only sizes that affect the answer are examined, so that many sizes share it.
 """
 
 from __future__ import annotations
@@ -12,49 +13,67 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import constant_offsets, index_steps, program_order
 
+Names = frozenset[str]
+NONE: Names = frozenset()
+
 
 class Multiples:
-    """Known divisors of a kernel's values.
+    """The parameters that must be multiples of a power of two for a kernel's values to be.
 
     Parameters
     ----------
     kernel : Kernel
     sizes : mapping
         The values of index parameters by name.
-    known : mapping, optional
-        Other values, loop indices say, and a number that each is a multiple of.
+    exact : bool
+        Whether the kernel is for these sizes only. Otherwise only their names count.
     """
 
-    def __init__(self, kernel: Kernel, sizes: Mapping[str, int], known: Mapping[Value, int] | None = None) -> None:
-        self._known = {p.value: sizes[p.value.name] for p in kernel.parameters if p.value.name in sizes} | dict(
-            known or {}
-        )
+    def __init__(self, kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) -> None:
+        self._names = {p.value: p.value.name for p in kernel.parameters if p.value.name in sizes}
+        self._sizes = sizes if exact else None
         self._made = {v: o for o in program_order(kernel.body.operations) for v in o.results}
-        self._found: dict[tuple[Value, int], bool] = {}
+        self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
-    def hold(self, value: Value, divisor: int) -> bool:
-        """Return whether a value is known to be a multiple of this power of two."""
-        if divisor == 1:
-            return True
-        found = self._found.get((value, divisor))
-        if found is None:
-            found = self._found[value, divisor] = self._ask(value, divisor)
-        return found
+    def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
+        """Return the parameters that must be multiples of a power of two for `value` to be one if `index` is.
 
-    def _ask(self, value: Value, divisor: int) -> bool:
-        if value in self._known:
-            return self._known[value] % divisor == 0
-        o = self._made.get(value)
+        None if that does not suffice.
+        """
+        if divisor == 1 or value is index:
+            return NONE
+        key = value, divisor, index
+        if key not in self._found:
+            self._found[key] = self._needed(*key)
+        return self._found[key]
+
+    def _needed(self, value: Value, divisor: int, index: Value | None) -> Names | None:
+        name, o = self._names.get(value), self._made.get(value)
+        if name is not None:
+            return frozenset({name}) if self._sizes is None else None if self._sizes[name] % divisor else NONE
         match o.opcode if o is not None else "":
             case "constant" if o.results[0].type.kind in "iu":  # type: ignore[union-attr]
-                return int(o.attributes["value"]) % divisor == 0  # type: ignore[union-attr]
+                return None if int(o.attributes["value"]) % divisor else NONE  # type: ignore[union-attr]
             case "add" | "subtract" | "minimum" | "maximum":
-                return all(self.hold(v, divisor) for v in o.operands)  # type: ignore[union-attr]
+                return _union(self.needed(v, divisor, index) for v in o.operands)  # type: ignore[union-attr]
             case "multiply":
                 first, second = o.operands  # type: ignore[union-attr]
-                parts = [1 << k for k in range(divisor.bit_length())]
-                return any(self.hold(first, part) and self.hold(second, divisor // part) for part in parts)
-        return False
+                parts = [divisor >> k for k in range(divisor.bit_length())]
+                ways = [
+                    _union((self.needed(first, part, index), self.needed(second, divisor // part, index)))
+                    for part in parts
+                ]
+                return min((way for way in ways if way is not None), key=len, default=None)
+        return None
+
+
+def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | None:
+    whole = NONE
+    for each in found:
+        if each is None:
+            return None
+        whole |= each
+    return whole
 
 
 def _walked(
@@ -79,85 +98,46 @@ def _walked(
         yield pointer.name, base, found.issuperset(range(step)) and align[pointer] % wanted == 0
 
 
-def needed_multiples(
+def aligned_vectors(
     kernel: Kernel,
     walks: Sequence[tuple[Sequence[Operation], Value]],
     sizes: Mapping[str, int],
     lanes: int,
     *bounds: Value,
+    exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the parameters that `aligned_pointers` returns if other parameters, named second, and `bounds` are
-    multiples of `lanes`.
+    """Return the pointers whose contiguous accesses are all whole, aligned vectors, and the parameters that decide it.
 
-    No size is looked at: of `sizes` only the names count. None at all where nothing is aligned by multiples alone; no names where
-    everything is whatever the sizes.
+    Parameters
+    ----------
+    kernel : Kernel
+    walks : sequence
+        Operations with the index that they are walked along, by vectors from its first one on.
+    sizes : mapping
+        The values of index parameters by name.
+    lanes : int
+        Elements of a vector.
+    bounds : Value
+        Indices that have to be multiples of `lanes` too.
+    exact : bool
+        Whether the kernel is for these sizes only. Then no parameter decides.
+    strided : bool
+        Whether accesses count that advance by more than one element and together are contiguous.
     """
     if lanes == 1:
         return (), ()
-    names = {p.value: p.value.name for p in kernel.parameters if p.value.name in sizes}
-    made = {v: o for o in program_order(kernel.body.operations) for v in o.results}
-    needs: dict[str, set[str]] = {}
-    bad: set[str] = set()
+    multiples = Multiples(kernel, sizes, exact=exact)
+    needs: dict[str, Names | None] = {}
     for operations, index in walks:
         for name, at, possible in _walked(kernel, operations, index, lanes, strided):
-            found = _needed(at, lanes, index, names, made) if possible else None
-            if found is None:
-                bad.add(name)
-            else:
-                needs.setdefault(name, set()).update(found)
-    good = tuple(sorted(needs.keys() - bad))
-    wanted_too = [_needed(v, lanes, None, names, made) for v in bounds]
-    if not good or None in wanted_too:
+            found = multiples.needed(at, lanes, index) if possible else None
+            needs[name] = _union((needs.get(name, NONE), found))
+    good = {name: found for name, found in needs.items() if found is not None}
+    wanted = _union(multiples.needed(v, lanes) for v in bounds)
+    if not good or wanted is None:
         return (), ()
-    wanted_all = set().union(*(needs[name] for name in good), *wanted_too)  # type: ignore[arg-type]
-    return good, tuple(sorted(wanted_all))
+    return tuple(sorted(good)), tuple(sorted(wanted.union(*good.values())))
 
 
-def _needed(
-    value: Value, divisor: int, index: Value | None, names: Mapping[Value, str], made: Mapping[Value, Operation]
-) -> set[str] | None:
-    """Return the parameters that must be multiples of a power of two for `value` to be one if `index` is; None if
-    that does not suffice.
-    """
-    if value is index:
-        return set()
-    if value in names:
-        return {names[value]}
-    o = made.get(value)
-    if o is None:
-        return None
-    if o.opcode == "constant" and o.results[0].type.kind in "iu":  # type: ignore[union-attr]
-        return None if int(o.attributes["value"]) % divisor else set()
-    if o.opcode not in ("add", "subtract", "minimum", "maximum", "multiply"):
-        return None
-    found = [_needed(v, divisor, index, names, made) for v in o.operands]
-    if o.opcode == "multiply":  # one is enough
-        return min((each for each in found if each is not None), key=len, default=None)
-    return None if None in found else set().union(*found)  # type: ignore[arg-type]
-
-
-def aligned_pointers(
-    kernel: Kernel,
-    walks: Sequence[tuple[Sequence[Operation], Value]],
-    sizes: Mapping[str, int],
-    lanes: int,
-    *,
-    strided: bool = False,
-) -> tuple[str, ...]:
-    """Return the parameters whose contiguous accesses are all whole, aligned vectors of `lanes` elements.
-
-    With `strided`, also accesses that advance by more than one element and together are contiguous.
-
-    `walks` are operations with the index that they are walked along, by vectors from its first one on; `sizes` the values of
-    index parameters by name.
-    """
-    if lanes == 1:
-        return ()
-    good: set[str] = set()
-    bad: set[str] = set()
-    for operations, index in walks:
-        multiples = Multiples(kernel, sizes, {index: lanes})
-        for name, at, possible in _walked(kernel, operations, index, lanes, strided):
-            (good if possible and multiples.hold(at, lanes) else bad).add(name)
-    return tuple(sorted(good - bad))
+__all__ = ["Multiples", "aligned_vectors"]

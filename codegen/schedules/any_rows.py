@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from weft.codegen.kernel_ir.operation import Kernel, Value
 from weft.codegen.machines import GPU
-from weft.codegen.passes.known_multiples import needed_multiples
+from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest, prefers_columns
@@ -65,12 +65,9 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> A
         o.results == (row.start,) and o.opcode == "constant" and o.attributes["value"] == 0 for o in kernel.walk()
     ):
         return None
-    items = 1
-    for level in nest.levels:
-        items *= sizes[level.extent.name]
-    if sizes[row.stop.name] > MOST_LENGTH or items > MAX_ITEMS:
+    if sizes[row.stop.name] > MOST_LENGTH or nest.points(sizes) > MAX_ITEMS:
         return None
-    vectors, multiples = needed_multiples(kernel, row.walks(), sizes, row.lanes(), row.stop)
+    vectors, multiples = aligned_vectors(kernel, row.walks(), sizes, row.lanes(), row.stop, exact=False)
     keeps = len(row.loops) > 1 and has_registers(row, MANY)
     return AnyRows((MANY, 0) if keeps else (0,), vectors=vectors, multiples=multiples)
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps, program_order
-from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import reduction_identities, rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import Slot, lanes_of
@@ -53,20 +52,17 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
         return None
     widest = _columns_of(row, nest.levels[-1].index)
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
-    walks = [(list(program_order(nest.operations)), nest.levels[-1].index)]
+    walks, extent = [(list(program_order(nest.operations)), nest.levels[-1].index)], nest.levels[-1].extent
+    side, lanes, whole = 0, widest, False
     any_side = not exact and values * GPU.warps * GPU.warp * widest <= SHARED_BYTES
-    if any_side:
-        vectors, multiples = needed_multiples(kernel, walks, sizes, widest, nest.levels[-1].extent)
-        return ColumnReduction(0, widest, vectors=vectors, multiples=multiples)
-    count = sizes[nest.levels[-1].extent.name]
-    lanes = _power_of_two(count, widest)
-    items = prod(sizes[level.extent.name] for level in nest.levels)
-    side = _side(count, items, lanes)
-    if values * GPU.warps * side * lanes > SHARED_BYTES:
-        return None
-    whole = count % lanes == 0
-    vectors = aligned_pointers(kernel, walks, sizes, lanes) if whole else ()
-    return ColumnReduction(side, lanes, vectors=vectors, whole=whole)
+    if not any_side:
+        count = sizes[extent.name]
+        lanes = _power_of_two(count, widest)
+        side, whole = _side(count, nest.points(sizes), lanes), count % lanes == 0
+        if values * GPU.warps * side * lanes > SHARED_BYTES:
+            return None
+    vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=not any_side)
+    return ColumnReduction(side, lanes, vectors=vectors, multiples=multiples, whole=whole)
 
 
 def _side(count: int, items: int, lanes: int) -> int:

@@ -9,7 +9,7 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.schedules.decision import AnySizesDecision
 from weft.codegen.schedules.lanes import LaneWriter, lanes_of
 from weft.codegen.schedules.nest import Nest, has_loops, pressure
@@ -188,7 +188,7 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
         return 1, ()
     index = nest.levels[0].index
     lanes = max(2, lanes_of(nest.item, index))
-    vectors = aligned_pointers(kernel, [(nest.item, index)], {}, lanes, strided=True)
+    vectors, _ = aligned_vectors(kernel, [(nest.item, index)], {}, lanes, exact=True, strided=True)
     if not pays(nest.item, index, vectors) or lanes * pressure(nest.item) > 2 * GPU.registers:
         return 1, ()
     return lanes, vectors

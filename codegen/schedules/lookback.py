@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -27,7 +26,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Kernel, Parameter, Pointer, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.inline_rows import inline_rows
-from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
 from weft.codegen.schedules.nest import Nest, find_nest
@@ -78,7 +77,7 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
     if scan is None or sizes.get(scan.loop.operands[1].name, 0) <= TILE:
         return None
     length = sizes[scan.loop.operands[1].name]
-    rows = prod(sizes[level.extent.name] for level in nest.levels)
+    rows = nest.points(sizes)
     tiles = -(-length // TILE)
     if length > MOST_LENGTH or not 0 < rows * tiles <= MOST_BLOCKS or fills_with_columns(nest, scan, rows):
         return None
@@ -114,9 +113,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> L
     scan = find_scan(nest)
     assert scan is not None
     walks = [(list(scan.loop.regions[0].operations), scan.index)]
-    if exact:
-        return LookbackScan(vectors=aligned_pointers(kernel, walks, sizes, LANES))
-    vectors, multiples = needed_multiples(kernel, walks, sizes, LANES)
+    vectors, multiples = aligned_vectors(kernel, walks, sizes, LANES, exact=exact)
     return LookbackScan(vectors=vectors, multiples=multiples)
 
 

@@ -6,8 +6,9 @@ dimension is contiguous, and how many registers a body needs. The kernel is not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -44,6 +45,10 @@ class Nest:
     def operations(self) -> list[Operation]:
         """All operations of an item in order: those between the levels, then its body."""
         return [o for level in self.levels[1:] for o in level.before] + list(self.item)
+
+    def points(self, sizes: Mapping[str, int]) -> int:
+        """Return the number of points of the launch domain for these sizes."""
+        return prod(sizes[level.extent.name] for level in self.levels)
 
 
 def find_nest(kernel: Kernel) -> Nest:

@@ -18,7 +18,7 @@ from math import prod
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.elements import along_row, pays
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
@@ -50,19 +50,16 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
     length = sizes[nest.levels[-1].extent.name]
     rows = prod(sizes[level.extent.name] for level in nest.levels[:-1])
     lanes = lanes_of(operations, index)
-    if not exact:
-        if along_row(nest) != GPU.block:
-            return None  # (short columns of others are better side by side)
-        walks = [(operations, index)]
-        vectors, multiples = needed_multiples(kernel, walks, sizes, lanes, nest.levels[-1].extent, strided=True)
-        if not pays(operations, index, vectors):
-            lanes, vectors, multiples = 1, (), ()
-        return RowPlanes(0, lanes, _rows_a_thread(nest, lanes), vectors=vectors, multiples=multiples)
-    vectors = aligned_pointers(kernel, [(operations, index)], sizes, lanes, strided=True)
-    if not rows * length:
+    if not exact and along_row(nest) != GPU.block:
+        return None  # (short columns of others are better side by side)
+    if exact and not rows * length:
         return None
-    if length % lanes or not pays(operations, index, vectors):
-        lanes, vectors = 1, ()
+    walks, extent = [(operations, index)], nest.levels[-1].extent
+    vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=exact, strided=True)
+    if not pays(operations, index, vectors):
+        lanes, vectors, multiples = 1, (), ()
+    if not exact:
+        return RowPlanes(0, lanes, _rows_a_thread(nest, lanes), vectors=vectors, multiples=multiples)
     count = length // lanes
     along = min(_alongs(count), key=lambda along: ((count + along - 1) // along * along, -along))
     deep = _rows_a_thread(nest, lanes)

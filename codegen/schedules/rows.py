@@ -20,7 +20,7 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import aligned_pointers
+from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import reduction_identities, rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
@@ -133,11 +133,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
         return None
-    length = sizes[row.stop.name]
-    items = 1
-    for level in nest.levels:
-        items *= sizes[level.extent.name]
-    if not LEAST_LENGTH <= length <= MOST_LENGTH or items > MAX_ITEMS:
+    if not LEAST_LENGTH <= sizes[row.stop.name] <= MOST_LENGTH or nest.points(sizes) > MAX_ITEMS:
         return None
     return decide(EachRow, kernel, row, sizes, GPU.kept_registers)
 
@@ -146,7 +142,7 @@ def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str
     """Return the decision for a row of this length, with as many vectors kept as the registers hold."""
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
-    vectors = aligned_pointers(kernel, row.walks(), sizes, row.lanes()) if whole else ()
+    vectors, _ = aligned_vectors(kernel, row.walks(), sizes, row.lanes(), row.stop, exact=True)
     return kind(threads, vectors_kept(row, length, threads, registers), vectors=vectors, whole=whole)
 
 

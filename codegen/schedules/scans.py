@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from weft.codegen.ops import accumulators
 from weft.codegen.passes.choose_lanes import chooses
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
@@ -128,17 +127,15 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
     if scan is None or scan.loop.operands[1].name not in sizes:
         return None
     length = sizes[scan.loop.operands[1].name]
-    rows = prod(sizes[level.extent.name] for level in nest.levels)
+    rows = nest.points(sizes)
     if length > MOST_LENGTH or rows > MOST_BLOCKS or fills_with_columns(nest, scan, rows):
         return None
-    walks = [(list(scan.loop.regions[0].operations), scan.index)]
-    if not exact:
-        vectors, multiples = needed_multiples(kernel, walks, sizes, LANES, scan.loop.operands[1])
-        return RowScan(LEAST_LENGTH, vectors=vectors, multiples=multiples)
-    if length < LEAST_LENGTH:
+    if exact and length < LEAST_LENGTH:
         return None
-    whole = length % LANES == 0
-    return RowScan(1, vectors=aligned_pointers(kernel, walks, sizes, LANES) if whole else (), whole=whole)
+    walks = [(list(scan.loop.regions[0].operations), scan.index)]
+    vectors, multiples = aligned_vectors(kernel, walks, sizes, LANES, scan.loop.operands[1], exact=exact)
+    whole = exact and length % LANES == 0
+    return RowScan(1 if exact else LEAST_LENGTH, vectors=vectors, multiples=multiples, whole=whole)
 
 
 def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kernel:

@@ -15,7 +15,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Block, Kernel, Value
 from weft.codegen.kernel_ir.verify import parts_of
 from weft.codegen.machines import GPU
-from weft.codegen.passes.known_multiples import Multiples, aligned_pointers, needed_multiples
+from weft.codegen.passes.known_multiples import Multiples, aligned_vectors
 from weft.codegen.passes.merge_kernels import TICKET
 from weft.codegen.schedules.columns import find_columns
 from weft.codegen.schedules.decision import Decision
@@ -83,18 +83,16 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
     parts = _chunk_parts(chunk)
     if len(chunk.loops) > 1 and parts is not None:
         kept = vectors_kept(chunk, sizes[parts[0].name], GPU.wide_block, CHUNK_REGISTERS)
+    bounds = chunk.start, chunk.stop
+    vectors, multiples = aligned_vectors(kernel, chunk.walks(), sizes, chunk.lanes(), *bounds, exact=exact)
     if not exact:
-        bounds = chunk.start, chunk.stop
-        vectors, multiples = needed_multiples(kernel, chunk.walks(), sizes, chunk.lanes(), *bounds)
         return SplitReduction(kept, vectors=vectors, multiples=multiples)
-    known = Multiples(kernel, sizes)
-    whole = all(known.hold(v, chunk.lanes()) for v in (chunk.start, chunk.stop))
-    vectors = aligned_pointers(kernel, chunk.walks(), sizes, chunk.lanes()) if whole else ()
+    known = Multiples(kernel, sizes, exact=True)
+    whole = all(known.needed(v, chunk.lanes()) is not None for v in bounds)
     count = sizes[final.stop.name]
     threads = GPU.warp if count <= FEW_PARTS else GPU.wide_block
     final_whole = count % final.lanes() == 0
-    if final_whole:
-        vectors += aligned_pointers(kernel, final.walks(), sizes, final.lanes())
+    vectors += aligned_vectors(kernel, final.walks(), sizes, final.lanes(), final.stop, exact=True)[0]
     finish = threads, vectors_kept(final, count, threads), final_whole
     return SplitReduction(kept, finish, vectors=vectors, whole=whole)
 

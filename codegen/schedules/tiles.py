@@ -15,7 +15,7 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.known_multiples import aligned_pointers, needed_multiples
+from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
 from weft.codegen.schedules.nest import Nest, has_loops, pressure
@@ -85,17 +85,11 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> T
     straight = [o for o in crossing.operations if o not in crossing.loads]
     across = [o for o in crossing.operations if o.opcode not in ("load", "store") or o in crossing.loads]
     walks = [(straight, crossing.columns), (across, crossing.rows)]
-    multiples: tuple[str, ...] = ()
-    if exact:
-        vectors = aligned_pointers(kernel, walks, sizes, lanes)
-        odd = bool(height % lanes or width % lanes)
-    else:
-        bounds = [level.extent for level in nest.levels[-2:]]
-        vectors, multiples = needed_multiples(kernel, walks, sizes, lanes, *bounds)
-        odd = not multiples
+    bounds = [level.extent for level in nest.levels[-2:]]
+    vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, *bounds, exact=exact)
     accessed = {o.operands[0].name for o in crossing.operations if o.opcode == "store" or o in crossing.loads}
     heavy = lanes * (side // 16) * len(crossing.loads) + lanes * pressure(crossing.operations) > 2 * GPU.registers
-    if odd or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
+    if not (exact or multiples) or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
         side, lanes, vectors, multiples = SINGLE_SIDE, 1, (), ()
     if len(crossing.loads) * side * (side + 1) * widest > 40_000:
         return None
