@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 from weft.codegen.kernel_ir.operation import Kernel, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.known_multiples import aligned_vectors
-from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest, prefers_columns
-from weft.codegen.schedules.reductions import ROW_ELEMENTS, shuffled
+from weft.codegen.schedules.reductions import ROW_ELEMENTS, identities, shuffled
 from weft.codegen.schedules.rows import (
     BLOCK_LENGTH,
     LEAST_LENGTH,
@@ -85,8 +84,7 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
     length = w.compute("subtract", w.map[row.stop], start)
     shift = _threads_shift(w, length)
     threads = w.compute("left_shift", 1, shift)
-    slot = w.compute("right_shift", w.thread, shift)
-    part = w.compute("bitwise_and", w.thread, w.compute("subtract", threads, 1))
+    slot, part = w.split_at(w.thread, shift, threads)
     together = w.compute("right_shift", GPU.wide_block, shift)
     with w.builder.loop(w.parts(items, together), "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
         item = w.compute("add", w.compute("multiply", opened.index, together), slot)
@@ -184,9 +182,7 @@ class AnyRowWriter(RowWriter):
             return list(w.select(several, lambda: self._across(combine, values), lambda: values))
         mask = SHORT_THREADS // 2
         while mask:
-            folded = shuffled(w, combine, values, mask)
-            within = w.test("greater", self.team.size, mask)
-            values = [w.builder.op("where", within, new, old) for new, old in zip(folded, values, strict=True)]
+            values = shuffled(w, combine, values, mask, lambda mask: w.test("greater", self.team.size, mask))
             mask //= 2
         return values
 
@@ -199,11 +195,9 @@ class AnyRowWriter(RowWriter):
         _, which = w.split(lane, most)
         there = w.test("less", which, warps)
         at = w.compute("minimum", w.compute("add", w.compute("multiply", self.team.slot, warps), which), most - 1)
-        types = [v.type for v in values]
-        nothing = [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
         found = [
             w.builder.op("where", there, w.builder.load(pointer, at), none)
-            for pointer, none in zip(shared, nothing, strict=True)
+            for pointer, none in zip(shared, identities(w, combine, values), strict=True)
         ]
         return halves(w, combine, found, most // 2)
 

@@ -18,12 +18,12 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.known_multiples import aligned_vectors
-from weft.codegen.passes.reduction_identities import reduction_identities, rounds
+from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, is_spread, prefers_columns
-from weft.codegen.schedules.reductions import fold_all, shuffled
-from weft.codegen.schedules.rows import REGISTER_AIMS, RowFacts, RowNest, RowWriter, find_row
+from weft.codegen.schedules.reductions import by_halves, fold_all, shuffled
+from weft.codegen.schedules.rows import REGISTER_AIMS, RowFacts, RowNest, RowWriter, find_row, flat
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -82,15 +82,7 @@ def halve(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Combine the partial results of a column's threads: those of each warp pairwise, then the warps."""
     inside = max(1, len(parts) // GPU.warps)
     warps = [parts[k : k + inside] for k in range(0, len(parts), inside)]
-    found = [_by_halves(warp, combine) for warp in warps]
-    return _by_halves(found, combine)
-
-
-def _by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    while len(parts) > 1:
-        half = len(parts) // 2
-        parts = [combine(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
-    return parts[0]
+    return by_halves([by_halves(warp, combine) for warp in warps], combine)
 
 
 def find_columns(nest: Nest) -> RowNest | None:
@@ -134,10 +126,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
     else:
         shift = _side_shift(w, columns, w.product([*outer, columns]), lanes)
         side = w.compute("left_shift", 1, shift)
-        down, right = (
-            w.compute("right_shift", w.thread, shift),
-            w.compute("bitwise_and", w.thread, w.compute("subtract", side, 1)),
-        )
+        down, right = w.split_at(w.thread, shift, side)
     width = w.compute("multiply", side, lanes)
     across = w.parts(columns, width)
     count = w.compute("multiply", w.product(outer), across) if outer else across
@@ -212,33 +201,22 @@ class ColumnWriter(RowWriter):
 
     # -- down the rows ------------------------------------------------------------------------------
 
-    def _loop(self, loop: Operation) -> None:
-        w = self.w
-        combine = loop.attributes.get("combine", ())
-        types = [v.type for v in loop.results]
-        initial = [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
-        accumulators = self._tiles(loop, [list(initial) for _ in range(self.lanes)] if combine else [])
-        if not combine:
-            return
+    def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
         for lane, total in enumerate(self._fold_lanes(combine, accumulators)):
             before = [self.writer.value(self.columns, lane, v) for v in loop.operands[2:]]
-            found = fold_all(w, combine, before, total)
+            found = fold_all(self.w, combine, before, total)
             self.columns.values[lane].update(zip(loop.results, found, strict=True))
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
         """Emit the loop over several rows per iteration, then the remainder."""
-        w, width = self.w, len(loop.results)
+        w = self.w
         loads = len({o.operands[0] for o in program_order([loop]) if o.opcode == "load"})
         unroll = max(1, ROWS // max(1, loads))
         apart = w.quotient(w.number(GPU.block), self.side)
-        flat = [v for lane in accumulators for v in lane]
-
-        def nested(values: Sequence[Value]) -> list[list[Value]]:
-            return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
         def turn(rows: Sequence[Value], inside: Sequence[Value | None], carried: Sequence[Value]) -> list[Value]:
             slots = [self._row(loop, *row) for row in zip(rows, inside, strict=True)]
-            return [v for lane in self._body(loop, slots, nested(carried)) for v in lane]
+            return flat(self._body(loop, slots, self._nested(carried)))
 
         def at(first: Value) -> list[Value]:
             return [w.compute("add", first, w.compute("multiply", apart, k)) if k else first for k in range(unroll)]
@@ -249,12 +227,12 @@ class ColumnWriter(RowWriter):
         first = w.compute("add", self.start, self.part)
         stride = w.compute("multiply", apart, unroll)
         how: dict[str, Any] = {"step_by": stride, "rolled": True, "opaque": True}
-        start = [first, *flat]
+        start = [first, *flat(accumulators)]
         with self.writer.inside(), w.builder.loop(whole, "serial", start=first, initial=start, **how) as opened:
             after = turn(at(opened.index), [None] * unroll, opened.carried[1:])
             opened.yield_(w.compute("add", opened.index, stride), *after)
         if unroll == 1:
-            return nested(opened.results[1:])
+            return self._nested(opened.results[1:])
         rest = at(opened.results[0])[:-1]
 
         def left() -> list[Value]:
@@ -263,7 +241,7 @@ class ColumnWriter(RowWriter):
                 return turn([w.compute("minimum", row, last) for row in rest], inside, opened.results[1:])
 
         more = w.test("less", rest[0], self.stop)
-        return nested(list(w.select(more, left, lambda: opened.results[1:])))
+        return self._nested(w.select(more, left, lambda: opened.results[1:]))
 
     def _row(self, loop: Operation, row: Value, inside: Value | None) -> Slot:
         """Return this thread's columns in a row."""
@@ -311,12 +289,9 @@ class ColumnWriter(RowWriter):
         def together(upper: Any, lower: Any) -> list[tuple[Value, ...]]:
             return [tuple(fold_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
 
-        return [list(column) for column in _by_halves(found, together)]
+        return [list(column) for column in by_halves(found, together)]
 
     def _folded(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
         """Combine with the lane `mask` away, if it has the same columns."""
-        found = shuffled(self.w, combine, values, mask)
-        if isinstance(self.side, int):
-            return found
-        same = self.w.test("less_equal", self.side, mask)
-        return [self.w.builder.op("where", same, new, old) for new, old in zip(found, values, strict=True)]
+        same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
+        return shuffled(self.w, combine, values, mask, same)

@@ -129,7 +129,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
     row, tile = w.split(number, tiles) if nest.levels else (w.number(0), number)
     w.bind(nest.levels, row)
     writer = LaneWriter(w, LANES, decision.vectors)
-    for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
+    for o in (*nest.inward, *scan.head):
         writer.point(o)
     warp, lane = w.split(w.thread, GPU.warp)
     elements = _TileWriter(writer, scan, tile, (warp, lane), decision.multiples)

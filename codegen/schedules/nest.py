@@ -42,9 +42,14 @@ class Nest:
     item: tuple[Operation, ...]
 
     @property
+    def inward(self) -> list[Operation]:
+        """Operations between the loops, which all points of an inner loop have in common."""
+        return [o for level in self.levels[1:] for o in level.before]
+
+    @property
     def operations(self) -> list[Operation]:
         """All operations of an item in order: those between the levels, then its body."""
-        return [o for level in self.levels[1:] for o in level.before] + list(self.item)
+        return [*self.inward, *self.item]
 
     def points(self, sizes: Mapping[str, int]) -> int:
         """Return the number of points of the launch domain for these sizes."""

@@ -11,8 +11,9 @@ columns  The items are contiguous: X adjacent threads have X items, and the thre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -107,8 +108,7 @@ def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> 
         team.active = w.test("less", item, items)
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
         w.enter(nest.levels[1:])
-        before = [o for level in nest.levels[1:] for o in level.before]
-        _item(w, team, head, tail, _reads_changing(w, before))
+        _item(w, team, head, tail, _reads_changing(w, nest.inward))
     shared = sum(
         int(v.type.dtype.itemsize) * count  # type: ignore[union-attr, misc]
         for (_, _), v in team.shared.items()
@@ -196,10 +196,8 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
 def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
     """Emit a loop distributed over threads, and the combination of their results."""
     chain = reduction_chain(loop)
-    types = [v.type for v in loop.results]
     combine = loop.attributes.get("combine", ())
-    identities = reduction_identities(combine, types)
-    initial = [w.number(v, t) for v, t in zip(identities, types, strict=True)]
+    initial = identities(w, combine, loop.results)
     starts = [w.map[inner.operands[0]] for inner in chain]
     extents = [
         w.compute("subtract", w.map[inner.operands[1]], start) for inner, start in zip(chain, starts, strict=True)
@@ -211,7 +209,7 @@ def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
     stops[0] = w.choose(team.active, stops[0], starts[0])
     firsts = [w.compute("add", start, number) for start, number in zip(starts, numbers, strict=True)]
     found = _strided(w, chain, list(zip(firsts, stops, threads, strict=True)), initial)
-    if not types:
+    if not combine:
         return
     total = _fold_columns(w, team, combine, found) if team.columns else _fold_rows(w, team, combine, found)
     before = [w.map[v] for v in loop.operands[2:]]
@@ -304,14 +302,26 @@ def fold_all(w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], se
     return results
 
 
+def by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine the first half of the parts with the second, until one is left."""
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [combine(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
+    return parts[0]
+
+
+def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value]) -> list[Value]:
+    """Return constants that change none of these accumulators."""
+    types = [v.type for v in values]
+    return [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
+
+
 def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
     """Combine adjacent threads by shuffles. Every thread of the item gets the result."""
     values = list(found)
     mask = GPU.warp // 2
     while mask:
-        folded = shuffled(w, combine, values, mask)
-        within = w.test("greater", team.size, mask)
-        values = [w.builder.op("where", within, new, old) for new, old in zip(folded, values, strict=True)]
+        values = shuffled(w, combine, values, mask, lambda mask: w.test("greater", team.size, mask))
         mask //= 2
 
     def across_warps() -> list[Value]:
@@ -332,10 +342,20 @@ def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Seque
     return list(w.select(w.test("greater", team.size, GPU.warp), across_warps, lambda: values))
 
 
-def shuffled(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value], mask: int) -> list[Value]:
+def shuffled(
+    w: ThreadWriter,
+    combine: Sequence[str],
+    values: Sequence[Value],
+    mask: int,
+    within: Callable[[int], Value] | None = None,
+) -> list[Value]:
     """Combine the accumulators with those of the lane `mask` away."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
-    return fold_all(w, combine, values, others)
+    found = fold_all(w, combine, values, others)
+    if within is None:
+        return found
+    there = within(mask)
+    return [w.builder.op("where", there, new, old) for new, old in zip(found, values, strict=True)]
 
 
 def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:

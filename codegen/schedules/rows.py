@@ -10,8 +10,9 @@ vector, the lanes of a warp, and the warps. For rounding reductions it depends o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ from weft.codegen.machines import GPU
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_vectors
-from weft.codegen.passes.reduction_identities import reduction_identities, rounds
+from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, has_loops, is_spread, reduction_chain
-from weft.codegen.schedules.reductions import fold_all, shuffled, split_item
+from weft.codegen.schedules.reductions import by_halves, fold_all, identities, shuffled, split_item
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -253,9 +254,8 @@ class RowWriter:
 
     def write(self, nest: Nest) -> None:
         """Emit all operations of the row in order."""
-        for level in nest.levels[1:]:
-            for operation in level.before:
-                self.writer.point(operation)
+        for operation in nest.inward:
+            self.writer.point(operation)
         read = written = False
         for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
             loads, stores = self._touches(part)
@@ -300,22 +300,20 @@ class RowWriter:
     def _loop(self, loop: Operation) -> None:
         w = self.w
         combine = loop.attributes.get("combine", ())
-        types = [v.type for v in loop.results]
-        initial = [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
+        initial = identities(w, combine, loop.results)
         accumulators = [list(initial) for _ in range(self.lanes)] if combine else []
         if self.known.kept:
             self.slots = self.slots or self._kept_slots()
             accumulators = self._turn(loop, self.slots, accumulators)
         else:
             accumulators = self._tiles(loop, accumulators)
-        if not combine:
-            return
-        while len(accumulators) > 1:
-            half = len(accumulators) // 2
-            accumulators = [
-                fold_all(w, combine, *pair) for pair in zip(accumulators[:half], accumulators[half:], strict=True)
-            ]
-        total = self._fold(combine, accumulators[0])
+        if combine:
+            self._finish(loop, combine, accumulators)
+
+    def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
+        """Combine the accumulators of all lanes and threads with the loop's initial values."""
+        w = self.w
+        total = self._fold(combine, by_halves(accumulators, partial(fold_all, w, combine)))
         before = [w.map[v] for v in loop.operands[2:]]
         w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
 
@@ -405,21 +403,17 @@ class RowWriter:
         known, whole_tile = self.known.length, unroll * self.threads * self.lanes
         exact = known if known is not None and known % whole_tile == 0 else None
         begin, end = (first, end) if exact is None else (w.number(0), w.number(exact))
-        flat = [v for lane in accumulators for v in lane]
-        width = len(loop.results)
-
-        def nested(values: Sequence[Value]) -> list[list[Value]]:
-            return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
-
         how: dict[str, Any] = {"step_by": tile, "rolled": True, "opaque": True}
-        with self.writer.inside(), w.builder.loop(end, "serial", start=begin, initial=flat, **how) as opened:
+        with (
+            self.writer.inside(),
+            w.builder.loop(end, "serial", start=begin, initial=flat(accumulators), **how) as opened,
+        ):
             at = opened.index if exact is None else w.compute("add", first, opened.index)
             slots = [self.writer.slot(w.compute("add", at, self.spans(k)) if k else at) for k in range(unroll)]
-            after = self._turn(loop, slots, nested(opened.carried))
-            opened.yield_(*(v for lane in after for v in lane))
+            opened.yield_(*flat(self._turn(loop, slots, self._nested(opened.carried))))
         whole = list(opened.results)
         if alone or exact is not None:
-            return nested(whole)
+            return self._nested(whole)
 
         if not self.known.rest_at_once:
             how["step_by"] = w.value(self.spans(1))
@@ -428,15 +422,20 @@ class RowWriter:
                 w.builder.loop(rest, "serial", start=w.number(0), initial=whole, **how) as opened,
             ):
                 slots = [self._slot(0, w.compute("add", end, opened.index), w.compute("subtract", rest, opened.index))]
-                opened.yield_(*(v for lane in self._turn(loop, slots, nested(opened.carried)) for v in lane))
-            return nested(list(opened.results))
+                opened.yield_(*flat(self._turn(loop, slots, self._nested(opened.carried))))
+            return self._nested(opened.results)
 
         def left() -> list[Value]:
             with self.writer.inside():
                 slots = [self._slot(k, end, rest) for k in range(unroll)]
-                return [v for lane in self._turn(loop, slots, nested(whole)) for v in lane]
+                return flat(self._turn(loop, slots, self._nested(whole)))
 
-        return nested(list(w.select(w.test("greater", rest, 0), left, lambda: whole)))
+        return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
+
+    def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
+        """Return the accumulators of each lane, none without values."""
+        width = len(values) // self.lanes
+        return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
     # -- folding across threads --------------------------------------------------------------------
 
@@ -452,10 +451,13 @@ class RowWriter:
             _, which = w.split(w.thread, warps)
             return halves(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
         found = [[w.builder.load(pointer, w.number(k)) for pointer in shared] for k in range(warps)]
-        while len(found) > 1:
-            half = len(found) // 2
-            found = [fold_all(w, combine, *pair) for pair in zip(found[:half], found[half:], strict=True)]
-        return found[0]
+        whole: list[Value] = by_halves(found, partial(fold_all, w, combine))
+        return whole
+
+
+def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
+    """Return the accumulators of all lanes in one list."""
+    return [v for lane in accumulators for v in lane]
 
 
 def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:

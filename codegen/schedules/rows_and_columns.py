@@ -81,7 +81,7 @@ class RowWriterWithColumns(RowWriter):
     def write(self, nest: Nest) -> None:
         """Emit all operations of the item in order."""
         w, rows = self.w, self.parts.rows
-        for o in (*(o for level in nest.levels[1:] for o in level.before), *self.parts.before):
+        for o in (*nest.inward, *self.parts.before):
             self.writer.point(o)
         self.slots = self._kept_slots()
         w.copy(o for o in program_order([self.parts.begin]) if o.opcode == "constant")
@@ -91,16 +91,16 @@ class RowWriterWithColumns(RowWriter):
         how: dict[str, Any] = {"step": rows.attributes.get("step", 1), "rolled": True}
         with self.writer.inside(), w.builder.loop(stop, "serial", start=first, initial=flat, **how) as opened:
             w.map[rows.regions[0].parameters[0]] = opened.index
-            self.columns = self._nested(opened.carried)
+            self.columns = self._by_slot(opened.carried)
             for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
                 self._part(part)
             if self.threads != GPU.warp:
                 w.barrier()
             opened.yield_(*(v for slot in self.columns for lane in slot for v in lane))
-        self.columns = self._nested(opened.results)
+        self.columns = self._by_slot(opened.results)
         self._store_columns()
 
-    def _nested(self, flat: Sequence[Value]) -> list[list[list[Value]]]:
+    def _by_slot(self, flat: Sequence[Value]) -> list[list[list[Value]]]:
         width = len(self.stores)
         lanes = [list(flat[k : k + width]) for k in range(0, len(flat), width)]
         return [lanes[k : k + self.lanes] for k in range(0, len(lanes), self.lanes)]

@@ -178,7 +178,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)
-    for o in (*(o for level in nest.levels[1:] for o in level.before), *scan.head):
+    for o in (*nest.inward, *scan.head):
         writer.point(o)
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
     warp, lane = w.split(w.thread, GPU.warp)

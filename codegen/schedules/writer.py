@@ -87,6 +87,10 @@ class ThreadWriter:
         quotient = self.quotient(x, y)
         return quotient, self.compute("subtract", x, self.compute("multiply", quotient, y))
 
+    def split_at(self, x: Value, shift: Value, power: Value) -> tuple[Value, Value]:
+        """Return x // power and x % power for a power of two and its logarithm."""
+        return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
+
     def parts(self, x: Value, y: Value | int) -> Value:
         """Return ceil(x / y), or 0 for x <= 0, without intermediate overflow."""
         some = self.test("greater", x, 0)
