@@ -1,1 +1,1 @@
-"""Benchmarks: one file a question; ``python -m benchmarks`` runs them."""
+"""Benchmarks, one file for each question. ``python -m benchmarks`` runs them."""

@@ -1,5 +1,5 @@
-"""``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``: measure, print, and write JSON,
-Markdown and pictures.
+"""The command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``. It measures,
+prints, and writes JSON, Markdown and pictures.
 
 The suites `classical`, `first`, `npbench`, `small` and `sweep` run where they are named. ``--suite npbench --data FOLDER [--preset S|M|L]
 [--programs a,b]`` measures the programs of a checkout of spcl/npbench in processes of their own. ``--suite sweep`` measures
@@ -108,7 +108,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_apart(arguments: list[str], minutes: float) -> int:
-    """Each suite in a process of its own: one that hangs, or takes the device with it, leaves the others theirs."""
+    """Run each suite in a process of its own, so that a suite that hangs or breaks the device does not stop the
+    others.
+    """
     found = probe()
     if found.status != "ok":
         print(f"no GPU: {found.message}{'; ' + found.remedy if found.remedy else ''}")
@@ -129,7 +131,7 @@ def run_apart(arguments: list[str], minutes: float) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the parser of the command's options."""
     made = argparse.ArgumentParser(prog="benchmarks")
     made.add_argument("--suite", choices=sorted([*FIGURES, *SUITES, "fused", "sizes"]), action="append")
     made.add_argument("--device", default="cpu")
@@ -156,7 +158,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def describe() -> dict[str, Any]:
-    """The machine and what is installed."""
+    """Return facts about the machine and the installed packages."""
     device = wf.default_device()
     facts: dict[str, Any] = {"device": device.name, "machine": device.facts().name}
     if device.name.startswith("cuda"):
@@ -174,7 +176,7 @@ def describe() -> dict[str, Any]:
 
 
 def as_index(folder: Path, facts: dict[str, Any]) -> str:
-    """What lies in the folder, from this run and others."""
+    """Return an index of the result files in a folder, from this run and earlier ones."""
     suites = sorted({path.stem.partition("-")[0] for path in folder.glob("*.json")})
     lines = ["# Measured", "", *(f"- {key}: {value}" for key, value in facts.items()), ""]
     return (
@@ -184,7 +186,7 @@ def as_index(folder: Path, facts: dict[str, Any]) -> str:
 
 
 def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """A suite of single figures; what is found stays if the time ends before the rest."""
+    """Run a suite of single figures. Write the results so far after each measurement."""
     results: dict[str, str] = {}
     for measure in FIGURES[name]:
         for key, value in measure().items():
@@ -196,12 +198,12 @@ def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -
 
 
 def chosen_peers(options: argparse.Namespace) -> Any:
-    """None for all that are installed, names, or nobody."""
+    """Return the names of the chosen peers, None for all installed ones, or an empty tuple for none."""
     return () if options.peers is None else options.peers or None
 
 
 def run_fused(options: argparse.Namespace, facts: dict[str, Any], minutes: float) -> None:
-    """The suite of the fused programs."""
+    """Run the suite of fused programs."""
     before = os.getloadavg()[0]
     on_gpu = facts["device"].startswith("cuda")
     threads = options.threads or len(os.sched_getaffinity(0))
@@ -236,7 +238,7 @@ def run_fused(options: argparse.Namespace, facts: dict[str, Any], minutes: float
 
 
 def run_sizes(options: argparse.Namespace, facts: dict[str, Any], minutes: float) -> None:
-    """The suite over sizes."""
+    """Run the suite that varies the size."""
 
     def tell(points: list[sizes.Point]) -> None:
         write(options.out, "sizes.md", sizes.as_markdown(points, facts))

@@ -1,4 +1,4 @@
-"""How long until the first result: fresh processes, with nothing cached and with everything cached.
+"""Time to the first result, in new processes, with empty and with filled caches.
 
 Each figure is the median over processes of the time from the first line behind the imports to the result; imports are
 told apart. Peers that are installed do the pointwise kernel and softmax as well.
@@ -66,7 +66,7 @@ PEERS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
-    """Milliseconds of imports and of work in a new process, and the compilers that it loaded."""
+    """Return the milliseconds of imports and of work in a new process, and the compilers that it loaded."""
     told = {"PYTHONPATH": str(_ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_CACHE_DIR": cache, "JAX_PLATFORMS": "cpu"}
     code = _FRAME.format(imports=imports, work=work)
     done = subprocess.run(
@@ -77,7 +77,7 @@ def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
 
 
 def measure() -> dict[str, str]:
-    """A line a figure."""
+    """Return a line of text for each figure."""
     results = {}
     for name, (imports, work) in WORK.items():
         first, second = [], []

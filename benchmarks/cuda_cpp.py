@@ -1,4 +1,4 @@
-"""CUDA C++ by hand as a peer: compiles `cuda_programs.cu` with nvcc, where there is one, and calls it through C.
+"""Hand-written CUDA C++ as a peer. It compiles `cuda_programs.cu` with nvcc, if installed, and calls it through C.
 
 In: a program's name and its inputs. Out: a call that returns when the device is done, with results that come to NumPy by
 ``get()``. The library is made once a process, for the architecture of the device.
@@ -40,7 +40,7 @@ OUTPUTS: dict[str, tuple[Shapes, int]] = {
 
 
 def find_nvcc() -> str | None:
-    """The compiler: on the path, or where CUDA is."""
+    """Return the path of nvcc, from PATH or the CUDA installation, or None."""
     from weft.runtime import find_tool
 
     return shutil.which("nvcc") or find_tool("nvcc")
@@ -48,7 +48,7 @@ def find_nvcc() -> str | None:
 
 @lru_cache(maxsize=1)
 def is_there() -> bool:
-    """Whether there is a compiler, and it and the driver take the programs; says why not where there is one."""
+    """Return whether nvcc is installed and can build the programs. If only building fails, print the reason."""
     if find_nvcc() is None:
         return False
     try:
@@ -61,7 +61,7 @@ def is_there() -> bool:
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """The compiled programs. Raises RuntimeError where nvcc is missing or refuses them."""
+    """Return the compiled programs. Raise RuntimeError if nvcc is missing or fails."""
     nvcc = find_nvcc()
     if nvcc is None:
         raise RuntimeError("no nvcc")
@@ -71,7 +71,7 @@ def library() -> Any:
 
 
 def build(nvcc: str, arch: str, folder: Path) -> Path:
-    """The programs as a shared library."""
+    """Compile the programs into a shared library and return its path."""
     path = folder / "cuda_programs.so"
     flags = ["-O3", "--fmad=false", f"-arch={arch}", "-shared", "-Xcompiler", "-fPIC"]
     done = subprocess.run([nvcc, *flags, "-o", str(path), str(SOURCE)], capture_output=True, text=True, check=False)
@@ -81,7 +81,7 @@ def build(nvcc: str, arch: str, folder: Path) -> Path:
 
 
 class DeviceArray:
-    """Memory of the CUDA C++ side."""
+    """Device memory of the CUDA C++ peer."""
 
     def __init__(self, shape: tuple[int, ...], values: np.ndarray | None = None) -> None:
         code = library()
@@ -95,7 +95,7 @@ class DeviceArray:
             _checked(code.to_device(_pointer(self.address), _pointer(values.ctypes.data), ctypes.c_size_t(self.nbytes)))
 
     def get(self) -> np.ndarray:
-        """The elements on the host."""
+        """Copy the elements to the host."""
         values = np.empty(self.shape, np.float32)
         _checked(library().to_host(_pointer(values.ctypes.data), _pointer(self.address), ctypes.c_size_t(self.nbytes)))
         return values
@@ -118,7 +118,7 @@ def _checked(code: int) -> None:
 
 
 def prepare(name: str, inputs: tuple[np.ndarray, ...]) -> Callable[[], Any]:
-    """A call that runs the program. Raises NotImplementedError where nobody wrote it by hand."""
+    """Return a call that runs the program. Raise NotImplementedError if there is no CUDA C++ version of it."""
     if name not in OUTPUTS:
         raise NotImplementedError("not written by hand")
     code = library()

@@ -1,4 +1,4 @@
-"""Explicit kernels with their own weight: n bodies, and a product of matrices through shared memory.
+"""Compute-bound explicit kernels: n bodies, and a matrix product through shared memory.
 
 The same Python source runs on weft and, on a GPU, on numba-cuda; beside them the same kernels in CUDA C++, where nvcc is
 there, and a library's product. Results are checked first. Medians over the turns, everybody in turn.
@@ -26,7 +26,7 @@ CHECKED = 256  # bodies
 
 
 def n_body(x, y, z, out):  # type: ignore[no-untyped-def]
-    """The potential at each body, all others gone through in pieces of shared memory."""
+    """Compute the potential at each body, with the other bodies loaded into shared memory in pieces."""
     px = cuda.shared.array(THREADS, np.float32)
     py = cuda.shared.array(THREADS, np.float32)
     pz = cuda.shared.array(THREADS, np.float32)
@@ -52,7 +52,7 @@ def n_body(x, y, z, out):  # type: ignore[no-untyped-def]
 
 
 def matmul(a, b, out):  # type: ignore[no-untyped-def]
-    """A product by tiles of 16 x 16."""
+    """Compute a matrix product by tiles of 16 x 16."""
     left = cuda.shared.array((TILE, TILE), np.float32)
     right = cuda.shared.array((TILE, TILE), np.float32)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
@@ -71,13 +71,13 @@ def matmul(a, b, out):  # type: ignore[no-untyped-def]
 
 
 def expected_n_body(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Of the first bodies, in float64, by NumPy."""
+    """Return the potential of the first bodies, computed in float64 by NumPy."""
     p = np.stack([x, y, z]).astype(np.float64)
     return (1 / np.sqrt(((p[:, None, :] - p[:, :CHECKED, None]) ** 2).sum(0) + SOFT)).sum(1)  # type: ignore[no-any-return]
 
 
 def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[], Any]:
-    """A call of one face's kernel that waits for it."""
+    """Return a call that runs a kernel through weft's or Numba's `cuda` module and waits for it."""
     globals()["cuda"] = face  # the kernel's own name of it, when it is compiled
     made = face.jit(kernel)
     n = out.shape[0]
@@ -95,7 +95,7 @@ def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[],
 
 
 def participants(kernel: Any, inputs: list[np.ndarray], shape: tuple[int, ...]) -> dict[str, Callable[[], Any]]:
-    """Who can run the kernel here, ready; who fails is left out."""
+    """Return a call for each implementation that works here. Leave out those that fail."""
     from benchmarks import cuda_cpp
 
     makers: dict[str, Callable[[], Callable[[], Any]]] = {
@@ -147,7 +147,7 @@ def _values(result: Any) -> np.ndarray:
 
 
 def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float, unit: str) -> dict[str, str]:
-    """Check everybody, by the first rows of the result, and measure them in turns."""
+    """Check the first rows of each implementation's result, then time the implementations alternately."""
     calls = participants(kernel, inputs, inputs[0].shape)
     for name in list(calls):
         found = _values(calls[name]())[: len(expected)]
@@ -172,7 +172,7 @@ def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float
 
 
 def measure(bodies: int = 0, size: int = 0) -> dict[str, str]:
-    """Both kernels; on a GPU larger."""
+    """Measure both kernels, with larger sizes on a GPU."""
     large = wf.default_device().name.startswith("cuda")
     bodies = bodies or (1 << 16 if large else 1 << 12)
     size = size or (2048 if large else 256)

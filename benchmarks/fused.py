@@ -1,4 +1,4 @@
-"""Ten fused programs: weft against NumPy, numexpr, Numba, JAX and torch.compile, whichever are installed.
+"""Ten fused programs: weft compared with NumPy, numexpr, Numba, JAX and torch.compile, as far as they are installed.
 
 Results are checked against float64 first; who is wrong is said to be and counts for nothing. Then everybody takes turns,
 so that whatever else the machine does meets all alike. A ratio is the best peer's time over weft's, turn by turn, and of
@@ -37,7 +37,7 @@ COPIED = 1 << 26  # bytes of the copy that bandwidth is measured with
 
 @dataclass
 class Result:
-    """What was found out about one program."""
+    """The measurements of one program."""
 
     program: str
     first_ms: dict[str, float] = field(default_factory=dict)
@@ -49,41 +49,41 @@ class Result:
     copied: int = COPIED
 
     def median(self, name: str) -> float:
-        """Median milliseconds of one who took part."""
+        """Return a peer's median time in milliseconds."""
         return statistics.median(self.turns_ms[name])
 
     def spread(self, name: str) -> float:
-        """Half of the range that the middle half of the turns lies in."""
+        """Return half of the interquartile range of the times."""
         times = sorted(self.turns_ms[name])
         return (times[(3 * len(times) - 1) // 4] - times[len(times) // 4]) / 2
 
     @property
     def best(self) -> str | None:
-        """The peer with the least median."""
+        """The peer with the smallest median."""
         others = [name for name in self.turns_ms if name not in (WEFT.name, "copy")]
         return min(others, key=self.median) if others and WEFT.name in self.turns_ms else None
 
     def ratio(self, name: str) -> float:
-        """A peer's time over weft's: the median of all turns."""
+        """Return a peer's time divided by weft's: the median over the turns."""
         pairs = zip(self.turns_ms[name], self.turns_ms[WEFT.name], strict=True)
         return statistics.median(theirs / ours for theirs, ours in pairs)
 
     def quickest(self, name: str) -> float:
-        """The same of everybody's fastest turn."""
+        """Return the ratio of the fastest turns: a peer's time divided by weft's."""
         return min(self.turns_ms[name]) / min(self.turns_ms[WEFT.name])
 
     def share(self) -> float:
-        """Which part of the copy's bytes a second weft moved."""
+        """Return weft's memory bandwidth as a fraction of the bandwidth of a copy."""
         return self.ratio("copy") * self.moved / (2 * self.copied) if "copy" in self.turns_ms else math.nan
 
 
 class TooLongError(BaseException):
-    """A first call that takes too long. No Exception: compilers catch those and go on."""
+    """Raised when a call exceeds its time limit. It derives from BaseException, since compilers catch Exception."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TooLongError in the main thread after some seconds, where the system has such alarms."""
+    """Raise TooLongError in the main thread after some seconds, on systems with interval timers."""
 
     def ring(*_: Any) -> None:
         raise TooLongError(f"not done after {seconds:.0f} s")
@@ -101,7 +101,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def milliseconds(call: Call) -> float:
-    """How long a call takes. Giving its results up is no part of it."""
+    """Return the time of a call in milliseconds, without the release of its results."""
     begin = time.perf_counter()
     result = call()
     taken = (time.perf_counter() - begin) * 1e3
@@ -110,7 +110,7 @@ def milliseconds(call: Call) -> float:
 
 
 def copy_call(threads: int) -> Call:
-    """A copy in as many threads: what bandwidth is measured with."""
+    """Return a call that copies memory with several threads. It measures the bandwidth."""
     source, target = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
     part = COPIED // threads
     pool = ThreadPoolExecutor(threads)
@@ -122,7 +122,7 @@ def copy_call(threads: int) -> Call:
 
 
 def difference(program: Program, found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
-    """What is wrong with results; nothing if they are right."""
+    """Describe how results differ from the expected ones. Return an empty string if they are right."""
     if [x.shape for x in found] != [x.shape for x in expected]:
         return f"shapes {[x.shape for x in found]}"
     for ours, right in zip(found, expected, strict=True):
@@ -142,7 +142,7 @@ def run_program(
     seconds: float = math.inf,
     check: bool = True,
 ) -> Result:
-    """Check everybody, then measure them in turns; in so many seconds in all, where that can be."""
+    """Check weft and all peers, then time them alternately within a time limit."""
     result = Result(program.name, streams=program.streams)
     end = time.monotonic() + seconds
     expected = program.expected(inputs) if check else None
@@ -183,14 +183,14 @@ def run_program(
 
 
 def as_problem(error: BaseException) -> str:
-    """Why somebody does not take part, in a line."""
+    """Describe in one line why a peer was left out."""
     return f"{type(error).__name__}: {str(error).strip()[:120]}"
 
 
 def take_turns(
     result: Result, calls: dict[str, Call], timers: dict[str, Timer], turns: int, seconds: float = SECONDS
 ) -> None:
-    """Everybody once a turn, who is quick as often as fills a millisecond; the first turn warms up and does not count.
+    """Time all calls once in each turn, repeating short ones to fill a millisecond. The first turn is not counted.
 
     Who fails, or takes too long, takes part no longer.
     """
@@ -226,7 +226,7 @@ def take_turns(
 
 
 def one_turn(call: Call, timer: Timer | None, times: int) -> tuple[float, float | None]:
-    """Milliseconds a call, and the same by the GPU's clock."""
+    """Return the milliseconds of a call, by the host's clock and by the GPU's."""
     if timer is not None:
         timer.start()
     found = sum(milliseconds(call) for _ in range(times)) / times
@@ -245,7 +245,8 @@ def measure(
     minutes: float = math.inf,
     tell: Callable[[list[Result]], None] = lambda results: None,
 ) -> list[Result]:
-    """Run the programs, and `more`, whose names contain one of `only`; against all installed peers, or those named.
+    """Measure the programs whose names contain one of `only`, including `more`, against the named peers or all
+    installed ones.
 
     `tell` gets the results so far after each program.
     """
@@ -266,7 +267,7 @@ def measure(
 
 
 def summary(results: Sequence[Result]) -> dict[str, float]:
-    """Geometric means of the ratios, and how often weft is not behind."""
+    """Return the geometric means of the ratios, and how often weft is at least as fast as the best peer."""
     compared = [r for r in results if r.best is not None]
     best = [r.ratio(r.best) for r in compared if r.best is not None]
     return {
@@ -280,7 +281,7 @@ def summary(results: Sequence[Result]) -> dict[str, float]:
 
 
 def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
-    """A table: medians in milliseconds, ratios, and the share of the copy's bandwidth."""
+    """Return a table of the medians in milliseconds, the ratios, and the bandwidth relative to a copy."""
     names = [WEFT.name, *dict.fromkeys(n for r in results for n in (*r.first_ms, *r.problems) if n != WEFT.name)]
     head = ["program", *names, "best peer", "ratio", "by fastest turns", "NumPy / weft", "GB/s", "share of copy"]
     lines = [
@@ -319,7 +320,7 @@ def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
 
 
 def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Everything, turn by turn."""
+    """Return all measurements, including each turn."""
     return [
         {
             "program": r.program,

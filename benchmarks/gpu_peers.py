@@ -1,4 +1,4 @@
-"""The peers on a GPU, each with its own arrays there and its own way to wait for a result.
+"""The peers on a GPU. Each has its own device arrays and its own way to wait for a result.
 
 In and out as in `benchmarks.peers`; who has a clock of its own for the GPU brings it.
 """
@@ -13,7 +13,7 @@ from benchmarks.programs import Arrays, Program
 
 
 def with_cupy(program: Program, inputs: Arrays) -> Call:
-    """A kernel an operation."""
+    """Run the program with CuPy, one kernel for each operation."""
     import cupy
 
     run = program.forms.get("cupy", program.run)
@@ -28,7 +28,7 @@ def with_cupy(program: Program, inputs: Arrays) -> Call:
 
 
 def with_cupy_fuse(program: Program, inputs: Arrays) -> Call:
-    """Under `cupy.fuse`, which takes operations element by element and reductions of them."""
+    """Run the program under `cupy.fuse`, which fuses elementwise operations and reductions of them."""
     import cupy
 
     run = program.forms.get("cupy", program.run)
@@ -46,7 +46,7 @@ def with_cupy_fuse(program: Program, inputs: Arrays) -> Call:
 
 
 class CupyTimer:
-    """By CuPy's events."""
+    """A timer that uses CuPy's events."""
 
     def __init__(self) -> None:
         import cupy
@@ -55,18 +55,20 @@ class CupyTimer:
         self._before, self._after = cupy.cuda.Event(), cupy.cuda.Event()
 
     def start(self) -> None:
-        """Mark the first point."""
+        """Record the start."""
         self._before.record()
 
     def stop(self) -> float:
-        """Milliseconds to the second point."""
+        """Record the end and return the milliseconds since the start."""
         self._after.record()
         self._after.synchronize()
         return float(self._cupy.cuda.get_elapsed_time(self._before, self._after))
 
 
 def with_jax(program: Program, inputs: Arrays) -> Call:
-    """Under `jit` on the first GPU, 64-bit types allowed. Raises where JAX was installed without CUDA."""
+    """Run the program under `jax.jit` on the first GPU, with 64-bit types. Raise an error if JAX has no CUDA
+    support.
+    """
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would take most of the memory for itself
     import jax
 
@@ -100,17 +102,17 @@ def _with_torch(program: Program, inputs: Arrays, compiled: bool) -> Call:
 
 
 def with_torch(program: Program, inputs: Arrays) -> Call:
-    """A kernel an operation."""
+    """Run the program with PyTorch, one kernel for each operation."""
     return _with_torch(program, inputs, compiled=False)
 
 
 def with_torch_compile(program: Program, inputs: Arrays) -> Call:
-    """`torch.compile` for these shapes."""
+    """Run the program under `torch.compile`, specialized for the shapes."""
     return _with_torch(program, inputs, compiled=True)
 
 
 class TorchTimer:
-    """By PyTorch's events."""
+    """A timer that uses PyTorch's events."""
 
     def __init__(self) -> None:
         import torch
@@ -119,25 +121,25 @@ class TorchTimer:
         self._after = torch.cuda.Event(enable_timing=True)
 
     def start(self) -> None:
-        """Mark the first point."""
+        """Record the start."""
         self._before.record()
 
     def stop(self) -> float:
-        """Milliseconds to the second point."""
+        """Record the end and return the milliseconds since the start."""
         self._after.record()
         self._after.synchronize()
         return float(self._before.elapsed_time(self._after))
 
 
 def with_cuda_cpp(program: Program, inputs: Arrays) -> Call:
-    """By hand in CUDA C++, where nvcc is there and somebody wrote it."""
+    """Run the hand-written CUDA C++ version, if nvcc is installed and there is one."""
     from benchmarks import cuda_cpp
 
     return cuda_cpp.prepare(program.run.__name__, inputs)
 
 
 def peers() -> tuple[Peer, ...]:
-    """Those that may be here."""
+    """Return all peers for a GPU, installed or not."""
     from benchmarks import cuda_cpp
 
     return tuple(peer for peer in PEERS if peer.module or cuda_cpp.is_there())

@@ -1,4 +1,4 @@
-"""Explicit kernels: warm launches on the CPU device, and compiling to PTX.
+"""Explicit kernels: the time of warm launches on the CPU device, and of compiling to PTX.
 
 Medians over the turns. Where the simulator of numba-cuda is installed, it takes turns with weft on the same kernels, on
 fewer elements (it runs about 10,000 threads a second), and its figure is given for those.
@@ -29,14 +29,14 @@ FEW = 4096
 
 
 def vector_add(x, y, out):  # type: ignore[no-untyped-def]
-    """One element a thread."""
+    """Add two vectors, one element per thread."""
     i = cuda.grid(1)
     if i < out.size:
         out[i] = x[i] + y[i]
 
 
 def block_sums(x, out):  # type: ignore[no-untyped-def]
-    """One sum a block, by a tree in shared memory."""
+    """Compute the sum of each block by a tree in shared memory."""
     part = cuda.shared.array(THREADS, np.float32)
     t = cuda.threadIdx.x
     i = cuda.grid(1)
@@ -53,20 +53,20 @@ def block_sums(x, out):  # type: ignore[no-untyped-def]
 
 
 def milliseconds(function: Callable[[], Any]) -> float:
-    """How long one call takes."""
+    """Return the time of one call in milliseconds."""
     begin = time.perf_counter()
     function()
     return (time.perf_counter() - begin) * 1e3
 
 
 def median(function: Callable[[], Any], turns: int = TURNS) -> float:
-    """Median milliseconds of a call, the first one left out."""
+    """Return the median time of a call in milliseconds, without the first call."""
     function()
     return statistics.median(milliseconds(function) for _ in range(turns))
 
 
 def launches() -> dict[str, str]:
-    """Warm launches, with NumPy's time for the same result."""
+    """Measure warm launches and NumPy's time for the same result."""
     source = np.random.default_rng(0)
     x, y = (source.random(ELEMENTS, dtype=np.float32) for _ in range(2))
     d_x, d_y, d_out = cuda.to_device(x), cuda.to_device(y), cuda.device_array_like(x)
@@ -149,7 +149,7 @@ for kernel in (kernels.vector_add, kernels.block_sums):
 
 
 def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
-    """Run a program in a process of its own; the numbers that it prints, line by line."""
+    """Run a program in a new process. Return the numbers that it prints, by line."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.py"
         path.write_text(code)
@@ -171,14 +171,14 @@ def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
 
 
 def compiles(processes: int = 5) -> dict[str, str]:
-    """Compiling to PTX, in processes of their own without a disk cache."""
+    """Measure compiling to PTX, in new processes without a disk cache."""
     figures = [_child(_COMPILES)[0] for _ in range(processes + 1)][1:]
     first, warm = (statistics.median(f[k] for f in figures) for k in (0, 1))
     return {"compile of a vector add to PTX": f"{first:.1f} ms first, {warm:.1f} ms warm (new types each time)"}
 
 
 def simulator() -> dict[str, str]:
-    """The simulator of numba-cuda on a few elements, weft beside it; nothing where Numba is not installed."""
+    """Measure numba-cuda's simulator and weft on a few elements. Return nothing if Numba is not installed."""
     if find_spec("numba") is None:
         return {}
     add, reduction = _child(_SIMULATED, str(FEW), NUMBA_ENABLE_CUDASIM="1")
@@ -189,5 +189,5 @@ def simulator() -> dict[str, str]:
 
 
 def measure() -> dict[str, str]:
-    """Every figure, with its unit."""
+    """Return every figure with its unit."""
     return {**launches(), **compiles(), **simulator()}

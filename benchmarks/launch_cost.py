@@ -1,4 +1,4 @@
-"""What the host spends to start work: explicit kernels of three arrays, one-kernel plans, many small kernels.
+"""Host time of starting work: explicit kernels of three arrays, one-kernel plans, and many small kernels.
 
 Time is taken over many calls without waiting in between, so that on a GPU it is the host's alone; everybody waits at the
 end of a turn. On the CPU device a call ends with its work.
@@ -23,7 +23,7 @@ FEW = 256
 
 
 def vector_add(x, y, out):  # type: ignore[no-untyped-def]
-    """One element a thread."""
+    """Add two vectors, one element per thread."""
     i = cuda.grid(1)
     if i < out.size:
         out[i] = x[i] + y[i]
@@ -76,7 +76,7 @@ def _torch_add() -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 
 def measure() -> dict[str, str]:
-    """Microseconds a call, by median over the turns; everybody in turn."""
+    """Return the median microseconds of each call, with all calls timed alternately."""
     makers: dict[str, Callable[[], tuple[Callable[[], Any], Callable[[], Any]]]] = {
         "explicit kernel of three arrays": _weft_kernel,
         "plan of one kernel": lambda: _weft_plan(1),

@@ -1,4 +1,4 @@
-"""What the host spends on launches, on a stand-in of CUDA's driver: real calls of native functions that do nothing.
+"""Host time of launches, measured with a stand-in for CUDA's driver whose native functions do nothing.
 
 In: nothing. Out: microseconds, medians over the turns, of a process of its own, in which libcuda.so.1 is the stand-in; so
 cuda.bindings and ctypes are measured on the same functions as weft's own launcher.
@@ -30,7 +30,7 @@ OUTPUTS = (1, 4, 64)  # results of a plan
 
 
 def measure() -> dict[str, str]:
-    """Every figure, with its unit; none where cuda.bindings is missing."""
+    """Return every figure with its unit, or none if cuda.bindings is missing."""
     if find_spec("cuda") is None or sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return {}
     command = [sys.executable, "-m", "benchmarks.launch_host"]
@@ -43,7 +43,7 @@ def measure() -> dict[str, str]:
 
 
 def run() -> dict[str, float]:
-    """Microseconds a call by name; everybody in turn."""
+    """Return the median microseconds of each call by name, with all calls timed alternately."""
     from tests.stand_in import StandIn
     from tests.stand_in.library import load_library
 
@@ -63,7 +63,7 @@ def run() -> dict[str, float]:
 
 
 def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
-    """cuLaunchKernel with three arguments ready in memory, by ctypes and by cuda.bindings."""
+    """Return calls of cuLaunchKernel with three prepared arguments, by ctypes and by cuda.bindings."""
     from cuda.bindings import driver as table
 
     slots = array("q", [1, 2, 3])
@@ -85,7 +85,7 @@ def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _explicit() -> dict[str, Callable[[], Any]]:
-    """A kernel of the user's with three arrays, and one-kernel plans."""
+    """Return calls of an explicit kernel with three arrays, and of a one-kernel plan."""
     import weft as wf
     from benchmarks.launch_cost import vector_add
 
@@ -102,7 +102,7 @@ def _explicit() -> dict[str, Callable[[], Any]]:
 
 
 def _prepared() -> dict[str, Callable[[], Any]]:
-    """The kernels of cached plans, each of three arguments of which two are arrays: launched, and as a graph."""
+    """Return calls that run the kernels of cached plans, by single launches and as a graph."""
     from weft.runtime import ObjectCode, get_device
     from weft.runtime.cuda.graphs import MOST_BYTES
     from weft.runtime.cuda.launcher import CudaLaunches
@@ -131,7 +131,7 @@ def _prepared() -> dict[str, Callable[[], Any]]:
 
 
 def _outputs() -> dict[str, Callable[[], Any]]:
-    """Cached plans with several results, from the look-up on: memory, launches, and the results handed out and dropped."""
+    """Return calls that run cached plans with several results, including allocation and release of the results."""
     from importlib import import_module
 
     import weft as wf

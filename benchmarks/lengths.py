@@ -1,4 +1,4 @@
-"""Loops whose lengths change from turn to turn, as linear algebra is written by hand.
+"""Loops whose array lengths change with each iteration, as in hand-written linear algebra.
 
 Each program runs in this process for the first time, at another size, at that size again, and on NumPy; results are compared.
 """
@@ -54,7 +54,7 @@ def elimination(xp: Any, a: Any, b: Any) -> Any:
 
 
 def durbin(xp: Any, a: Any, b: Any) -> Any:
-    """Levinson's and Durbin's recursion."""
+    """Levinson-Durbin recursion."""
     y = xp.zeros(len(b))
     alpha, beta = -b[0], 1.0
     y[0] = -b[0]
@@ -67,7 +67,7 @@ def durbin(xp: Any, a: Any, b: Any) -> Any:
 
 
 def gram_schmidt(xp: Any, a: Any, b: Any) -> Any:
-    """Orthogonal columns."""
+    """Gram-Schmidt orthogonalization of columns."""
     q = xp.zeros(a.shape)
     for k in range(len(b)):
         q[:, k] = a[:, k] / xp.sqrt(xp.dot(a[:, k], a[:, k]))
@@ -87,7 +87,7 @@ PROGRAMS: dict[Callable[[Any, Any, Any], Any], tuple[int, int]] = {
 
 
 def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[float, np.ndarray]:
-    """Seconds, and the result."""
+    """Return the seconds of a run and its result."""
     a = np.random.default_rng(0).random((n, n)) * 0.1
     inputs = xp.asarray(a @ a.T + n * np.eye(n)), xp.asarray(0.3 / np.arange(1.0, n + 1))
     begin = time.perf_counter()
@@ -96,7 +96,7 @@ def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[floa
 
 
 def measure() -> dict[str, str]:
-    """Milliseconds of each program."""
+    """Return the milliseconds of each program."""
     results: dict[str, str] = {}
     for program, (small, large) in PROGRAMS.items():
         wf.reset_statistics()

@@ -1,4 +1,4 @@
-"""The ten programs as a Numba user writes them for speed: loops over `prange`, strict floating point.
+"""The ten programs as a Numba user writes them for speed: loops over `prange` with strict floating point.
 
 Needs Numba. Each function is named like its program, takes its inputs and makes its results.
 """

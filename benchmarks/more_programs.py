@@ -1,4 +1,4 @@
-"""Programs beside the ten of the fused suite: where data moves by its values, or a library has the core of it.
+"""Programs added to the ten of the fused suite, where indices depend on the data or a library does most of the work.
 
 In and out as in `benchmarks.programs`. They run with ``--more``, and on a GPU.
 """
@@ -16,7 +16,7 @@ CENTRES = 16
 
 
 def cumulative_sum(xp: Any, x: Any) -> Any:
-    """Running sums of a long array, scaled on the way in and out."""
+    """Running sums of a long array, scaled before and after."""
     return xp.cumsum(x * 0.5) * 2.0
 
 
@@ -25,7 +25,7 @@ def _torch_cumulative_sum(xp: Any, x: Any) -> Any:
 
 
 def histogram(xp: Any, x: Any) -> Any:
-    """How many values fall into each of 64 bins."""
+    """The count of values in each of 64 bins."""
     place = xp.clip((x + 4.0) * (BINS / 8.0), 0.0, BINS - 1.0)
     return xp.bincount(place.astype(xp.int32), minlength=BINS)
 
@@ -41,7 +41,7 @@ def _jax_histogram(xp: Any, x: Any) -> Any:
 
 
 def k_means_step(xp: Any, points: Any, centres: Any) -> Any:
-    """Each point goes to its nearest centre, each centre to the mean of its points."""
+    """Assign each point to its nearest centre, and move each centre to the mean of its points."""
     d = points[:, None, :] - centres[None, :, :]
     label = (d * d).sum(axis=2).argmin(axis=1)
     member = label[:, None] == xp.arange(CENTRES)[None, :]
@@ -63,7 +63,7 @@ def _clusters(source: np.random.Generator, n: int) -> Arrays:
 
 
 def matmul_epilogue(xp: Any, x: Any, w: Any, b: Any) -> Any:
-    """A layer: a product, a bias, and what is negative set to zero."""
+    """A layer: a matrix product, a bias, and ReLU."""
     y = x @ w + b
     return xp.where(y > 0.0, y, 0.0 * y)
 

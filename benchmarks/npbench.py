@@ -1,4 +1,4 @@
-"""NPBench: its programs as their authors wrote them, on weft, beside NumPy and NPBench's own ports to Numba and JAX.
+"""NPBench: its unchanged programs on weft, compared with NumPy and NPBench's own ports to Numba and JAX.
 
 The programs come from a checkout of spcl/npbench, which is no part of this project. Weft runs the files written for NumPy,
 unmodified. Each side of each program has a process of its own (`benchmarks.processes`).
@@ -45,7 +45,7 @@ def description(folder: Path, name: str) -> dict[str, Any]:
 
 
 def place(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
-    """Return the path of a program's file: of its data, or of one of its forms."""
+    """Return the path of one of a program's files: its data or one of its versions."""
     name = f"{info['module_name']}_{ending}.py" if ending else f"{info['module_name']}.py"
     return folder / "npbench" / "benchmarks" / info["relative_path"] / name
 
@@ -99,7 +99,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Whether rounding errors grow as a program runs: NPBench states tolerances for it."""
+    """Return whether rounding errors grow as a program runs. NPBench states tolerances for such programs."""
     return "rtol" in info or "norm_error" in info
 
 
@@ -129,7 +129,7 @@ def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs
 
 
 def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | None) -> list[str]:
-    """Return the ports of a program whose library is installed, of those wanted."""
+    """Return the wanted ports of a program whose library is installed."""
     return [
         name
         for name, (ending, module) in PORTS.items()

@@ -1,4 +1,4 @@
-"""Single operations of the sweep: their names, what they compute, and the arrays that they are given.
+"""The single operations of the sweep: their names, what they compute, and their operands.
 
 An operation takes the namespace (NumPy or weft), two arrays of one shape, layout and dtype, and `Extra`: indices, masks and
 a threshold that lies among the values.
@@ -22,7 +22,7 @@ MIXED = 6  # cases of each operation in which shape, layout and dtype all differ
 
 @dataclass(frozen=True)
 class Extra:
-    """What an operation may need beside its operands."""
+    """Further arguments of an operation beside its operands."""
 
     limit: Any  # a number among the values
     rows: Any  # indices along the first axis
@@ -131,7 +131,7 @@ OPERATIONS = {**ELEMENTWISE, **REDUCTIONS, **OTHERS}
 
 
 def shapes(elements: int) -> dict[str, tuple[int, ...]]:
-    """Return seven shapes of about so many elements."""
+    """Return seven shapes of about the given number of elements."""
     side, edge, few = math.isqrt(elements), round(elements ** (1 / 3)), min(100, math.isqrt(elements) // 3)
     return {
         "1-D": (elements,),
@@ -158,7 +158,9 @@ class Case:
 
 
 def cases(elements: int = ELEMENTS) -> Iterator[Case]:
-    """Give every operation all shapes, all layouts and all dtypes, one changed at a time, and some mixtures."""
+    """Yield each operation with all shapes, all layouts and all dtypes, varied one at a time, and with some
+    combinations.
+    """
     known = list(shapes(elements))
     for k, operation in enumerate(OPERATIONS):
         found = [Case(operation, shape, "C", "float64") for shape in known]
@@ -199,9 +201,9 @@ def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
 
 
 def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, mostly: bool) -> np.ndarray:
-    """Return random values, of integers from 1 to 99, of floats from 0.5 to 50, of booleans mostly one of the two.
+    """Return random values: integers from 1 to 99, floats from 0.5 to 50, or booleans that are mostly `mostly`.
 
-    The other one lies in the middle of each axis only, so that no search ends at once, whatever its direction.
+    Only the middle third of each axis has the other truth value, so that a search from either end does not stop at once.
     """
     kind = np.dtype(dtype).kind
     if kind == "b":
@@ -216,7 +218,7 @@ def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, most
 
 
 def operands(xp: Any, case: Case, elements: int) -> tuple[Any, Any, Extra]:
-    """Return the arrays of a case, and what goes with them, as NumPy's arrays or weft's."""
+    """Return the operands of a case and its further arguments, as NumPy's arrays or weft's."""
     source = np.random.default_rng(7)
     shape = shapes(elements)[case.shape]
     below = base_shape(case.layout, shape)

@@ -1,4 +1,4 @@
-"""What laziness costs: recording, cached plans, long chains, loops without evaluation.
+"""The overhead of lazy evaluation: recording, cached plans, long chains, and loops without evaluation.
 
 Each figure of weft's is taken in turns with NumPy's in the same run; medians over the turns.
 """
@@ -19,7 +19,7 @@ TURNS = 15
 
 
 def per_call(function: Callable[[], Any], calls: int) -> float:
-    """Microseconds a call."""
+    """Return the microseconds of a call."""
     begin = time.perf_counter()
     for _ in range(calls):
         function()
@@ -27,7 +27,7 @@ def per_call(function: Callable[[], Any], calls: int) -> float:
 
 
 def in_turns(first: Callable[[], Any], second: Callable[[], Any], calls: int) -> tuple[float, float]:
-    """Median microseconds a call of each, measured alternately."""
+    """Return the median microseconds of two calls, measured alternately."""
     first()
     second()
     pairs = [(per_call(first, calls), per_call(second, calls)) for _ in range(TURNS)]
@@ -35,7 +35,7 @@ def in_turns(first: Callable[[], Any], second: Callable[[], Any], calls: int) ->
 
 
 def _chain(x: Any, y: Any) -> Any:
-    """Forty operations."""
+    """Compute a chain of forty operations."""
     r = x
     for _ in range(20):
         r = r * 0.5
@@ -44,19 +44,19 @@ def _chain(x: Any, y: Any) -> Any:
 
 
 def _record(x: Any, y: Any) -> None:
-    """A hundred operations whose results nobody needs."""
+    """Record a hundred operations whose results are not needed."""
     for _ in range(100):
         x + y
 
 
 def _heat(u: Any) -> None:
-    """A time step by slices, with its boundary."""
+    """Do a time step of the heat equation by slices, including the boundary."""
     u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2.0 * u[1:-1] + u[:-2])
     u[0] = u[-1] = 0.0
 
 
 class _Steps:
-    """Tiny work as loops do it, on NumPy's arrays or weft's; every call evaluates what it made."""
+    """Tiny units of work as in loops, on NumPy's arrays or weft's. Every call evaluates its results."""
 
     def __init__(self, xp: Any, done: Callable[..., Any]) -> None:
         source = np.random.default_rng(1)
@@ -68,52 +68,52 @@ class _Steps:
         self.sand, self.points = xp.asarray(source.integers(0, 9, (12, 12))), xp.asarray(source.random((12, 3)))
 
     def one(self) -> None:
-        """One operation."""
+        """Do one operation."""
         self.done(self.x + self.y)
 
     def four(self) -> None:
-        """Four results."""
+        """Compute four results."""
         x, y = self.x, self.y
         self.done(x + y, x - y, x * y, x * 2.0)
 
     def many(self) -> None:
-        """Sixty-four results."""
+        """Compute sixty-four results."""
         self.done(*[self.x * k for k in range(1, 65)])
 
     def changing(self) -> None:
-        """A number that is new each time."""
+        """Use a scalar that differs in each call."""
         self.count += 1
         self.done(self.x * (1e-3 * self.count))
 
     def total(self) -> None:
-        """A sum as a Python number."""
+        """Return a sum as a Python number."""
         float(self.x.sum())
 
     def read(self) -> None:
-        """An element as a Python number."""
+        """Return an element as a Python number."""
         self.count += 1
         float(self.x[self.count % 97])
 
     def write(self) -> None:
-        """An element."""
+        """Assign to an element."""
         self.count += 1
         self.y[self.count % 97] = 0.5
 
     def heat(self) -> None:
-        """A time step."""
+        """Do a time step of the heat equation."""
         _heat(self.y)
         self.done(self.y)
 
     # loops that look at something in each turn
 
     def until(self) -> None:
-        """A time step, and whether it is the last."""
+        """Do a time step and test for convergence."""
         _heat(self.y)
         if self.y.max() > 1e6:
             raise ArithmeticError
 
     def wave(self) -> None:
-        """A step from two states."""
+        """Do a time step from two states."""
         before, now = self.states
         after = self.xp.zeros(100)
         after[1:-1] = 2 * now[1:-1] - before[1:-1] + 0.1 * (now[2:] - 2 * now[1:-1] + now[:-2])
@@ -121,7 +121,7 @@ class _Steps:
         float(after[5])
 
     def topple(self) -> None:
-        """Grains of sand that fall on their neighbours."""
+        """Do a step of a sandpile model."""
         sand = self.sand
         fall = sand >> 2
         sand[:, :] = sand - 4 * fall
@@ -133,7 +133,7 @@ class _Steps:
             raise ArithmeticError
 
     def nearest(self) -> None:
-        """The number of the nearest of twelve points."""
+        """Return the index of the nearest of twelve points."""
         self.count += 1
         distances = ((self.points - self.points[self.count % 12]) ** 2).sum(axis=1)
         int(distances.argmin())
@@ -160,7 +160,7 @@ def _peak() -> float:
 
 
 def measure() -> dict[str, str]:
-    """Every figure, with its unit."""
+    """Return every figure with its unit."""
     source = np.random.default_rng(0)
     a, b = source.random(100), source.random(100)
     x, y = wf.asarray(a), wf.asarray(b)

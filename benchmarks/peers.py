@@ -1,4 +1,4 @@
-"""Who takes part: weft and its peers, each with its own arrays and its own way to a finished result.
+"""weft and its peers on the CPU. Each has its own arrays and its own way to wait for a result.
 
 In: a program and NumPy inputs. Out: a call without arguments that returns when its results are there. A peer is loaded
 when it is asked for, after `limit_threads`, since most read how many threads they may use once.
@@ -24,7 +24,7 @@ COPIED_ON_DEVICE = 1 << 29  # bytes: more than a GPU's caches hold
 
 @dataclass(frozen=True)
 class Peer:
-    """One who takes part: its name, the module it needs, how it makes a call, and how results come to NumPy."""
+    """A library to compare with: its name, the module it needs, and how to prepare a call."""
 
     name: str
     module: str
@@ -33,19 +33,19 @@ class Peer:
 
 
 class Timer(Protocol):
-    """The time between two points of a GPU's stream."""
+    """A timer of the work in a GPU's stream."""
 
     def start(self) -> None:
-        """Mark the first."""
+        """Record the start."""
         ...
 
     def stop(self) -> float:
-        """Mark the second, wait for it, and say how many milliseconds lie between."""
+        """Record the end, wait for it, and return the milliseconds since the start."""
         ...
 
 
 def limit_threads(count: int) -> None:
-    """Let this process use `count` threads, whoever asks. Before any peer is loaded."""
+    """Limit this process and all libraries to `count` threads. Call it before a peer is loaded."""
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[:count])
@@ -55,7 +55,7 @@ def limit_threads(count: int) -> None:
 
 
 def with_weft(program: Program, inputs: Arrays) -> Call:
-    """Recorded and evaluated anew in each call."""
+    """Run the program on weft. Each call records and evaluates it anew."""
     arrays = [wf.asarray(x) for x in inputs]
     home = wf.default_device()
     run = program.forms.get("weft", program.run)
@@ -70,13 +70,13 @@ def with_weft(program: Program, inputs: Arrays) -> Call:
 
 
 def with_numpy(program: Program, inputs: Arrays) -> Call:
-    """As it is written."""
+    """Run the program with NumPy."""
     run = program.forms.get("numpy", program.run)
     return lambda: run(np, *inputs)
 
 
 def with_numexpr(program: Program, inputs: Arrays) -> Call:
-    """By text; a few programs take several."""
+    """Run the program with numexpr. Some programs take several expressions."""
     import numexpr
 
     form = getattr(numexpr_forms(numexpr.evaluate), program.run.__name__)
@@ -84,7 +84,7 @@ def with_numexpr(program: Program, inputs: Arrays) -> Call:
 
 
 def with_numba(program: Program, inputs: Arrays) -> Call:
-    """Loops over `prange`."""
+    """Run the program's loops over `prange` with Numba."""
     from benchmarks import loops
 
     written = program.forms.get("numba")
@@ -93,7 +93,7 @@ def with_numba(program: Program, inputs: Arrays) -> Call:
 
 
 def with_jax(program: Program, inputs: Arrays) -> Call:
-    """Under `jit`, 64-bit types allowed."""
+    """Run the program under `jax.jit` on the CPU, with 64-bit types."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -105,7 +105,7 @@ def with_jax(program: Program, inputs: Arrays) -> Call:
 
 
 def with_torch(program: Program, inputs: Arrays) -> Call:
-    """`torch.compile` for these shapes."""
+    """Run the program under `torch.compile`, specialized for the shapes."""
     import torch
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 0)) or os.cpu_count() or 1)
@@ -130,18 +130,18 @@ PEERS = (
 
 
 class WeftTimer:
-    """By events of the device that weft runs on."""
+    """A timer that uses the events of weft's default device."""
 
     def __init__(self) -> None:
         device = wf.default_device()
         self._before, self._after = device.create_event(), device.create_event()
 
     def start(self) -> None:
-        """Mark the first point."""
+        """Record the start."""
         self._before.record()
 
     def stop(self) -> float:
-        """Milliseconds to the second point."""
+        """Record the end and return the milliseconds since the start."""
         self._after.record()
         self._after.synchronize()
         return self._after.elapsed(self._before)
@@ -151,7 +151,7 @@ WEFT = Peer("weft", "weft", with_weft, WeftTimer)
 
 
 def installed(device: str = "cpu") -> tuple[Peer, ...]:
-    """The peers that this Python has for a device."""
+    """Return the installed peers for a device."""
     known = PEERS
     if device.startswith("cuda"):
         from benchmarks import gpu_peers
@@ -161,7 +161,7 @@ def installed(device: str = "cpu") -> tuple[Peer, ...]:
 
 
 def device_copy() -> tuple[Call, int] | None:
-    """A GPU's copy of its own memory, and how many bytes; None for other devices."""
+    """Return a call that copies memory on the GPU, and its number of bytes. Return None for other devices."""
     device = wf.default_device()
     if not device.name.startswith("cuda"):
         return None
@@ -175,7 +175,7 @@ def device_copy() -> tuple[Call, int] | None:
 
 
 def as_numpy(result: Any) -> list[np.ndarray]:
-    """Whoever's results as NumPy arrays."""
+    """Return a peer's results as NumPy arrays."""
     return [_from_device(x) for x in listed(result)]
 
 

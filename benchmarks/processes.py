@@ -1,4 +1,4 @@
-"""Programs measured in processes of their own: first calls and repeated calls, weft beside NumPy and ports.
+"""Programs measured in processes of their own: first calls and repeated calls of weft, NumPy and ports.
 
 For each program: NumPy's first call in a new process; weft's with an empty cache folder; weft's in another process with the
 cache that the former left; the first call of each port. These processes then take turns with repeated calls, one at
@@ -38,14 +38,14 @@ Difference = Callable[[str, Results, Results], str]
 
 @dataclass(frozen=True)
 class Effort:
-    """How long measuring may take.
+    """Time limits of the measurements.
 
     Attributes
     ----------
     limit : float
         Seconds of one call, after which its process is given up.
     seconds : float
-        Of the turns of one program, and of its first calls in new processes, about.
+        The approximate time of one program's turns, and of its first calls in new processes.
     turns : int
         At most.
     rounds : int
@@ -60,7 +60,7 @@ class Effort:
 
 @dataclass
 class Outcome:
-    """What was measured of one program.
+    """The measurements of one program.
 
     Attributes
     ----------
@@ -89,11 +89,11 @@ class Outcome:
         return statistics.median(self.first[side]) if side in self.first else None
 
     def seconds(self, side: str) -> float | None:
-        """Return the median of a side's turns."""
+        """Return the median of a side's times per call."""
         return statistics.median(self.turns[side]) if side in self.turns else None
 
     def ratio(self, side: str = WEFT) -> float | None:
-        """Return NumPy's time over a side's: the median over the turns."""
+        """Return NumPy's time divided by a side's: the median over the turns."""
         if NUMPY not in self.turns or side not in self.turns:
             return None
         pairs = zip(self.turns[NUMPY], self.turns[side], strict=True)
@@ -129,7 +129,7 @@ class Sides:
         self.check(name, "first.npz")
 
     def check(self, name: str, file: str) -> None:
-        """Compare saved results with NumPy's; a side that differs takes part no longer."""
+        """Compare saved results with NumPy's. A side that differs is no longer measured."""
         with np.load(self.folder / file) as saved:
             found = dict(saved)
         if name == NUMPY:
@@ -150,7 +150,7 @@ class Sides:
             worker.close()
 
     def enter_weft(self, cache: Path) -> None:
-        """Enter weft with an empty cache, let this process fill it, and enter weft with the filled one."""
+        """Start weft with an empty cache, let this process fill it, and start weft again with the filled cache."""
         self.enter(WEFT, cache, EMPTY_CACHE)
         if EMPTY_CACHE not in self.workers:
             return
@@ -163,7 +163,9 @@ class Sides:
         self.enter(WEFT, cache)
 
     def warm_up(self) -> None:
-        """Call weft until it is warm: for a while, and until two calls have made no plan and compiled nothing."""
+        """Call weft until it is warm: for a minimum time, and until two calls have built no plan and compiled
+        nothing.
+        """
         begin, quiet = time.monotonic(), 0
         while WEFT in self.workers:
             spent = time.monotonic() - begin
@@ -175,7 +177,7 @@ class Sides:
                 quiet = quiet + 1 if not any(answer["counts"][n] for n in ("plans", "compilations")) else 0
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
-        """Call a side; None where it fails, which ends its part."""
+        """Call a side. If it fails, end its process and return None."""
         try:
             return self.workers[name].call(times, save)
         except WorkerError as error:
@@ -183,7 +185,7 @@ class Sides:
             return None
 
     def take_turns(self) -> None:
-        """Call all sides in turns, a side that is quick several times."""
+        """Time all sides alternately. Repeat a fast side several times in each turn."""
         spent, times, turns = 0.0, {}, self.outcome.turns
         for name in list(self.workers):
             answer = self.attempt(name, 1)
@@ -200,7 +202,7 @@ class Sides:
                     turns.setdefault(name, []).append(statistics.fmean(answer["seconds"]))
 
     def finish(self) -> None:
-        """Check weft's last results, and find the share of a call that passes in kernels."""
+        """Check weft's last results, and measure the fraction of a call that is spent in kernels."""
         path = str(self.folder / "last.npz")
         if WEFT in self.workers and self.attempt(WEFT, 1, path) is not None:
             self.check(WEFT, "last.npz")

@@ -1,4 +1,4 @@
-"""The ten programs of the fused suite, written once for whatever has NumPy's names.
+"""The ten programs of the fused suite, written once for every library that has NumPy's names.
 
 In: a namespace (`numpy`, `weft`, `jax.numpy`, `torch`) and its arrays. Out: its arrays. Each program also says how large
 its inputs are, how far from float64 a result may lie, and, where a peer writes it otherwise, that peer's form.
@@ -50,17 +50,17 @@ class Program:
     forms: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def expected(self, inputs: Arrays) -> list[np.ndarray]:
-        """The results in float64, by NumPy."""
+        """Return the results computed in float64 by NumPy."""
         return listed(self.run(np, *(x.astype(np.float64) for x in inputs)))
 
 
 def listed(result: Any) -> list[Any]:
-    """One result or several, as a list."""
+    """Return one or several results as a list."""
     return list(result) if isinstance(result, tuple | list) else [result]
 
 
 def _normal(*shapes: Callable[[int], tuple[int, ...]]) -> Callable[[np.random.Generator, int], Arrays]:
-    """Inputs of normally distributed float32."""
+    """Return a function that makes normally distributed float32 inputs."""
 
     def make(source: np.random.Generator, n: int) -> Arrays:
         return tuple(source.standard_normal(shape(n), dtype=np.float32) for shape in shapes)
@@ -88,7 +88,7 @@ RATE, VOLATILITY = 0.02, 0.3
 
 
 def _cumulative(xp: Any, d: Any) -> Any:
-    """The normal distribution's integral: Abramowitz and Stegun, 26.2.17."""
+    """The cumulative normal distribution by Abramowitz and Stegun's formula 26.2.17."""
     k = 1.0 / (1.0 + 0.2316419 * xp.abs(d))
     series = k * (0.319381530 + k * (-0.356563782 + k * (1.781477937 + k * (-1.821255978 + k * 1.330274429))))
     tail = 0.3989422804014327 * xp.exp(-0.5 * d * d) * series
@@ -136,7 +136,7 @@ def _five_points(u: Any) -> Any:
 
 
 def jacobi(xp: Any, u: Any) -> Any:
-    """Ten steps of five-point smoothing between fixed borders."""
+    """Ten Jacobi iterations with a five-point stencil and fixed borders."""
     u = u.copy()
     for _ in range(STEPS):
         u[1:-1, 1:-1] = _five_points(u)
@@ -216,7 +216,7 @@ def _ocean(source: np.random.Generator, n: int) -> Arrays:
 
 
 def mandelbrot(xp: Any, re: Any, im: Any) -> Any:
-    """After how many of 20 steps each point has left, as float32."""
+    """The step of 20 after which each point escapes, as float32."""
     x, y = re + 0.0 * im, im + 0.0 * re
     steps = 0.0 * x
     for _ in range(20):
@@ -236,7 +236,7 @@ def _plane(source: np.random.Generator, n: int) -> Arrays:
 
 
 def add_transposed(xp: Any, a: Any, b: Any) -> Any:
-    """A matrix and another's transpose."""
+    """The sum of a matrix and the transpose of another."""
     return a + b.T
 
 
@@ -266,7 +266,7 @@ PROGRAMS = (
 
 
 def numexpr_forms(evaluate: Callable[..., Any]) -> SimpleNamespace:
-    """The programs as numexpr takes them: by text."""
+    """Return the programs as numexpr evaluates them, from strings."""
 
     def numexpr_axpy_chain(a: Any, b: Any, c: Any, x: Any) -> Any:
         return evaluate("a * x + b * x * x - c")
@@ -339,7 +339,7 @@ def numexpr_forms(evaluate: Callable[..., Any]) -> SimpleNamespace:
 
 
 class _Text:
-    """Writes down what a program does, as text."""
+    """An operand that records operations as text."""
 
     def __init__(self, text: str) -> None:
         self.text = text

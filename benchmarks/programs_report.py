@@ -1,4 +1,4 @@
-"""Reports of programs that were measured in processes of their own: table, totals, JSON, picture."""
+"""Reports of programs that were measured in processes of their own: table, totals, JSON and picture."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MOST_CALLS = 8  # of those before the turns, that are written out
 
 
 def bound(outcome: Outcome) -> float:
-    """Return the seconds that a first call of weft may take."""
+    """Return the limit in seconds for a first call of weft."""
     return COLD_FACTOR * (outcome.first_seconds(NUMPY) or 0.0) + COLD_SECONDS
 
 
 def within(outcome: Outcome, side: str) -> bool:
-    """Whether a side's first call takes as little as it should."""
+    """Return whether a side's first call stays within its limit."""
     seconds = outcome.first_seconds(side)
     return seconds is not None and seconds <= bound(outcome)
 
 
 def steady_plans(outcome: Outcome) -> int | None:
-    """Return the plans made from the third call of the second process on, before the turns begin."""
+    """Return the number of plans built from the third call of the second process until the timed turns begin."""
     return sum(call["plans"] for call in outcome.calls[2:]) if len(outcome.calls) > 2 else None
 
 
@@ -101,7 +101,7 @@ def cells(outcome: Outcome, ports: Collection[str]) -> list[str]:
 
 
 class Report:
-    """What is written while a suite runs.
+    """The reports that are written while a suite runs.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Report:
         return summary(outcomes, self.ports) | self.totals(outcomes)
 
     def text(self, outcomes: Sequence[Outcome]) -> str:
-        """Return the table, the totals, and who is left out."""
+        """Return the table, the totals, and the sides that were left out."""
         problems = {f"{o.program}, {name}": text for o in outcomes for name, text in o.problems.items()}
         return "\n".join(
             [
@@ -158,7 +158,7 @@ class Report:
         )
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
-        """Print the last program's line, and write what there is so far."""
+        """Print the last program's line, and write the results so far."""
         print(" | ".join(cells(outcomes[-1], self.ports)), flush=True)
         for side, text in outcomes[-1].problems.items():
             print(f"    {side}: {text}", flush=True)
@@ -178,7 +178,7 @@ class Report:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Return what was measured of a program."""
+    """Return the measurements of a program."""
     rounded = {name: [round(v, 7) for v in values] for name, values in outcome.turns.items()}
     first = {name: [round(v, 7) for v in values] for name, values in outcome.first.items()}
     calls = outcome.calls[:MOST_CALLS]

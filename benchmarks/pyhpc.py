@@ -1,5 +1,5 @@
-"""Two programs of pyhpc-benchmarks, as its authors wrote them for each peer, from a checkout of
-dionhaefner/pyhpc-benchmarks, which is no part of this project.
+"""Two programs of dionhaefner/pyhpc-benchmarks, as its authors wrote them for each library, loaded from a checkout of
+it.
 
 In: its folder. Out: programs of the fused suite. weft runs what is written for NumPy; torch.compile what is written for
 PyTorch, without TorchScript in between.
@@ -29,12 +29,12 @@ SIZE, QUICK = 1 << 22, 1 << 12
 
 
 def programs(folder: Path) -> tuple[Program, ...]:
-    """The programs; what a peer runs is loaded when it is first called."""
+    """Return the programs. A peer's version is loaded at its first call."""
     return tuple(_program(folder / "benchmarks" / name, *rest) for name, *rest in PROGRAMS)
 
 
 class _Forms(Mapping[str, Callable[..., Any]]):
-    """What each peer runs, loaded when it is asked for."""
+    """The versions of a program by peer, each loaded at its first use."""
 
     def __init__(self, loaders: Mapping[str, Callable[[], Callable[..., Any]]]) -> None:
         self._loaders = loaders
@@ -80,6 +80,6 @@ def _load(path: Path) -> ModuleType:
 
 
 def _without_script(path: Path) -> ModuleType:
-    """A module whose functions torch.compile sees, not what `torch.jit.script` made of them."""
+    """Load a module without `torch.jit.script`, so that torch.compile sees the plain functions."""
     with patch("torch.jit.script", lambda function: function):
         return _load(path)

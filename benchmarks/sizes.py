@@ -1,4 +1,4 @@
-"""The same program from a thousand bytes to a billion: where the cost of a launch, the caches and the memory show.
+"""The same programs from a thousand bytes to a billion, to show the effect of launches, caches and memory.
 
 Small and middle sizes are checked against float64; the largest ones are the same kernels on more data.
 """
@@ -27,19 +27,19 @@ TURNS = 7
 
 @dataclass(frozen=True)
 class Point:
-    """One program at one size."""
+    """The measurements of one program at one size."""
 
     program: str
     nbytes: int
     result: Result
 
     def rate(self, name: str) -> float:
-        """GB a second of one who took part."""
+        """Return a peer's bandwidth in GB/s."""
         return self.result.moved / self.result.median(name) / 1e6
 
 
 def size_for(program: Program, nbytes: int) -> int:
-    """The program's size at which inputs and results have so many bytes."""
+    """Return the size of a program at which its inputs and results have the given number of bytes."""
 
     def moved(n: int) -> int:
         inputs = program.inputs(np.random.default_rng(0), n)
@@ -63,7 +63,9 @@ def measure(
     minutes: float = math.inf,
     tell: Callable[[list[Point]], None] = lambda points: None,
 ) -> list[Point]:
-    """Every program at every size, against all peers but the slow ones, or those named; `tell` gets the points so far."""
+    """Measure every program at every size, against the named peers or all but the slow ones. `tell` gets the points
+    so far.
+    """
     available = threads or len(os.sched_getaffinity(0))
     chosen = [
         p
@@ -87,7 +89,7 @@ def measure(
 
 
 def series(points: Sequence[Point]) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """For each program and who took part: bytes and GB/s."""
+    """Return the bytes and GB/s of each program and peer."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for point in points:
         for name in point.result.turns_ms:
@@ -98,7 +100,7 @@ def series(points: Sequence[Point]) -> dict[str, dict[str, list[tuple[float, flo
 
 
 def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
-    """A table a program: GB/s by size."""
+    """Return a table for each program: GB/s by size."""
     lines = [", ".join(f"{key} {value}" for key, value in facts.items())]
     for program in dict.fromkeys(p.program for p in points):
         own = [p for p in points if p.program == program]
@@ -112,7 +114,7 @@ def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
 
 
 def as_json(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """Everything, turn by turn."""
+    """Return all measurements, including each turn."""
     return [
         {
             "program": p.program,

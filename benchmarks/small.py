@@ -1,4 +1,4 @@
-"""Small operations: weft against NumPy on a few to some thousand elements, one statement at a time.
+"""Small operations: weft compared with NumPy on a few to some thousand elements, one statement at a time.
 
 Both take turns in one process. A ratio is NumPy's time over weft's: the median over the turns.
 """
@@ -48,7 +48,7 @@ class Line:
 
 
 def names(xp: Any, elements: int) -> dict[str, Any]:
-    """Return what the statements refer to. The indices i differ from one to the next."""
+    """Return the variables that the statements use. Successive indices i are different."""
     source = np.random.default_rng(3)
     arrays = {name: xp.asarray(source.random(elements)) for name in "xya"}
     order = [1 + k * 7919 % (elements - 1) for k in range(INDICES)]
@@ -56,7 +56,7 @@ def names(xp: Any, elements: int) -> dict[str, Any]:
 
 
 def value(statement: str, elements: int, xp: Any) -> np.ndarray:
-    """Return the result of a statement, of an assignment the array after all indices."""
+    """Return the result of a statement. For an assignment, return the array after all indices."""
     scope = names(xp, elements)
     if " = " in statement:
         exec(f"for i in order: {statement}", scope)
@@ -65,12 +65,12 @@ def value(statement: str, elements: int, xp: Any) -> np.ndarray:
 
 
 def seconds_per_call(run: Callable[[int], float], repeats: int) -> float:
-    """Return the seconds of one of a turn's statements."""
+    """Return the seconds of one execution of a statement."""
     return run(repeats) / repeats / INDICES
 
 
 def measure_line(statement: str, elements: int, turns: int) -> Line:
-    """Time one statement under NumPy and on weft in turns."""
+    """Time one statement with NumPy and with weft, alternately."""
     calls, repeats = [], []
     for xp, text in ((np, statement), (wf, EXPRESSIONS[statement])):
         run = timeit.Timer(f"for i in order: {text}", globals=names(xp, elements)).timeit

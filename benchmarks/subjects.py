@@ -1,4 +1,4 @@
-"""Sides of a comparison that suites of programs have in common, as they run in a worker's process.
+"""The sides of a comparison that several suites share, as they run in a worker process.
 
 NumPy's side loads a program as Python does. Weft's runs the same file as ``weft run`` does, with weft in place of NumPy.
 """
@@ -35,7 +35,7 @@ def load_module(path: Path, name: str = "") -> ModuleType:
 
 
 def returned_values(returned: Any) -> dict[str, Any]:
-    """Return what a program returned, by name; nothing for None."""
+    """Return a program's results by name. None gives an empty dict."""
     values = returned if isinstance(returned, (tuple, list)) else [returned]
     return {f"result {k}": value for k, value in enumerate(v for v in values if v is not None)}
 
@@ -68,7 +68,7 @@ def compare(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], gr
 
 
 def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> Subject:
-    """Return a function that takes NumPy's arrays, and overwrites its own copies of them."""
+    """Return a function that runs the program with NumPy on its own copies of the arrays."""
 
     def arguments() -> list[Any]:
         return [value.copy() if isinstance(value, np.ndarray) else value for value in values]
@@ -77,7 +77,9 @@ def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> 
 
 
 def weft_subject(path: Path, function: str, values: Sequence[Any], results: Results) -> Subject:
-    """Return a function of a program as ``weft run`` runs it; its arrays are made as the program would make them."""
+    """Return a function that runs the program as ``weft run`` does, with arrays created as the program would create
+    them.
+    """
     from weft.dsl.script.numpy_face import submodule
     from weft.dsl.script.redirect import Redirected
 
@@ -86,7 +88,7 @@ def weft_subject(path: Path, function: str, values: Sequence[Any], results: Resu
 
 
 def weft_call(program: Program, array: Callable[[Any], Any], values: Sequence[Any], results: Results) -> Subject:
-    """Return a function on weft; a call ends when its results and arguments are evaluated."""
+    """Return a function that runs the program on weft. A call ends when its results and arguments are evaluated."""
     import weft as wf
 
     def arguments() -> list[Any]:

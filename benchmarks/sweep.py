@@ -1,4 +1,4 @@
-"""A sweep over single operations on about a million elements: weft against NumPy, case by case, warm.
+"""A sweep over single operations on about a million elements: weft compared with NumPy, with warm caches.
 
 Both take turns in one process. A ratio is NumPy's time over weft's: the median over the turns.
 """
@@ -33,7 +33,7 @@ QUICK_ELEMENTS, QUICK_EVERY = 10_000, 40
 
 @dataclass
 class Found:
-    """The times of one case, or what is wrong with it."""
+    """The times of one case, or its problem."""
 
     case: Case
     numpy_ms: float = 0.0
@@ -48,7 +48,7 @@ def as_numpy(result: Any) -> list[np.ndarray]:
 
 
 def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], largest: float) -> str:
-    """Describe how results differ, of operands up to `largest`; an empty string where they agree."""
+    """Describe how results differ, for operands of at most `largest`. Return an empty string if they agree."""
     for x, y in zip(ours, theirs, strict=True):
         if x.shape != y.shape or x.dtype != y.dtype:
             return f"{x.dtype}{x.shape} instead of {y.dtype}{y.shape}"
@@ -64,7 +64,7 @@ def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], largest
 
 
 def warm_up(call: Callable[[], Any]) -> None:
-    """Call weft until it makes no plans."""
+    """Call weft until it builds no more plans."""
     begin, calls, quiet = time.perf_counter(), 0, 0
     while calls < WARM_CALLS or time.perf_counter() - begin < (WARM_LEAST if quiet >= 2 else WARM_SECONDS):
         before = wf.statistics()
@@ -75,7 +75,7 @@ def warm_up(call: Callable[[], Any]) -> None:
 
 
 def seconds_per_call(call: Callable[[], Any], times: int) -> float:
-    """Return the mean of several calls."""
+    """Return the mean time of several calls."""
     begin = time.perf_counter()
     for _ in range(times):
         call()
@@ -83,7 +83,7 @@ def seconds_per_call(call: Callable[[], Any], times: int) -> float:
 
 
 def measure_case(case: Case, elements: int, turns: int) -> Found | None:
-    """Check and time one case; None where NumPy does not have it."""
+    """Check and time one case. Return None if NumPy does not support it."""
     operation = OPERATIONS[case.operation]
     x, y, extra = operands(np, case, elements)
 
@@ -123,7 +123,7 @@ def measure_case(case: Case, elements: int, turns: int) -> Found | None:
 
 
 def is_weft(value: Any) -> bool:
-    """Whether a result is one of weft's arrays."""
+    """Return whether a result is a weft array."""
     return isinstance(value, wf.Array)
 
 
@@ -131,7 +131,7 @@ def is_weft(value: Any) -> bool:
 
 
 def totals(found: Iterable[Found]) -> dict[str, Any]:
-    """Return the totals of some cases."""
+    """Return the totals over some cases."""
     ratios = [f.ratio for f in found if f.ratio]
     slower, cliffs = sum(r < 1 for r in ratios), sum(r < 0.5 for r in ratios)
     return {
@@ -143,7 +143,7 @@ def totals(found: Iterable[Found]) -> dict[str, Any]:
 
 
 def grouped(found: Sequence[Found], field: str) -> list[list[str]]:
-    """Return a line of totals for each value of a field, the worst first, with its worst case."""
+    """Return a row of totals for each value of a field, worst first, with the worst case of each."""
     groups: dict[str, list[Found]] = {}
     for f in found:
         if f.ratio:

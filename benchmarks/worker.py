@@ -1,4 +1,4 @@
-"""A program in a process of its own, which answers requests.
+"""A program in a process of its own that answers requests.
 
 The benchmark holds a `Worker` for each side of a comparison and asks them in turns. A process that hangs, dies or fills
 the memory ends nothing but itself. Its first call is a first call in a new process.
@@ -62,7 +62,7 @@ class Subject:
 
 @cache
 def write_byte_code() -> None:
-    """Compile the sources to byte code, as an installation does: a first call does not wait for that."""
+    """Compile the sources to byte code, as an installation does, so that first calls do not include that."""
     face = ROOT / "src" / "weft"
     for folder in (face, ROOT / "benchmarks", *(link.resolve() for link in face.iterdir() if link.is_dir())):
         compileall.compile_dir(folder, quiet=2)
@@ -115,7 +115,7 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """Let the process end, as a program ends; kill it and what it started where it does not."""
+        """End the process normally. Kill it and its children if it does not end."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -130,15 +130,17 @@ class Worker:
         self.errors.close()
 
     def call(self, times: int = 1, save: str = "") -> dict[str, Any]:
-        """Call the program: seconds of each call, and how far the counters went on. Save the last call's results."""
+        """Call the program. Return the seconds of each call and the increase of the counters. Save the last call's
+        results.
+        """
         return self.ask({"times": times, "save": save}, self.limit)
 
     def kernel_share(self) -> float:
-        """Call the program and return the share of the time that passes in kernels."""
+        """Call the program and return the fraction of the time that is spent in kernels."""
         return float(self.ask({"profile": True}, self.limit)["share"])
 
     def ask(self, request: Mapping[str, Any], limit: float) -> dict[str, Any]:
-        """Send a request and return the answer; raise WorkerError if there is none in time."""
+        """Send a request and return the answer. Raise WorkerError if none arrives in time."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -171,7 +173,7 @@ class Worker:
 
 
 def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Call the program as often as is asked for."""
+    """Call the program as often as requested, and return the answer."""
     if "profile" in request:
         return {"share": subject.kernel_share(subject.arguments())}
     seconds = []
@@ -188,14 +190,14 @@ def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error in a line, with the place in the source where it was raised."""
+    """Return an error in one line, with the source line that raised it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:160]
     return f"{type(error).__name__}: {text} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def main() -> None:
-    """Load the program that the first line names, then answer requests until the input ends."""
+    """Load the program named by the first line, then answer requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the program prints is no answer
     subject: Subject | None = None
