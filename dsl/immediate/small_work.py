@@ -140,6 +140,8 @@ MOST_WHOLE = 8
 def reduce_whole(name: str, values: np.ndarray) -> Any:
     """Reduce all elements on the host, or return None if only a kernel gives the right bits."""
     kind = values.dtype
+    if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans walk memory in order as well)
+        values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
     if kind.kind == "c" or not values.flags.c_contiguous:
         return None
     if name in ("mean", "sum") and kind.kind in "biu":

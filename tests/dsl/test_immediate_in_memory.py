@@ -424,6 +424,22 @@ def test_reductions_of_whole_arrays_in_memory_are_done_at_the_call(code: str, si
     assert [each.tobytes() for each in found] == [each.tobytes() for each in wanted]
 
 
+@pytest.mark.parametrize("code", "dfi?")
+@pytest.mark.parametrize("axes", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)])
+def test_reductions_of_permuted_arrays_in_memory_are_done_at_the_call(code: str, axes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    given = (rng.standard_normal((37, 29, 41)) * 1e3 if code in "df" else rng.integers(0, 2, (37, 29, 41))).astype(code)
+    x = wf.evaluate(wf.asarray(given)).transpose(axes)
+    names = ["sum", "mean", "max", "min", "prod", "any", "all", "argmax", "argmin"]
+    with np.errstate(all="ignore"), override(immediate=0):
+        wanted = [np.asarray(getattr(x, name)())[()] for name in names]
+    before = wf.statistics()["kernels"]
+    found = [np.asarray(getattr(x, name)()).tobytes() for name in names[:7]]
+    assert wf.statistics()["kernels"] == before
+    found += [np.asarray(getattr(x, name)()).tobytes() for name in names[7:]]
+    assert found == [each.tobytes() for each in wanted]
+
+
 def test_reductions_of_what_kernels_alone_know_are_recorded() -> None:
     zeros = np.zeros(2 * IMMEDIATE)
     zeros[7] = -0.0
