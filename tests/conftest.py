@@ -1,4 +1,4 @@
-"""Tests run on the CPU device, or the one that ``--device`` names, with a disk cache of their run's own; some ask for a GPU."""
+"""Tests run on the CPU device or the device of ``--device``, with a disk cache of their own. Some tests need a GPU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 
 @cache
 def _device(name: str) -> Any:
-    """The device that ``--device`` names."""
+    """Return the device that ``--device`` names."""
     if name == "stand-in":
         from tests.stand_in import RunningDevice, RunningStandIn
 
@@ -95,7 +95,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """``-m gpu`` reads no other tests, which may need what a machine with a GPU does not have."""
+    """Skip files without GPU tests under ``-m gpu``, since their imports may be missing on a GPU machine."""
     if config.option.markexpr != "gpu" or collection_path.suffix != ".py":
         return None
     return None if "gpu" in collection_path.read_text(encoding="utf-8") else True
@@ -103,5 +103,5 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
-    """Whether golden files are to be written."""
+    """Return whether golden files are rewritten."""
     return bool(request.config.getoption("--update-golden"))

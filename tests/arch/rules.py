@@ -1,4 +1,4 @@
-"""The rules of the house as functions from a source tree to the places that break them.
+"""The architecture rules, as functions that return the violations in a source tree.
 
 Each rule returns one line a violation, so that tests can show that a deliberate one is caught (`test_rules.py`) and the project
 holds none, or no more than a number that only goes down (`test_project.py`).
@@ -27,7 +27,7 @@ BEFORE_FACES = {"weft.runtime.lazy_names"}
 
 @dataclass(frozen=True)
 class Import:
-    """One import of a file: the module, the name taken from it, and where it stands.
+    """One import in a file: the module, the imported name, and the line.
 
     `hidden`: inside a function. `named`: by ``import_module("...")``. `typing`: for type checkers only.
     """
@@ -45,7 +45,7 @@ class Import:
 
 
 class Tree:
-    """The layers below a folder, parsed."""
+    """The parsed source files of all layers."""
 
     def __init__(self, root: Path, layers: tuple[str, ...] = LAYERS) -> None:
         self.root = root
@@ -60,7 +60,7 @@ class Tree:
         return [found for name, tree in self.parsed.items() for found in _imports(name, tree)]
 
     def target(self, found: Import) -> str:
-        """The module that is loaded: a submodule, where the name is one."""
+        """Return the module that an import loads: a submodule, if the name is one."""
         inner = f"{found.module}.{found.name}"
         return inner if inner in self.modules else found.module
 
@@ -100,7 +100,7 @@ def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
 
 
 def upward(tree: Tree) -> list[str]:
-    """Imports of a layer above, or of a layer by a name that is not weft's."""
+    """Return imports of a higher layer, and imports of a layer by a name outside `weft`."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -114,7 +114,7 @@ def upward(tree: Tree) -> list[str]:
 
 
 def walls(tree: Tree) -> list[str]:
-    """Third parties that are imported outside of their files."""
+    """Return imports of third-party packages outside the files that may import them."""
     return [
         str(found)
         for found in tree.imports
@@ -123,7 +123,7 @@ def walls(tree: Tree) -> list[str]:
 
 
 def circles(tree: Tree) -> list[str]:
-    """Groups of files that import one another, in functions and by name too; a package is imported with what is in it."""
+    """Return groups of modules that import one another, including imports in functions and of packages."""
     edges: dict[str, set[str]] = {module: set() for module in tree.modules}
     for found in tree.imports:
         own, parts = module_of(found.file), tree.target(found).split(".")
@@ -141,7 +141,7 @@ def circles(tree: Tree) -> list[str]:
 
 
 def _components(edges: dict[str, set[str]]) -> list[set[str]]:
-    """Strongly connected components, by Kosaraju's algorithm."""
+    """Return the strongly connected components, by Kosaraju's algorithm."""
     back: dict[str, set[str]] = defaultdict(set)
     for start, ends in edges.items():
         for end in ends:
@@ -155,7 +155,7 @@ def _components(edges: dict[str, set[str]]) -> list[set[str]]:
 
 
 def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] | None = None) -> list[str]:
-    """What is reached and not `seen` yet, in the order in which a search in depth leaves it."""
+    """Return the nodes reachable from `starts` and not in `seen`, in postorder of a depth-first search."""
     seen, left = set() if seen is None else seen, []
     for start in starts:
         stack = [(start, False)]
@@ -170,7 +170,7 @@ def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] 
 
 
 def faces(tree: Tree) -> list[str]:
-    """Imports from another layer that go past its face."""
+    """Return imports from another layer that bypass its package's public names."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -181,7 +181,7 @@ def faces(tree: Tree) -> list[str]:
 
 
 def hidden(tree: Tree) -> list[str]:
-    """Import statements of the project's own inside functions."""
+    """Return import statements of weft modules inside functions."""
     own = {
         (f.file, f.line): str(f) for f in tree.imports if f.hidden and not f.named and f.module.split(".")[0] == "weft"
     }
@@ -189,7 +189,7 @@ def hidden(tree: Tree) -> list[str]:
 
 
 def seams(tree: Tree) -> list[str]:
-    """The project's own modules that are loaded by ``import_module``, when they are first needed."""
+    """Return the imports of weft modules by ``import_module``."""
     return [str(f) for f in tree.imports if f.named and f.module.split(".")[0] == "weft"]
 
 
@@ -208,7 +208,7 @@ def long_functions(tree: Tree, most: int) -> list[str]:
 
 
 def shared_class_names(tree: Tree) -> list[str]:
-    """Public class names that stand in more than one file."""
+    """Return public class names that several files define."""
     found = defaultdict(list)
     for name, parsed in tree.parsed.items():
         for node in parsed.body:
@@ -218,7 +218,7 @@ def shared_class_names(tree: Tree) -> list[str]:
 
 
 def shared_file_names(tree: Tree) -> list[str]:
-    """File names that stand more than once in a layer."""
+    """Return file names that occur several times in a layer."""
     found = defaultdict(list)
     for name, path in tree.files.items():
         if path.name != "__init__.py":
@@ -236,7 +236,7 @@ def readers_of_the_environment(tree: Tree) -> list[str]:
 
 
 def misplaced_tests(tree: Tree) -> list[str]:
-    """Test files of a layer whose folder is no folder of it, or not the one of the source file that they are named after."""
+    """Return test files that are not in the folder that mirrors their source file or layer."""
     beside = {"__pycache__", *tree.layers, *BESIDE_LAYERS}
     wrong = [
         f"tests/{p.name}"

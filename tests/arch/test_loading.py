@@ -1,4 +1,4 @@
-"""What importing loads, the names that faces load lazily, and the links to the folders."""
+"""Tests of what importing weft loads, of lazily loaded names, and of the links to the layers' folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def loaded_by(code: str) -> set[str]:
-    """The modules that a new process has loaded after `code`."""
+    """Return the modules that a new process has loaded after running `code`."""
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Each rule catches a deliberate violation, and lets pass what is right."""
+"""Each rule finds a deliberate violation and accepts correct code."""
 
 from __future__ import annotations
 

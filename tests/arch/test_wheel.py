@@ -1,4 +1,4 @@
-"""The built wheel holds exactly the folders, through the links."""
+"""The built wheel contains exactly the layers' folders, through the links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suites that measure programs and statements: each runs as a command, with little to do."""
+"""Each benchmark suite of programs and statements runs as a command with little work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PORT = (
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder laid out as NPBench is, with programs of ours."""
+    """Return a folder with the layout of NPBench and small programs."""
     folder = tmp_path / "checkout"
     (folder / "bench_info").mkdir(parents=True)
     for name, text in PROGRAMS.items():

@@ -1,4 +1,4 @@
-"""The benchmark as a command: on the CPU, and, with a stand-in for the driver, on a GPU."""
+"""The benchmark command runs on the CPU and, with a stand-in for the driver, on a GPU."""
 
 from __future__ import annotations
 

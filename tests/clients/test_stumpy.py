@@ -1,4 +1,5 @@
-"""stumpy's GPU matrix profile on the CPU device, with only its import of ``numba.cuda`` led to `weft.cuda`.
+"""stumpy's GPU matrix profile runs on the CPU device, with only its import of ``numba.cuda`` redirected to
+`weft.cuda`.
 
 Opt-in: ``pytest -m clients tests/clients`` where stumpy is installed.
 """

@@ -1,4 +1,4 @@
-"""Explicit kernels that tests of code generation share: each with its arguments, its launch and what comes out."""
+"""Explicit kernels shared by tests of code generation, with their arguments, launches and expected results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = 0xFFFFFFFF
 
 @dataclass
 class Program:
-    """A kernel, how it is launched, and what is in its arrays afterwards."""
+    """An explicit kernel with its launch, its arguments and the expected arrays after it."""
 
     kernel: Kernel
     arguments: list[Any]
@@ -27,27 +27,27 @@ class Program:
 
 
 class Builder(KernelBuilder):
-    """With the words that these programs use often."""
+    """A kernel builder with shorthands for these programs."""
 
     def __init__(self, name: str, **attributes: Any) -> None:
         super().__init__(name, np.int32, "threaded", explicit=True, **attributes)
 
     def one(self, opcode: str, operands: tuple[Value, ...] = (), type: Type = I4, **attributes: Any) -> Value:
-        """An operation with one result."""
+        """Emit an operation and return its single result."""
         return self.emit(opcode, operands, (type,), **attributes)[0]
 
     def place(self) -> Value:
-        """The thread's number in the grid."""
+        """Return the thread's index in the grid."""
         first = self.op("multiply", self.one("block_index", axis=0), self.one("block_size", axis=0))
         return self.op("add", first, self.one("thread_index", axis=0))
 
     def test(self, name: str, x: Value, y: Value) -> Value:
-        """A comparison."""
+        """Emit a comparison and return its result."""
         return self.op(name, x, y, dtype=np.bool_)
 
 
 def block_sums() -> Program:
-    """Sums of 64 numbers each, by halves through shared memory."""
+    """Sums of 64 numbers each, by a tree in shared memory."""
     b = Builder("block_sums")
     x, out = b.pointer("x", "f8"), b.pointer("out", "f8", writable=True)
     t, kept, half = b.one("thread_index", axis=0), b.shared("f8", 64), b.local("i4")
@@ -68,7 +68,7 @@ def block_sums() -> Program:
 
 
 def shuffled(dtype: Any, mode: str, width: int) -> Program:
-    """Every lane gets another one's value."""
+    """A shuffle: every lane reads another lane's value."""
     b = Builder("shuffled")
     dtype = np.dtype(dtype)
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)
@@ -88,7 +88,7 @@ def shuffled(dtype: Any, mode: str, width: int) -> Program:
 
 
 def votes() -> Program:
-    """What warps agree on, in the lower half of each only."""
+    """Warp votes by the lower half of each warp."""
     b = Builder("votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "u4", writable=True)
     i, mask = b.place(), b.constant(0xFFFF, U4)
@@ -157,7 +157,7 @@ def histogram() -> Program:
 
 
 def counters() -> Program:
-    """Counters that wrap, and a maximum by compare and swap."""
+    """Atomic counters that wrap, and a maximum by compare-and-swap."""
     b = Builder("counters")
     out, best = b.pointer("out", "u4", writable=True), b.pointer("best", "i8", writable=True)
     i, zero, one = b.place(), b.constant(0), b.constant(1)
@@ -178,7 +178,7 @@ def counters() -> Program:
 
 
 def recursion() -> Program:
-    """Fibonacci's numbers by a function that calls itself, and squares of complex numbers by another one."""
+    """Fibonacci numbers by a recursive function, and squares of complex numbers by another function."""
     b = Builder("recursion")
     c8 = np.dtype("c8")
     with b.function("fibonacci", [I8], [I8]) as (n,):
@@ -209,7 +209,7 @@ def recursion() -> Program:
 
 
 def memory() -> Program:
-    """Two typed views of dynamic shared memory, constant memory, and complex numbers taken apart."""
+    """Two typed views of dynamic shared memory, constant memory, and the parts of complex numbers."""
     b = Builder("memory")
     out, zs = b.pointer("out", "f8", writable=True), b.pointer("zs", "c16")
     t = b.one("thread_index", axis=0)
@@ -230,7 +230,7 @@ def memory() -> Program:
 
 
 def block_votes() -> Program:
-    """Blocks count; a fence and a clock besides."""
+    """Votes of blocks, with a fence and a clock."""
     b = Builder("block_votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "i4", writable=True)
     i = b.place()

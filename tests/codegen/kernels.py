@@ -1,4 +1,4 @@
-"""Logical kernels that tests of code generation share, and arguments for them."""
+"""Logical kernels shared by tests of code generation, and arguments for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
 
 
 def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) -> int:
-    """Blocks of a launch of a kernel's threaded form: `most` at most, where it does with fewer than it has work for."""
+    """Return the number of blocks of a launch of a threaded kernel, at most `most` if the kernel allows a limit."""
     names = [p.value.name for p in kernel.parameters]
     extents = [int(arguments[names.index(level.extent.name)]) for level in find_nest(kernel).levels]
     wanted = -(-prod(extents) // threaded.attributes["per_block"])
@@ -121,7 +121,7 @@ def _folds(name: str, dtype: Any, combine: tuple[str, ...], *, side_by_side: boo
 
 
 def deep_fold(dtype: Any = np.float64) -> Kernel:
-    """out = the sum and the least value (with its place) of x[a, b, :] over a and b, for each of the last axis"""
+    """out = the sum and the minimum (with its index) of x[a, b, :] over a and b, for each element of the last axis"""
     b = KernelBuilder("deep")
     x = b.pointer("x", dtype)
     total = b.pointer("total", dtype, writable=True)
@@ -145,7 +145,7 @@ def deep_fold(dtype: Any = np.float64) -> Kernel:
 
 
 def whole(dtype: Any = np.float32) -> Kernel:
-    """out[0] = the sum of x, and every element doubled in place on the way"""
+    """out[0] = the sum of x, while every element is doubled in place"""
     b = KernelBuilder("whole")
     x = b.pointer("x", dtype, writable=True)
     out = b.pointer("out", dtype, writable=True)
@@ -159,8 +159,9 @@ def whole(dtype: Any = np.float32) -> Kernel:
 
 
 def centred(dtype: Any = np.float64) -> Kernel:
-    """Two folds over a row, the second with the first one's result, then a loop that writes the row:
-    out[i, j] = (x[i, j] - sum(x[i])) / sum((x[i] - sum(x[i])) ** 2)"""
+    """Two reductions over a row, the second depending on the first, then a loop that writes the row: out[i, j] =
+    (x[i, j] - sum(x[i])) / sum((x[i] - sum(x[i])) ** 2)
+    """
     b = KernelBuilder("centred")
     x = b.pointer("x", dtype)
     out = b.pointer("out", dtype, writable=True)
@@ -181,7 +182,7 @@ def centred(dtype: Any = np.float64) -> Kernel:
 
 
 def two_loops(first: str, second: str) -> Kernel:
-    """Two loops over a row without folds: `first` and `second` say what each does.
+    """Two loops over a row without reductions. `first` and `second` give their bodies.
 
     mirror: out[i, j] = x[i, -1 - j]; double: x[i, j] += x[i, j]; head: x[i, j] -= x[i, 0]; fill: out[i, j] = total[i]
     after total[i] = x[i, 0]; none: nothing.
@@ -216,7 +217,7 @@ def two_loops(first: str, second: str) -> Kernel:
 
 
 def centred_columns(dtype: Any = np.float64) -> Kernel:
-    """out[j, i] = x[j, i] - sum(x[:, i]): every thread needs its column's sum"""
+    """out[j, i] = x[j, i] - sum(x[:, i]), so that every thread needs its column's sum"""
     b = KernelBuilder("centred_columns")
     x = b.pointer("x", dtype)
     out = b.pointer("out", dtype, writable=True)
@@ -248,7 +249,7 @@ def scan(dtype: Any = np.float32) -> Kernel:
 
 
 def numbers(shape: Any, dtype: Any, seed: int = 0) -> np.ndarray:
-    """Arbitrary values of a dtype, small enough that sums of them are exact in integers and near in floats."""
+    """Return random values of a dtype, small enough that their sums are exact in integers and accurate in floats."""
     source = np.random.default_rng(seed)
     dtype = np.dtype(dtype)
     if dtype.kind == "c":

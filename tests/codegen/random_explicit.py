@@ -1,4 +1,4 @@
-"""``python -m tests.codegen.random_explicit --programs 200 --seed 0``: random explicit kernels, four ways.
+"""``python -m tests.codegen.random_explicit --programs 200 --seed 0`` runs random explicit kernels in four ways.
 
 Each program is interpreted forwards and backwards and compiled for the CPU, as loops between meetings and as a coroutine
 a thread; all four give the same bits. It is compiled for a GPU besides, and with ``--assemble`` assembled. Threads meet
@@ -36,7 +36,7 @@ _ROWS = ("add", "subtract", "multiply", "minimum", "maximum", "bitwise_and", "bi
 
 
 class Writer:
-    """Writes one random kernel. Values are int32, and known to be the same in a whole block or not."""
+    """A generator of one random kernel. It tracks which int32 values are uniform in a block."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -58,7 +58,7 @@ class Writer:
         self.depth, self.labels, self.count = 0, 0, 0
 
     def function(self) -> None:
-        """A function that loops, leaves early and calls itself."""
+        """Write a recursive function with a loop and an early exit."""
         b = self.b
         with b.function("mixed", [I4, I4], [I4]) as (p, q):
             kept = b.local(I4)
@@ -78,12 +78,12 @@ class Writer:
     # -- values ---------------------------------------------------------------------------
 
     def pick(self, same: bool = False) -> Value:
-        """A value that is there; one that is the same in the block, if asked."""
+        """Return an existing value, which is uniform in the block if `same`."""
         pools = [*self.same] if same else [*self.same, *self.different, *self.different]
         return self.random.choice([v for pool in pools for v in pool])
 
     def compute(self, same: bool) -> Value:
-        """A new value."""
+        """Write an operation and return its result."""
         b = self.b
         x, y = self.pick(same), self.pick(same)
         match self.random.randrange(5):
@@ -99,7 +99,7 @@ class Writer:
         return made
 
     def test(self, same: bool) -> Value:
-        """A condition."""
+        """Write a comparison and return its result."""
         name = self.random.choice(["less", "greater_equal", "equal", "not_equal"])
         bits = self.b.op("bitwise_and", self.pick(same), self.b.constant(self.random.choice([1, 3, 7])))
         return self.b.test(name, bits, self.b.constant(self.random.randrange(3)))
@@ -107,7 +107,7 @@ class Writer:
     # -- statements -----------------------------------------------------------------------
 
     def body(self, meets: bool, length: int) -> None:
-        """Statements in a block of their own; `meets`: all threads of the block come by here."""
+        """Write statements in a nested scope. With `meets` all threads of the block execute it."""
         self.same.append([])
         self.different.append([])
         self.depth += 1
@@ -120,7 +120,7 @@ class Writer:
         self.different.pop()
 
     def statement(self, meets: bool) -> None:
-        """One statement."""
+        """Write one random statement."""
         flat: list[Callable[[bool], object]] = [
             lambda m: self.compute(False),
             lambda m: self.compute(m),
@@ -142,21 +142,21 @@ class Writer:
         self.random.choice(kinds)(meets)
 
     def keep(self, meets: bool) -> None:
-        """Store in a local cell."""
+        """Write a store to a local variable."""
         self.b.store(self.random.choice(self.cells), self.b.constant(0), self.pick())
 
     def recall(self, meets: bool) -> None:
-        """Load from a local cell."""
+        """Write a load from a local variable."""
         self.different[-1].append(self.b.load(self.random.choice(self.cells), self.b.constant(0)))
 
     def write(self, meets: bool) -> None:
-        """Add to a result of the thread's own."""
+        """Write an addition to one of the thread's results."""
         b = self.b
         at = b.op("add", b.op("multiply", self.place, b.constant(OUT)), b.constant(self.random.randrange(OUT)))
         b.store(self.out, at, b.op("add", b.load(self.out, at), self.pick()))
 
     def branch(self, meets: bool) -> None:
-        """An if; all threads go the same way where they may meet inside."""
+        """Write a branch. Its condition is uniform if the threads synchronize inside."""
         same = meets and self.random.random() < 0.6
         with self.b.if_(self.test(same)):
             self.body(same, self.random.randrange(1, 4))
@@ -165,7 +165,7 @@ class Writer:
                 self.body(same, self.random.randrange(1, 4))
 
     def loop(self, meets: bool) -> None:
-        """A loop with a carried value."""
+        """Write a loop with a carried value."""
         same = meets and self.random.random() < 0.7
         b = self.b
         stop = b.op("bitwise_and", self.pick(same), b.constant(3))
@@ -177,7 +177,7 @@ class Writer:
         (self.same if same else self.different)[-1].append(loop.results[0])
 
     def scope(self, meets: bool) -> None:
-        """Turns until a counter runs out or a condition holds, with a way out in the middle."""
+        """Write a loop with several exits: a counter, a condition, and an exit in the middle."""
         same = meets and self.random.random() < 0.7
         b = self.b
         label, left = f"way{self.labels}", b.local(I4)
@@ -198,7 +198,7 @@ class Writer:
             (self.same if same else self.different)[-1].remove(turns)
 
     def exchange(self, meets: bool) -> None:
-        """Another thread's value, through shared memory."""
+        """Write an exchange of values between threads through shared memory."""
         b = self.b
         b.store(self.shared, self.thread, self.pick())
         b.emit("barrier")
@@ -208,7 +208,7 @@ class Writer:
         self.different[-1].append(taken)
 
     def count_up(self, meets: bool) -> None:
-        """A sum over the block, by atomics."""
+        """Write a reduction over the block by atomics."""
         b, zero = self.b, self.b.constant(0)
         with b.if_(b.test("equal", self.thread, zero)):
             b.store(self.counter, zero, zero)
@@ -220,12 +220,12 @@ class Writer:
         self.same[-1].append(total)
 
     def block_vote(self, meets: bool) -> None:
-        """What the block says of a condition."""
+        """Write a vote of the block on a condition."""
         kind = self.random.choice(["count", "and", "or"])
         self.same[-1].append(self.b.one("barrier_vote", (self.test(False),), kind=kind))
 
     def shuffle(self, meets: bool) -> None:
-        """Another lane's value; in a warp that is whole, since nobody says what lanes that are not there have."""
+        """Write a shuffle if all warps are full, since values of missing lanes are undefined."""
         b = self.b
         if self.block % 32:
             return
@@ -235,7 +235,7 @@ class Writer:
         self.different[-1].append(moved)
 
     def fold(self, meets: bool) -> None:
-        """A reduction or a vote of a warp."""
+        """Write a reduction or a vote of a warp."""
         b, full = self.b, self.b.constant(ALL, U4)
         if self.random.random() < 0.5:
             made = b.cast(b.one("vote", (full, self.test(False)), U4, kind="ballot"), I4)
@@ -244,7 +244,7 @@ class Writer:
         self.different[-1].append(made)
 
     def part_of_a_warp(self, meets: bool) -> None:
-        """Some lanes of each warp meet, the others do not."""
+        """Write a reduction and a barrier of some lanes of each warp."""
         b = self.b
         lanes = self.random.choice([1, 7, 16])
         mask = b.constant(2**lanes - 1, U4)
@@ -255,7 +255,7 @@ class Writer:
             b.emit("warp_barrier", (mask,))
 
     def finish(self) -> Kernel:
-        """The whole kernel: statements, and what is left in the cells."""
+        """Write the whole kernel, whose last statements write a local variable to the results."""
         with self.b.scope("kernel"):
             self.body(True, self.random.randrange(4, 10))
             if self.random.random() < 0.3:
@@ -268,7 +268,7 @@ class Writer:
 
 
 def check(seed: int, assembled: bool = False) -> None:
-    """Raise where the ways to run a program differ."""
+    """Run a random program in all ways. Raise an error if the results differ."""
     writer = Writer(seed)
     kernel = writer.finish()
     verify_kernel(kernel)
@@ -298,7 +298,7 @@ def check(seed: int, assembled: bool = False) -> None:
 
 
 def main() -> int:
-    """Number of programs that differ."""
+    """Run the programs and return how many differ."""
     parser = argparse.ArgumentParser(prog="tests.codegen.random_explicit")
     parser.add_argument("--programs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

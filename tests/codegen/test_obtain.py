@@ -1,4 +1,4 @@
-"""What WEFT_DUMP writes, and where it cannot."""
+"""Tests of the files that WEFT_DUMP writes, and of folders that it cannot write to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of passes is what runs, and names every pass there is."""
+"""The list of passes is the order in which they run, and it names every pass."""
 
 from __future__ import annotations
 

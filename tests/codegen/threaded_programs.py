@@ -1,4 +1,4 @@
-"""``python -m tests.codegen.threaded_programs --programs 25 --seed 0``: random array programs on threads.
+"""``python -m tests.codegen.threaded_programs --programs 25 --seed 0`` runs random array programs on threads.
 
 The programs of `tests.fuzz`, with every kernel of theirs printed and parsed, verified after each pass of both targets,
 mapped to GPU threads, and run by the interpreter with checked accesses instead of compiled. Runs in a process of its
@@ -45,7 +45,7 @@ _adopt = host_values.adopt
 
 
 def checked(kernel: Kernel) -> Kernel:
-    """The kernel, verified and read back from its text."""
+    """Return the kernel after verification and a round trip through its text."""
     verify_kernel(kernel)
     text = print_kernel(kernel)
     again = parse_kernel(text)
@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """The threaded form of a logical kernel, in place of compiled code."""
+    """Return the threaded form of a logical kernel, in place of compiled code."""
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)
@@ -68,7 +68,9 @@ def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
 
 
 def allocate(device: CpuDevice, nbytes: int) -> Buffer:
-    """A buffer whose size is remembered, far enough from any other that addresses before it are known to be its own."""
+    """Allocate a buffer with a recorded size, far enough from all others that out-of-range addresses are
+    recognized.
+    """
     whole = _allocate(device, nbytes + 2 * PADDING)
     address = whole.address + PADDING
     _sizes[address] = nbytes
@@ -76,12 +78,12 @@ def allocate(device: CpuDevice, nbytes: int) -> Buffer:
 
 
 def adopt(values: np.ndarray, device: Any) -> Storage:
-    """A copy of a NumPy array, in a buffer whose size is remembered."""
+    """Copy a NumPy array into a buffer with a recorded size."""
     return Storage(values.shape, values.dtype, device, device.upload(values))
 
 
 def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """The buffer that a pointer points into, and the element that it points to."""
+    """Return the buffer that a pointer points into, and the index of the element."""
     start = max((a for a in _sizes if a <= address + PADDING), default=0)
     offset, size = address - start, _sizes.get(start, 0)
     assert offset % dtype.itemsize == 0
@@ -108,7 +110,7 @@ def launch(device: CpuDevice, kernel: Kernel, parallel: tuple[int, ...], work: i
 
 
 def main() -> int:
-    """Number of programs that differ from NumPy."""
+    """Run the programs and return how many differ from NumPy."""
     parser = argparse.ArgumentParser(prog="tests.codegen.threaded_programs")
     parser.add_argument("--programs", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""Runs NPBench's NumPy programs, unmodified, on weft, and compares every array with NumPy's.
+"""A command that runs NPBench's unmodified NumPy programs on weft and compares every array with NumPy's.
 
 ``python -m tests.conformance.npbench FOLDER [NAME ...]`` with FOLDER a checkout of spcl/npbench, which is no part of this
 project. Prints one line a program; the exit status is the number of programs that differ. All runs in this process;

@@ -1,4 +1,4 @@
-"""Runs the tests that numba-cuda ships, unmodified, on `weft.cuda`, and counts what passes.
+"""A command that runs numba-cuda's own unmodified tests on `weft.cuda` and counts those that pass.
 
 ``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]`` with FOLDER an unpacked wheel of numba-cuda, which
 is no part of this project. In child processes, one a test file, ``numba.cuda`` is `weft.cuda`; a test that ends its process,
@@ -119,7 +119,7 @@ DELIBERATE: dict[str, str] = {}
 
 
 def find_tests(folder: Path) -> Path:
-    """The folder of tests inside an unpacked wheel."""
+    """Return the folder of tests inside an unpacked wheel."""
     found = sorted(folder.glob("**/numba/cuda/tests/cudapy"))
     if not found:
         sys.exit(f"{folder} has no numba/cuda/tests: unpack a wheel of numba-cuda there")
@@ -127,12 +127,12 @@ def find_tests(folder: Path) -> Path:
 
 
 def reason_not_run(name: str) -> str | None:
-    """Why a file is out of scope."""
+    """Return why a file is out of scope, or None."""
     return next((reason for part, reason in OUT_OF_SCOPE.items() if name.startswith(part)), None)
 
 
 def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
-    """Outcome and cause of every test of a file, by name."""
+    """Return the outcome and the cause of every test of a file, by name."""
     results: dict[str, tuple[str, str]] = {}
     while True:
         running, ended = _run_child(folder, name, results)
@@ -144,7 +144,7 @@ def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
 
 
 def _run_child(folder: Path, name: str, results: dict[str, tuple[str, str]]) -> tuple[str | None, bool]:
-    """Run a process until it ends; the test that it was in, and whether it came to its end."""
+    """Run a process to its end. Return the test that it was running, and whether it completed."""
     environment = dict(
         os.environ, WEFT_DEVICE="cpu", PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
     )
@@ -188,13 +188,13 @@ def _run_child(folder: Path, name: str, results: dict[str, tuple[str, str]]) -> 
 
 
 def simplify(cause: str) -> str:
-    """A cause without what differs from test to test."""
+    """Return a cause without the details that differ between tests."""
     first = cause.strip().splitlines()[0] if cause.strip() else "?"
     return re.sub(r"0x[0-9a-f]+|\d+", "#", first)[:140]
 
 
 def main() -> int:
-    """Run the files; how many tests failed."""
+    """Run the files and return the number of failed tests."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("parts", nargs="*")

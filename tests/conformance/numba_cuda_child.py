@@ -1,4 +1,4 @@
-"""One file of numba-cuda's tests in this process, with ``numba.cuda`` being `weft.cuda`.
+"""A child process that runs one file of numba-cuda's tests, with `weft.cuda` in place of ``numba.cuda``.
 
 ``python -m tests.conformance.numba_cuda_child FOLDER cudapy/test_atomics``, the names of tests to leave out as JSON on the
 standard input. Prints what begins and ends as lines of JSON behind a byte 1. Invariant: nothing of numba-cuda is
@@ -43,11 +43,13 @@ def tell(*event: Any) -> None:
 
 
 class Internal(unittest.SkipTest):
-    """A test uses an object that only Numba has."""
+    """Raised to skip a test that uses an object that only Numba has."""
 
 
 class _Anything(type):
-    """Classes that stand for objects of Numba: they can be inherited from and decorate, and skip the test when used."""
+    """A metaclass of stand-ins for Numba's objects. They can be base classes and decorators, and skip the test when
+    used.
+    """
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -76,7 +78,7 @@ loading = _Loading()
 
 
 def stand_in(name: str) -> Any:
-    """An object that stands for one of Numba's."""
+    """Return a stand-in for one of Numba's objects."""
     return _Anything(name, (), {})
 
 
@@ -94,7 +96,9 @@ class _InternalModule(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Modules of ``numba``: weft's where it has them, the tests from their folder, stand-ins for the rest."""
+    """An importer of ``numba`` modules: weft's where they exist, the tests from their folder, and stand-ins for the
+    rest.
+    """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "numba" and not name.startswith("numba."):
@@ -207,7 +211,7 @@ def _testing(base: type) -> types.ModuleType:
 
 
 def _shim(tests: Path) -> str:
-    """A folder that makes processes which a test starts see the same modules."""
+    """Return a folder that makes child processes of a test import the same modules."""
     folder = tempfile.mkdtemp(prefix="weft-conformance-")
     text = (
         "import pathlib, sys\n"
@@ -332,7 +336,7 @@ def install(tests: Path) -> None:
 
 
 def _exec_with_source(text: Any, *places: Any) -> None:
-    """``exec`` that keeps the text, as notebooks do: kernels are compiled from source, Numba's from bytecode."""
+    """Execute text and keep its source, as notebooks do, since weft compiles kernels from source."""
     if isinstance(text, str):
         name = f"<text {len(linecache.cache)}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -357,7 +361,7 @@ class _Module(pytest.Module):
 
 
 class Plugin:
-    """Imports the file as Numba's package would, and tells the parent of every test."""
+    """A pytest plugin that imports the file as Numba's package would and reports every test to the parent."""
 
     def __init__(self, done: frozenset[str]) -> None:
         self.done = done

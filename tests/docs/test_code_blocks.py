@@ -1,4 +1,4 @@
-"""Every Python block of the documents runs, and prints what the document says it prints.
+"""Every Python block of the documents runs and prints the output that the document shows.
 
 The blocks of a document run in order in one namespace. A block of kind ``text`` right behind a Python block is what that
 prints; ``...`` stands for anything. Functions of a block have their source in the document, at its own lines.
@@ -22,7 +22,7 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("do
 
 @dataclass
 class CodeBlock:
-    """A Python block: the number of its first line, from 0, its lines, and what it prints, where the document says."""
+    """A Python block: its line index, its lines, and its expected output, if the document shows it."""
 
     first: int
     lines: list[str]
@@ -30,7 +30,7 @@ class CodeBlock:
 
 
 def find_blocks(text: str) -> list[CodeBlock]:
-    """The Python blocks of a document."""
+    """Return the Python blocks of a document."""
     lines = text.splitlines()
     found: list[CodeBlock] = []
     k, behind = 0, False  # behind: nothing but empty lines since a Python block
@@ -51,7 +51,7 @@ def find_blocks(text: str) -> list[CodeBlock]:
 
 
 def run_blocks(name: str, text: str) -> None:
-    """Run the Python blocks of a document. Raises AssertionError where one prints something else than it should."""
+    """Run the Python blocks of a document. Raise AssertionError if one prints something else than expected."""
     blocks = find_blocks(text)
     program = [""] * (text.count("\n") + 1)
     for block in blocks:

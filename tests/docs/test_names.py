@@ -1,4 +1,4 @@
-"""The documents name what there is, and the kernel language's document names all of the CUDA model."""
+"""The documents mention only existing names, and the kernel language's document mentions all of the CUDA model."""
 
 from __future__ import annotations
 

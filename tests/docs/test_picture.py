@@ -1,4 +1,4 @@
-"""The picture of the architecture shows the rooms that there are."""
+"""The picture of the architecture shows exactly the existing folders."""
 
 from __future__ import annotations
 

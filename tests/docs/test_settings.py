@@ -1,4 +1,4 @@
-"""The document of devices lists every setting, as the table of settings has it."""
+"""The document of devices lists every setting of the settings table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slow reference interpreter: runs a kernel one operation at a time with NumPy's scalars.
+"""The reference interpreter. It runs a kernel one operation at a time with NumPy's scalars, and is slow.
 
 In: a kernel and one argument a parameter: a 1-D array or an (array, start) pair for a pointer, a number else. Out:
 the arrays, written in place. Invariant: no access leaves its array unnoticed; at the threaded level the
@@ -23,12 +23,12 @@ from weft.codegen.ops import find_op
 
 
 class _LeaveError(Exception):
-    """On its way out to the scope of a label."""
+    """Raised to leave the scope of a label."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """One thread's values, and where it stands in the grid; a call of a function has one of its own."""
+    """The values of one thread in one function, and the thread's position in the grid."""
 
     kernel: Kernel
     values: dict[Value, Any]
@@ -42,8 +42,7 @@ class Frame:
 
 
 def cast_scalar(value: Any, dtype: np.dtype) -> Any:
-    """A NumPy scalar in another dtype: float to integer saturates, NaN gives 0; complex to real drops the
-    imaginary part."""
+    """Cast a NumPy scalar. Float to integer saturates, with NaN to 0; complex to real drops the imaginary part."""
     source = value.dtype
     if source.kind == "c" and dtype.kind not in "cb":
         value, source = value.real, value.real.dtype
@@ -217,7 +216,7 @@ def _store(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[
 
 
 def _shown(value: Any, form: str) -> str:
-    """A value as C's printf shows it."""
+    """Return a value as C's printf formats it."""
     match dtype_kind(value.dtype):
         case "c":
             return f"({_shown(value.real, form)}{_shown(value.imag, '+' + (form or 'g'))}j)"
@@ -241,7 +240,7 @@ def _missing(operation: Operation, operands: list[Any], frame: Frame) -> Sequenc
 
 
 def _approximate(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    """As near as can be: what uses it has to be right for whatever the machine has."""
+    """Return the exact result of an approximate operation. Its users must be right for any approximation."""
     (x,) = operands
     least = np.finfo(x.dtype).tiny
     x = x if abs(x) >= least or np.isnan(x) else np.copysign(x.dtype.type(0), x)
@@ -260,7 +259,7 @@ def _cast(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[A
 
 
 def _kept(operation: Operation, memory: dict[Operation, np.ndarray]) -> Sequence[Any]:
-    """The array of an operation: made the first time it comes by."""
+    """Return the array of an allocating operation, created at its first execution."""
     if operation not in memory:
         kind = operation.results[0].type
         assert isinstance(kind, Pointer)

@@ -1,4 +1,4 @@
-"""What the reference interpreter does with memory: pointers are pairs of a 1-D array and an element's number.
+"""The reference interpreter's memory: pointers are pairs of a 1-D array and an element index.
 
 Invariant: no access leaves its array unnoticed; uninitialised shared and local memory holds garbage.
 """
@@ -19,7 +19,7 @@ Place = tuple[np.ndarray, int]
 
 
 def access(operation: Operation, operands: list[Any]) -> Place:
-    """The array and the element that an operation reads or writes. Raises IndexError."""
+    """Return the array and the element that an operation reads or writes. Raise IndexError if it is out of bounds."""
     (array, start), index = operands[:2]
     position = int(index) + start
     if not 0 <= position < len(array):
@@ -30,13 +30,13 @@ def access(operation: Operation, operands: list[Any]) -> Place:
 
 
 def new_array(dtype: np.dtype, count: int) -> np.ndarray:
-    """Memory that nobody has written yet."""
+    """Return uninitialized memory, filled with garbage."""
     filler = np.full(count * dtype.itemsize, _GARBAGE if dtype.kind != "b" else 1, np.uint8)
     return filler.view(dtype)
 
 
 def reinterpreted(pointer: Place, type: Type) -> Place:
-    """A pointer to the same place that sees elements of another dtype. What does not fit whole is out of bounds."""
+    """Return a pointer to the same address with another dtype. Elements that do not fit entirely are out of bounds."""
     assert isinstance(type, Pointer)
     array, start = pointer
     size = type.dtype.itemsize
@@ -51,13 +51,13 @@ _addresses: list[Place] = []
 
 
 def address_of(place: Place) -> np.int64:
-    """A number that stands for a place: its turn in a list that is never shortened."""
+    """Return a number that stands for a pointer: its index in a list that never shrinks."""
     _addresses.append(place)
     return np.int64(len(_addresses) - 1)
 
 
 def place_at(address: np.int64) -> Place:
-    """The place that a number stands for."""
+    """Return the pointer that a number stands for."""
     return _addresses[int(address)]
 
 
@@ -67,7 +67,7 @@ def _row(name: str) -> Callable[[Any, Any], Any]:
 
 
 def changed(kind: str, old: Any, value: Any) -> Any:
-    """What an atomic leaves behind."""
+    """Return the value that an atomic operation stores."""
     match kind:
         case "exchange":
             return value
@@ -80,7 +80,7 @@ def changed(kind: str, old: Any, value: Any) -> Any:
 
 
 def atomic(operation: Operation, operands: list[Any]) -> Any:
-    """The old element."""
+    """Do an atomic operation and return the old element."""
     array, position = access(operation, operands)
     old = array[position]
     array[position] = changed(operation.attributes["kind"], old, operands[2])
@@ -88,7 +88,7 @@ def atomic(operation: Operation, operands: list[Any]) -> Any:
 
 
 def atomic_cas(operation: Operation, operands: list[Any]) -> Any:
-    """The old element; swapped where its bits are the expected ones."""
+    """Do a compare-and-swap and return the old element. Elements are compared by their bits."""
     array, position = access(operation, operands)
     old = array[position]
     if old.tobytes() == operands[2].tobytes():

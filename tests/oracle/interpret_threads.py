@@ -1,4 +1,4 @@
-"""How the reference interpreter's threads meet: barriers, shuffles, votes.
+"""Synchronization of the reference interpreter's threads: barriers, shuffles and votes.
 
 In: the threads of one block, or of a whole grid where its blocks wait for one another. A thread is a generator that
 stops with the operation that it waits at and its operands, and is sent the operation's results. Invariant: threads
@@ -27,19 +27,19 @@ Offers = dict[int, list[Any]]  # operands by lane
 
 
 class DivergenceError(RuntimeError):
-    """Threads of a block wait at different barriers or shuffles, or some have ended."""
+    """Raised when threads of a block wait at different barriers or shuffles, or some have ended."""
 
 
 @dataclass(slots=True)
 class Warp:
-    """The threads of a warp, and where each of them stands; those that ended stand nowhere."""
+    """The threads of a warp, and the operation at which each waits. Ended threads have none."""
 
     threads: list[Thread]
     stops: dict[int, Stop] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
 
     def resume(self, lane: int, sent: Any) -> None:
-        """Let a thread go on to where it stops next."""
+        """Run a thread until its next synchronizing operation."""
         try:
             self.stops[lane] = self.threads[lane].send(sent)
         except StopIteration:
@@ -48,13 +48,13 @@ class Warp:
 
 
 def finish(thread: Thread) -> None:
-    """Run a thread that meets nobody."""
+    """Run a thread of a kernel without synchronization."""
     for operation, _ in thread:
         raise DivergenceError(f"{operation.opcode} in a kernel without threads")
 
 
 def run_blocks(kernel: Kernel, blocks: list[list[Thread]], backwards: bool) -> None:
-    """Run blocks to their end: one after the other, or all at once where they meet at a barrier of the grid."""
+    """Run blocks to their end, one after another, or concurrently if the kernel has a grid barrier."""
     if not any(o.opcode == "grid_barrier" for o in kernel.walk()):
         for threads in blocks:
             _run(kernel, [threads], backwards)
@@ -80,7 +80,7 @@ def _order(warp: Warp, backwards: bool) -> list[int]:
 
 
 def _meet_block(kernel: Kernel, warps: list[Warp], backwards: bool) -> bool:
-    """Let go of all who meet in this block; whether there was anyone."""
+    """Resume all threads whose synchronization in this block is complete. Return whether there were any."""
     met = False
     for warp in reversed(warps) if backwards else warps:
         met = _meet_warp(kernel, warp, backwards) or met

@@ -1,4 +1,4 @@
-"""The parser of kernel IR's text form: `print_kernel` backwards. Text that is no kernel raises `ParseError`."""
+"""The parser of kernel IR's text form, the inverse of `print_kernel`. Invalid text raises `ParseError`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.codegen.schedules.table import SCHEDULES
 
 
 def read_constant(text: str, dtype: np.dtype) -> Any:
-    """The NumPy scalar that `show_constant` wrote. Raises ValueError."""
+    """Return the NumPy scalar that `show_constant` wrote. Raise ValueError for other text."""
     if dtype.kind == "c":
         parts = text.split(",")
         if len(parts) != 2:
@@ -55,7 +55,7 @@ _HEAD = re.compile(r"kernel (\w+) index=(int32|int64) level=(logical|threaded)(.
 
 
 class ParseError(ValueError):
-    """The text is no kernel; the message names line and column."""
+    """Raised for text that is not a kernel. The message names line and column."""
 
 
 def _read_attribute(text: str) -> Any:
@@ -122,7 +122,7 @@ class _Parser:
         return {key: _read_attribute(value) for key, value in _ATTRIBUTE.findall(text)}
 
     def elements(self, text: str, type: Type) -> dict[str, Any]:
-        """The attributes of a constant or a table: `value` or `values` of the result's dtype."""
+        """Return the attributes of a constant or a table: `value` or `values` of the result's dtype."""
         found = self.attributes(text)
         dtype = type.dtype if isinstance(type, Pointer) else type
         for key, value in _ATTRIBUTE.findall(text):
@@ -136,7 +136,7 @@ class _Parser:
         return found
 
     def block(self, block: Block) -> str:
-        """Operations up to a closing line, which is returned."""
+        """Parse operations up to a closing line, and return that line."""
         while not (line := self.next().strip()).startswith("}"):
             match = _OPERATION.fullmatch(line)
             if match is None:
@@ -162,7 +162,9 @@ class _Parser:
         return line
 
     def regions(self, parameters: str) -> tuple[tuple[Block, ...], tuple[Value, ...]]:
-        """The regions of an operation whose first one has just been opened, and its results."""
+        """Parse the regions of an operation, whose first one has just been opened, and return them with its
+        results.
+        """
         regions = [Block(self.define(parameters))]
         while True:
             closing = self.block(regions[-1])
@@ -174,7 +176,7 @@ class _Parser:
                 self.fail("a region closes with '} -> [results]'")
 
     def function(self) -> Function:
-        """A function behind the kernel."""
+        """Parse a function after the kernel."""
         head = _FUNCTION.fullmatch(self.next())
         if head is None:
             self.fail("text after the kernel that is no 'function NAME(%name: type) -> (type) {'")
@@ -185,7 +187,7 @@ class _Parser:
 
 
 def parse_kernel(text: str) -> Kernel:
-    """The kernel that `print_kernel` made this text of. Raises ParseError naming line and column."""
+    """Return the kernel whose text `print_kernel` wrote. Raise ParseError with line and column."""
     parser = _Parser(text)
     head = _HEAD.fullmatch(parser.next())
     if head is None:

@@ -1,4 +1,4 @@
-"""The interpreter against NumPy, and the errors that it is for."""
+"""Tests of the interpreter against NumPy, and of the errors that it finds."""
 
 from __future__ import annotations
 

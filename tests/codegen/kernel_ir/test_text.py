@@ -1,4 +1,4 @@
-"""The text form: what it looks like, that it reads back, and what its errors say."""
+"""Tests of the text form: its appearance, its round trip, and the errors of the parser."""
 
 from __future__ import annotations
 

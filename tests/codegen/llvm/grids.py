@@ -1,4 +1,4 @@
-"""Runs explicit kernels on the CPU device."""
+"""A runner of explicit kernels on the CPU device."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from weft.runtime import CpuDevice
 
 @cache
 def device() -> CpuDevice:
-    """One device for all tests."""
+    """Return one device for all tests."""
     return CpuDevice()
 
 
 def pack(kernel: Kernel, arguments: Sequence[Any]) -> array[int]:
-    """A launch's slots: the addresses of arrays, the bits of numbers."""
+    """Return a launch's argument slots: the addresses of arrays and the bits of numbers."""
     slots = array("q")
     for parameter, argument in zip(kernel.parameters, arguments, strict=True):
         kind = parameter.value.type
@@ -41,7 +41,7 @@ _loaded: dict[tuple[str, Any], Any] = {}
 
 
 def load(kernel: Kernel) -> Any:
-    """The kernel, compiled for this machine."""
+    """Compile the kernel for this machine."""
     key = print_kernel(kernel), host_threads.split_at_meetings
     if key not in _loaded:
         made = device().load(compile_kernel(kernel, resolve_target("host")))
@@ -58,6 +58,6 @@ def run(
     shared_bytes: int = 0,
     function: Any = None,
 ) -> None:
-    """Compile a kernel, if it was not the last one, and run it; arrays are written in place."""
+    """Compile a kernel, unless it was the last one, and run it. Arrays are written in place."""
     sizes = [(*axes, 1, 1)[:3] for axes in (grid, block)]
     device().launch_grid(function or load(kernel), sizes[0], sizes[1], shared_bytes, pack(kernel, arguments))  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ FULL = 0xFFFFFFFF
 
 @dataclass
 class Place:
-    """Where a statement stands: who gets there, how deep, and in which loops."""
+    """The context of a statement: which threads execute it, its depth, and its enclosing loops."""
 
     together: bool = True  # all threads of the block
     warps: bool = True  # all threads of a warp, or none
@@ -30,7 +30,7 @@ class Place:
 
 
 class Program:
-    """Builds one kernel."""
+    """A generator of one kernel."""
 
     def __init__(self, seed: int, threads: int) -> None:
         self.rng = random.Random(seed)
@@ -141,7 +141,7 @@ class Program:
                 self.statements(inner, self.rng.randint(1, 3))
 
     def some_warps(self, place: Place) -> None:
-        """A branch that whole warps take."""
+        """Write a branch that whole warps take."""
         if place.depth > 2:
             return
         b = self.b
@@ -189,7 +189,7 @@ class Program:
             self.b.leave(label)
 
     def give_up(self, place: Place) -> None:
-        """Some threads return."""
+        """Write a return of some threads."""
         if place.loops and self.rng.random() < 0.5:
             return
         with self.b.if_(self.condition(True)):

@@ -1,4 +1,6 @@
-"""Branches that only choose a value, in vectors: what a lane does not take is neither read nor kept."""
+"""Vectorized branches that only select a value: a lane neither reads nor keeps values of the branch that it does
+not take.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Formulas of elementary functions: their error, their special values, and that no value depends on its place."""
+"""Elementary functions: their errors, their special values, and that values do not depend on the position in an
+array.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def computed(name: str, values: np.ndarray, device: str = "cpu") -> np.ndarray:
 
 
 def units_off(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """How far results are from exact ones of a wider type, in units in the last place."""
+    """Return the errors of results in units in the last place, from exact results of a wider type."""
     kind = found.dtype
     with np.errstate(all="ignore"):
         rounded = exact.astype(kind)

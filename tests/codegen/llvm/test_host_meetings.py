@@ -1,4 +1,4 @@
-"""Explicit kernels on the CPU whose threads meet: barriers, warps, grids, and threads that wait for each other for ever."""
+"""Synchronization in explicit kernels on the CPU: barriers, warps, grids, and deadlocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FULL = 0xFFFFFFFF
 
 @pytest.fixture(autouse=True, params=["loops", "coroutines"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything as loops where that is possible, and everything as coroutines."""
+    """Run tests once with loops wherever possible, and once with coroutines only."""
     if request.param == "coroutines":
         monkeypatch.setattr(host_threads, "split_at_meetings", lambda kernel: None)
 
@@ -40,7 +40,9 @@ def mask(b: KernelBuilder, bits: int = FULL) -> Value:
 
 
 def reduction(guard: bool = False) -> KernelBuilder:
-    """The sum of a block's elements by halves in shared memory; `guard`: threads behind the end return at once."""
+    """The sum of a block's elements by a tree in shared memory. With `guard`, threads beyond the end return at
+    once.
+    """
     b = builder("reduction")
     x, out, n = b.pointer("x", np.float32), b.pointer("out", np.float32, writable=True), b.scalar("n")
     shared, zero = b.shared(np.float32, 1024), b.constant(0)
@@ -119,7 +121,7 @@ def test_barriers_of_blocks_with_three_axes() -> None:
 
 
 def shuffled(mode: str, lane: Any, k: int, width: int) -> Any:
-    """The lanes that lanes read from."""
+    """Return the lanes that each lane reads from."""
     group = lane // width * width
     match mode:
         case "idx":

@@ -1,4 +1,4 @@
-"""The shared programs of explicit kernels, on the CPU device: what the interpreter gives, compiled code gives."""
+"""The shared explicit kernels on the CPU device: compiled code gives the interpreter's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random explicit kernels: loops and coroutines give what the interpreter gives, in either order of threads."""
+"""Random explicit kernels: loops and coroutines give the interpreter's results in either order of threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS = [*range(8), 120, *(pytest.param(k, marks=pytest.mark.slow) for k in rang
 
 
 def check(seed: int) -> int:
-    """Run one kernel three ways; whether it became loops."""
+    """Run one kernel in three ways. Return whether it was compiled to loops."""
     threads = random.Random(seed).choice([32, 40, 64, 7])
     kernel = Program(seed, threads).build()
     verify_kernel(kernel)

@@ -1,4 +1,4 @@
-"""Explicit kernels on the CPU, threads that do not meet: guards, loops, functions, atomics, print, mathematics."""
+"""Explicit kernels on the CPU without synchronization: guards, loops, functions, atomics, print and mathematics."""
 
 from __future__ import annotations
 

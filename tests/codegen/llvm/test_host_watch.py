@@ -1,4 +1,4 @@
-"""Events of watched kernels: what `watch` writes on the host, for threads, blocks, functions and full logs."""
+"""Events of watched kernels: the records of `watch` on the host for threads, blocks, functions and full logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INT = np.dtype(np.int64)
 
 
 def watched(numbers: int, meeting: bool = False, align: int = 1) -> Kernel:
-    """A kernel whose threads come by site 1 and, behind a barrier, by site 2."""
+    """Return a kernel whose threads pass event site 1 and, after a barrier, site 2."""
     b = KernelBuilder("watched", INT, "threaded", explicit=True, watch=3 + numbers)
     x = b.pointer("x", np.float32, writable=True, align=4)
     (thread,) = b.emit("thread_index", (), (INT,), axis=0)
@@ -31,7 +31,7 @@ def watched(numbers: int, meeting: bool = False, align: int = 1) -> Kernel:
 
 
 def run(kernel: Kernel, x: np.ndarray, grid: tuple[int, int, int], block: tuple[int, int, int]) -> list[list[int]]:
-    """Launch; the events."""
+    """Launch the kernel and return the events."""
     verify_kernel(kernel)
     device = get_device("cpu")
     function = device.load(compile_kernel(kernel, device.target))

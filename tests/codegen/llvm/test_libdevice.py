@@ -1,4 +1,4 @@
-"""Functions taken out of libdevice: the same as in the whole library, and taken out once."""
+"""Functions extracted from libdevice: they equal those of the whole library and are extracted once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(find_libdevice() is None, reason="libdevice is n
 
 
 def text_of(**calls: str) -> str:
-    """A kernel that calls functions: names with their types, one argument each."""
+    """Return a kernel that calls functions, given by names and types, with one argument each."""
     lines = ['target triple = "nvptx64-nvidia-cuda"']
     lines += [f"declare {kind} @{name}({kind})" for name, kind in calls.items()]
     lines.append("define ptx_kernel void @probe(ptr addrspace(1) %p) {")
@@ -35,7 +35,7 @@ def ptx_of(text: str) -> str:
 
 
 def link_whole(module: llvm.ModuleRef) -> None:
-    """As if nothing were taken out: the whole library, cleaned up before anything is optimised."""
+    """Link the whole library and clean it up before any optimization, as if nothing were extracted."""
     path = find_libdevice()
     assert path is not None
     library = llvm.parse_bitcode(path.read_bytes())
@@ -70,7 +70,7 @@ def test_the_code_is_that_of_the_whole_library(calls: dict[str, str], monkeypatc
     whole = ptx_of(text_of(**calls))
 
     def shape(ptx: str) -> list[str]:
-        """Instructions without registers and labels: tables of two functions may stand in another order."""
+        """Return instructions without registers and labels, since tables of two functions may be in another order."""
         return sorted(line.split()[0] for line in ptx.splitlines() if line.startswith("\t") and line.split())
 
     assert shape(own) == shape(whole)

@@ -1,4 +1,4 @@
-"""What a loop leaves behind its whole vectors: in some lanes of one more, where the machine has masks."""
+"""Loop remainders: the elements after the last whole vector run in some lanes of one more, on machines with masks."""
 
 from __future__ import annotations
 

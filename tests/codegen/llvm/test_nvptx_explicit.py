@@ -1,4 +1,4 @@
-"""PTX of explicit kernels: what each operation becomes, and that the assembler takes it, without a GPU."""
+"""PTX of explicit kernels without a GPU: the instructions of each operation, and that the assembler accepts them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ F4 = np.dtype("f4")
 
 
 def ptx_of(kernel: Kernel, arch: str = "sm_80", *, assembled: bool = True) -> str:
-    """The kernel's PTX, which the assembler takes."""
+    """Return the kernel's PTX after assembling it."""
     verify_kernel(kernel)
     code = compile_kernel(kernel, resolve_target(arch))
     if assembled:
@@ -50,7 +50,7 @@ def test_programs_assemble(name: str, arch: str) -> None:
 
 
 def between_threads() -> Kernel:
-    """Every operation between threads, on every dtype."""
+    """Return a kernel with every operation between threads, on every dtype."""
     b = Builder("between")
     x, out = b.pointer("x", "f4", writable=True), b.pointer("out", "u4", writable=True)
     flag, full = b.scalar("flag", bool), b.constant(ALL, U4)
@@ -240,7 +240,7 @@ def test_vprintf_is_the_only_symbol_from_outside() -> None:
 
 
 def add_vectors(index: Any, **attributes: Any) -> Kernel:
-    """``if i < n: out[i] = x[i] + y[i]``, as a person's kernel has it"""
+    """``if i < n: out[i] = x[i] + y[i]``, as in a user's kernel"""
     b = KernelBuilder("add_vectors", index, "threaded", explicit=True, **attributes)
     x, y, out = b.pointer("x", "f4"), b.pointer("y", "f4"), b.pointer("out", "f4", writable=True)
     n = b.scalar("n", np.int64)
@@ -311,7 +311,7 @@ def test_fast_mathematics() -> None:
 
 
 def device_function(**attributes: Any) -> KernelBuilder:
-    """A function of a float and a bool with two results, for others to call."""
+    """Return a function of a float and a bool with two results, for calls by others."""
     b = Builder("area", device="area_of", **attributes)
     with b.function("area_of", [F4, BOOL], [F4]) as (r, doubled):
         square = b.op("multiply", r, r)

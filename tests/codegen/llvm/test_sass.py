@@ -40,7 +40,7 @@ def floats(*shape: int, number: int = 0) -> wf.Array:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """The arrays live for this file's tests, and no longer."""
+    """Drop the arrays after this file's tests."""
     yield
     floats.cache_clear()
     wf.evaluate(wf.zeros(1))  # what was recorded and only compiled goes with the next evaluation
@@ -70,7 +70,7 @@ def jacobi(a: Any) -> Any:
 
 
 class Limits(NamedTuple):
-    """At most so many instructions (slow paths of divisions included) and registers on sm_90."""
+    """Upper bounds on instructions (including slow paths of divisions) and registers on sm_90."""
 
     instructions: int
     registers: int
@@ -125,11 +125,11 @@ class Code(NamedTuple):
     instructions: list[str]
 
     def names(self) -> Counter[str]:
-        """How often each instruction occurs, predicates and operands left out."""
+        """Return how often each instruction occurs, without predicates and operands."""
         return Counter(re.sub(r"^@!?U?P\w+\s+", "", text).split()[0] for text in self.instructions)
 
     def count(self, prefix: str) -> int:
-        """Instructions whose names begin so."""
+        """Return the number of instructions whose names begin with a prefix."""
         return sum(n for name, n in self.names().items() if name.startswith(prefix))
 
 
@@ -139,7 +139,7 @@ def code_of(name: str, arch: str) -> Code:
 
 
 def machine_code(program: wf.Array, arch: str) -> Code:
-    """The code of a program that is one kernel."""
+    """Return the machine code of a program that is one kernel."""
     (kernel,) = wf.compile(program, target=arch)
     found: list[str] = []
     for section in disassemble(kernel.cubin).split(".section\t.text.")[1:]:

@@ -1,4 +1,6 @@
-"""Machine code of element-wise programs over rows of any length, without a GPU: instructions an element, widths, registers."""
+"""Machine code of elementwise programs over rows of any length, without a GPU: instructions per element, access
+widths and registers.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def zeros(*shape: int, dtype: Any = np.float32) -> wf.Array:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """The arrays live for this file's tests, and no longer."""
+    """Drop the arrays after this file's tests."""
     yield
     zeros.cache_clear()
     wf.evaluate(wf.zeros(1))
@@ -41,7 +43,7 @@ IMAGE = (1080, 1920, 3)
 
 
 class Program(NamedTuple):
-    """At most so many instructions an element and registers on sm_90; `narrow`: loads of single elements."""
+    """Upper bounds on instructions per element and registers on sm_90. `narrow` counts loads of single elements."""
 
     make: Callable[[], wf.Array]
     instructions: float
@@ -73,7 +75,7 @@ def code_of(name: str, arch: str) -> Code:
 
 
 def width(instruction: str) -> int:
-    """The bytes of an access."""
+    """Return the bytes of an access."""
     if found := re.search(r"\.(64|128)\b", instruction):
         return int(found[1]) // 8
     return 1 if ".U8" in instruction or ".S8" in instruction else 2 if "16" in instruction else 4

@@ -1,4 +1,4 @@
-"""Kernels over more memory than the caches hold: written past them, with the same bits."""
+"""Kernels over more memory than the caches hold: non-temporal stores give the same bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.codegen import exceeds_caches, host_target, lower_stages, resolve_targ
 
 @pytest.fixture
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever touches memory touches more than the cache holds."""
+    """Let all memory accesses exceed the cache size."""
     monkeypatch.setattr(host_target, "_last_cache", lambda: 4)
     with wf.device("cpu"):
         yield

@@ -1,4 +1,4 @@
-"""What PTX asks of memory when it runs: each byte once, no bank of shared memory twice, few instructions."""
+"""Memory accesses of running PTX: each byte is read once, without bank conflicts and with few instructions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ A_BYTE = 7.8
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Traffic, list[np.ndarray]]]]:
-    """Runs a function of arrays; the traffic of its kernels together, and the results."""
+    """Return a function that runs a function of arrays and returns the total traffic of its kernels and the
+    results.
+    """
     stand_in = PtxStandIn(1 << 28)
     device = make_ptx_device(stand_in)
 

@@ -1,4 +1,4 @@
-"""References that are exact: what the interpreter computes with."""
+"""Tests of exact references, which the interpreter computes with."""
 
 from __future__ import annotations
 

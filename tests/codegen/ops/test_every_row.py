@@ -1,4 +1,6 @@
-"""Every row of the op table against its reference: all its loops, edge values and random ones, on every target and tier."""
+"""Every row of the op table compared with its reference: all loops, edge and random values, on every target and
+tier.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ EXTREMES = {"minimum", "maximum", "fmin", "fmax"}
 
 
 def loops_of(row: OpDef) -> list[tuple[np.dtype, ...]]:
-    """The dtypes of operands that a row computes in."""
+    """Return the operand dtypes that a row supports."""
     found: list[tuple[np.dtype, ...]] = []
     for text in getattr(np, row.ufunc).types if row.ufunc else row.loops:
         if set(text) & set("OgGmMSUV"):
@@ -95,7 +97,7 @@ def random_of(dtype: np.dtype, source: np.random.Generator) -> np.ndarray:
 
 
 def operands_of(row: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
-    """All combinations of edge values, then random ones."""
+    """Return all combinations of edge values, then random ones."""
     source = np.random.default_rng(3)
     edges = [edges_of(kind)[:: 1 if len(loop) < 3 else 2] for kind in loop]
     whole = np.array(list(itertools.product(*(range(len(e)) for e in edges)))).T
@@ -109,7 +111,7 @@ def operands_of(row: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
 
 
 def wanted_of(row: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    """What the reference gives, in a wider type where the row is not exact."""
+    """Return the reference result, in a wider type if the row is not exact."""
     reference = getattr(np, row.ufunc) if row.ufunc else row.reference
     if row.ulp and dtype.kind == "f":
         wider = np.longdouble if row.ufunc else np.float32  # (in which halves are computed)
@@ -121,7 +123,7 @@ def wanted_of(row: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.nda
 
 @contextmanager
 def way_of(name: str) -> Iterator[None]:
-    """Arrays made inside are computed in that way."""
+    """Compute arrays in the named way within the context."""
     if name in ("simt", "ptx"):
         device = make_ptx_device(PtxStandIn(1 << 28)) if name == "ptx" else name
         with wf.device(device):
@@ -141,7 +143,9 @@ def compute(row: OpDef, operands: list[np.ndarray]) -> Any:
 
 
 def differences(row: OpDef, operands: list[np.ndarray], found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Which results are not the reference's, within the row's bound; of complex numbers within it of the magnitude."""
+    """Return which results differ from the reference by more than the row's bound, relative to the magnitude for
+    complex numbers.
+    """
     assert found.dtype == wanted.dtype and found.shape == wanted.shape, (found.dtype, wanted.dtype)
     if wanted.dtype.kind not in "fc":
         return found != wanted
@@ -187,7 +191,7 @@ def test_every_row_is_its_reference(row: OpDef, way: str) -> None:
 
 @contextmanager
 def one_more(row: OpDef) -> Iterator[OpDef]:
-    """The table with one more row."""
+    """Add one more row to the table within the context."""
     try:
         yield table.add_row(row)
     finally:
@@ -195,7 +199,7 @@ def one_more(row: OpDef) -> Iterator[OpDef]:
 
 
 def expit_row(name: str, sign: float) -> OpDef:
-    """1 / (1 + exp(-x)), if the sign is -1, as CONTRIBUTING tells to write it."""
+    """1 / (1 + exp(-x)) if the sign is -1, written as CONTRIBUTING describes."""
 
     def expand(b: KernelBuilder, x: Value) -> Value:
         one = b.constant(1, x.type)

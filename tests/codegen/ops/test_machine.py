@@ -1,4 +1,4 @@
-"""Rows that NumPy has no function for: known values, and in PTX. (Against their references: test_every_row.py.)"""
+"""Rows without a NumPy function: known values and PTX. Comparisons with references are in test_every_row.py."""
 
 from __future__ import annotations
 

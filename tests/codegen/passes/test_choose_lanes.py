@@ -1,4 +1,4 @@
-"""Which loop of a kernel the host runs in vectors."""
+"""Tests of which loop of a kernel is vectorized on the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.codegen.target import Target
 
 
 def marked(kernel: Kernel) -> list[Operation]:
-    """The loops with lanes."""
+    """Return the loops with lanes."""
     before = print_kernel(kernel)
     chosen = choose_lanes(kernel, HOST)
     verify_kernel(chosen)

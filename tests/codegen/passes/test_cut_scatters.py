@@ -1,4 +1,4 @@
-"""Scatters on the host: places and values are found in vectors, a block of them ahead of the writes."""
+"""Scatters on the host: indices and values are computed in vectors, a block ahead of the writes."""
 
 from __future__ import annotations
 

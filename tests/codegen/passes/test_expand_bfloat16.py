@@ -1,4 +1,4 @@
-"""bfloat16 in kernel IR: what the pass makes of it computes what the interpreter computes with ml_dtypes' numbers."""
+"""bfloat16 in kernel IR: expanded kernels give the interpreter's results with ml_dtypes."""
 
 from __future__ import annotations
 

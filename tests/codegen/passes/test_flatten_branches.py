@@ -1,4 +1,4 @@
-"""Branches into selections: the straight form of a function computes what the branching one does."""
+"""Branches converted to selections: a function without branches computes the same as the original one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU schedules: the threaded kernel, interpreted, against the logical one."""
+"""GPU schedules: the interpreted threaded kernel compared with the logical one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
 
 
 def both(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray], *, exact: bool, grid: int = 2) -> Kernel:
-    """Run a kernel as it is and threaded (in both orders of threads); the outputs have to agree."""
+    """Run a logical kernel and its threaded form in both orders of threads, and compare the outputs."""
     verify_kernel(kernel)
     threaded = map_axes(kernel, GPU)
     verify_kernel(threaded)
@@ -46,7 +46,7 @@ def both(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray], *, exact:
 
 
 def _arguments(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray]) -> list[Any]:
-    """Arguments in the parameters' order: outputs for the writable pointers, inputs for the rest."""
+    """Return arguments in the parameters' order: outputs for the writable pointers, inputs for the rest."""
     ours, theirs = iter(outputs), iter(inputs)
     return [next(ours) if p.writable else next(theirs) for p in kernel.parameters]
 
@@ -72,7 +72,7 @@ def test_line_of_every_width(dtype: str, lanes: int) -> None:
 
 
 def vectors(threaded: Kernel) -> set[str]:
-    """The pointers through which a thread makes accesses of 16 bytes."""
+    """Return the pointers that a thread accesses 16 bytes at a time."""
     arrays = {o.results[0]: o.operands[0].name for o in threaded.walk() if o.opcode == "offset"}
     return {arrays[o.operands[0]] for o in threaded.walk() if o.attributes.get("align") == 16}
 

@@ -1,4 +1,4 @@
-"""Random array programs through the GPU schedules, interpreted, against NumPy."""
+"""Random array programs, interpreted with the GPU schedules and compared with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identities of folds change nothing."""
+"""Combining a value with a reduction's identity does not change the value."""
 
 from __future__ import annotations
 

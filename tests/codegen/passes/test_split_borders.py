@@ -1,4 +1,4 @@
-"""Loops over what is put together of parts have a middle without choices."""
+"""Loops over concatenated or shifted arrays have an interior part without selections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches around meetings without results: the same effect, and threads as loops."""
+"""Branches around barriers without results: the effect is the same, and threads run as loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.codegen.passes.store_branch_results import store_branch_results
 
 
 def giving(kernel: Kernel) -> int:
-    """Branches with a meeting inside that give something."""
+    """Return the number of branches that contain a barrier and have results."""
     return sum(
         o.opcode == "if"
         and bool(o.results)

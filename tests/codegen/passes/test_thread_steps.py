@@ -1,4 +1,4 @@
-"""What is known of accesses from thread to thread."""
+"""Tests of how addresses change from thread to thread."""
 
 from __future__ import annotations
 

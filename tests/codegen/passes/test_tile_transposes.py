@@ -1,4 +1,4 @@
-"""Loops that walk through rows of one operand and columns of another go in tiles."""
+"""Loops that read rows of one operand and columns of another are tiled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sum_with_transposed(dtype: type = np.float32, *, alone: bool = True, square:
 
 
 def tiled(kernel: Kernel) -> Kernel:
-    """The kernel after the pass, verified."""
+    """Return the kernel after the pass and verification."""
     found = tile_transposes(choose_lanes(kernel, HOST))
     verify_kernel(found)
     return found

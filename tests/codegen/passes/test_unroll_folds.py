@@ -1,4 +1,4 @@
-"""Reductions over a few elements are written out on the host, so that the loop around them runs in vectors."""
+"""Reductions over a few elements are unrolled on the host, so that the enclosing loop is vectorized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the GPU schedules find out about a logical kernel."""
+"""Tests of the GPU schedules' analysis of a logical kernel."""
 
 from __future__ import annotations
 
