@@ -54,9 +54,11 @@ if TYPE_CHECKING:
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.flatten_branches import flatten_branches
     from weft.codegen.passes.merge_kernels import merge_kernels
+    from weft.codegen.passes.merge_pointers import merge_pointers
     from weft.codegen.schedules.columns import halve, threads_below
     from weft.codegen.schedules.lookback import TILE as SHARED_ROW
     from weft.codegen.schedules.lookback import share_rows
+    from weft.codegen.schedules.planes import RowPlanes
     from weft.codegen.schedules.rows import threads_of
     from weft.codegen.schedules.rows_and_columns import RowColumnReduction
     from weft.codegen.schedules.split_reductions import can_merge
@@ -79,10 +81,12 @@ __getattr__ = lazy_names(
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
         "weft.codegen.passes.merge_kernels": "merge_kernels",
+        "weft.codegen.passes.merge_pointers": "merge_pointers",
         "weft.codegen.schedules.columns": "halve threads_below",
         "weft.codegen.schedules.rows_and_columns": "RowColumnReduction",
         "weft.codegen.schedules.split_reductions": "can_merge",
         "weft.codegen.schedules.lookback": "SHARED_ROW=TILE share_rows",
+        "weft.codegen.schedules.planes": "RowPlanes",
         "weft.codegen.schedules.rows": "threads_of",
         "weft.codegen.schedules.temporal_blocking": "TemporalBlocking",
         "weft.codegen.target": "Target",
@@ -111,6 +115,7 @@ __all__ = [
     "Parameter",
     "Pointer",
     "RowColumnReduction",
+    "RowPlanes",
     "CompileCounts",
     "Target",
     "TemporalBlocking",
@@ -144,6 +149,7 @@ __all__ = [
     "kernel_digest",
     "lower_stages",
     "machine_of",
+    "merge_pointers",
     "native_dtype",
     "obtain_code",
     "obtain_function",

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -106,14 +107,50 @@ class LaneWriter:
 
     def _once(self, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
         types = tuple(v.type for v in operation.results)
-        key: object = (operation.opcode, *operands, types, str(operation.attributes))
         if operation.opcode == "load":
-            key = ("load", *operands)
+            return self._load(operation, operands[0], *self._place(operands[1]))
+        key: object = (operation.opcode, *operands, types, str(operation.attributes))
         found = self.memo.get(key)
         if found is None:
             found = self.w.builder.emit(operation.opcode, operands, types, **operation.attributes)
             self.memo[key] = found
+            if self.strided and operation.opcode in ("add", "multiply"):
+                self._note_sum(operation.opcode, operands, found[0])
         return found
+
+    def _note_sum(self, opcode: str, operands: tuple[Value, ...], result: Value) -> None:
+        """Record how an index differs by a constant from one that other slots have, too."""
+        constants, sums = self.w.constants, self.w.sums
+        x, y = operands if operands[0] not in constants else operands[::-1]
+        (first, before), (second, behind) = sums.get(x, (x, 0)), sums.get(y, (y, 0))
+        if y not in constants:
+            if opcode == "add" and before + behind:
+                sums[result] = self.once("add", first, second), before + behind
+        elif opcode == "add":
+            sums[result] = first, before + constants[y]
+        elif before:
+            sums[result] = self.once("multiply", first, y), before * constants[y]
+
+    def _place(self, index: Value) -> tuple[Value, int]:
+        """Return an index that other accesses have in common, and the distance from there."""
+        return self.w.sums.get(index, (index, 0)) if self.strided else (index, 0)
+
+    def _address(self, pointer: Value, index: Value) -> Value:
+        key = ("offset", pointer, index)
+        if key not in self.memo:
+            self.memo[key] = (self.w.builder.offset(pointer, index),)
+        return self.memo[key][0]
+
+    def _load(
+        self, operation: Operation, pointer: Value, index: Value, at: int, **attributes: Any
+    ) -> tuple[Value, ...]:
+        """Load an element `at` a distance from an index, once."""
+        key = ("load", pointer, index, at, None)
+        if key not in self.memo:
+            if at or attributes:
+                pointer, index = self._address(pointer, index), self.w.number(at)
+            self.memo[key] = (self.w.builder.load(pointer, index, **{**operation.attributes, **attributes}),)
+        return self.memo[key]
 
     def forget(self) -> None:
         """Forget loads from memory that a write may have changed."""
@@ -236,15 +273,14 @@ class LaneWriter:
         """Emit an operation of a lane. Invalid lanes do not load memory that may change, or that is beyond an array."""
         if operation.opcode != "load" or valid is None or self._is_safe(operands[0], slot, valid):
             return self._once(operation, operands)
-        found = self.memo.get(("load", *operands, valid))
-        if found is not None:
-            return found
-        w, kind = self.w, operation.results[0].type
-        found = self.memo["load", *operands, valid] = w.select(
-            valid,
-            lambda: w.builder.emit("load", operands, (kind,), **operation.attributes),
-            lambda: (w.number(int(slot.beyond), kind),),
-        )
+        w, kind, key = self.w, operation.results[0].type, ("load", operands[0], *self._place(operands[1]), valid)
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = w.select(
+                valid,
+                lambda: w.builder.emit("load", operands, (kind,), **operation.attributes),
+                lambda: (w.number(int(slot.beyond), kind),),
+            )
         return found
 
     def _wide_step(self, operation: Operation) -> int:
@@ -260,31 +296,30 @@ class LaneWriter:
         size = pointer.type.dtype.itemsize
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
-    def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, list[int]]:
-        """Return where the vectors of an access begin, and each lane's distance from there."""
+    def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
+        """Return an index, the distance from it to where the vectors of an access begin, and from there to each lane."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
-        return self.value(slot, 0, base), [offset + step * lane for lane in range(self.lanes)]
+        return *self._place(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]
 
     def _wide_load(self, operation: Operation, slot: Slot) -> None:
         pointer, source = operation.operands[0], self.w.map[operation.operands[0]]
-        start, places = self._wide(operation, slot)
+        start, begin, places = self._wide(operation, slot)
         valid = None if self._is_safe(source, slot, slot.valid[0]) else slot.valid[0]
-        key = ("load", source, start, *places, valid)
-        found = self.memo.get(key)
-        if found is None:
 
-            def loads() -> list[Value]:
-                address = self.w.builder.offset(source, start)
-                return [
-                    self.w.builder.load(address, self.w.number(at), align=self._align(pointer, at)) for at in places
-                ]
+        def load(at: int) -> Value:
+            return self._load(operation, source, start, begin + at, align=self._align(pointer, at))[0]
 
-            if valid is None:
-                found = self.memo[key] = tuple(loads())
-            else:
-                nothing = self.w.number(int(slot.beyond), operation.results[0].type)
-                found = self.memo[key] = self.w.select(valid, loads, lambda: [nothing] * self.lanes)
+        if valid is None:
+            found = [load(at) for at in places]
+        else:
+            keys = [("load", source, start, begin + at, valid) for at in places]
+            if not all(key in self.memo for key in keys):
+                self._address(source, start)
+                outside, nothing = dict(self.memo), self.w.number(int(slot.beyond), operation.results[0].type)
+                made = self.w.select(valid, lambda: [load(at) for at in places], lambda: [nothing] * self.lanes)
+                self.memo = outside | {key: (value,) for key, value in zip(keys, made, strict=True)}
+            found = [self.memo[key][0] for key in keys]
         for values, value in zip(slot.values, found, strict=True):
             values[operation.results[0]] = value
 
@@ -304,11 +339,11 @@ class LaneWriter:
         pointer, index, value = operation.operands
         target, values = self.w.map[pointer], [self.value(slot, lane, value) for lane in range(self.lanes)]
         if self._wide_step(operation):
-            start, places = self._wide(operation, slot)
+            start, begin, places = self._wide(operation, slot)
             with self._where(valid[0]):
                 address = self.w.builder.offset(target, start)
                 for at, stored in zip(places, values, strict=True):
-                    self.w.builder.store(address, self.w.number(at), stored, align=self._align(pointer, at))
+                    self.w.builder.store(address, self.w.number(begin + at), stored, align=self._align(pointer, at))
             return
         for lane, stored in enumerate(values):
             with self._where(valid[lane]):
@@ -321,12 +356,12 @@ class LaneWriter:
             return
         target, values = self.w.map[pointer], [self.value(slot, lane, value) for lane in range(self.lanes)]
         if self._wide_step(operation):
-            start, places = self._wide(operation, slot)
-            self.memo["load", target, start, *places, slot.valid[0]] = tuple(values)
+            start, begin, places = self._wide(operation, slot)
+            for at, stored in zip(places, values, strict=True):
+                self.memo["load", target, start, begin + at, slot.valid[0]] = (stored,)
             return
         for lane, stored in enumerate(values):
-            at, valid = self.value(slot, lane, index), slot.valid[lane]
-            self.memo["load", target, at, *(() if valid is None else (valid,))] = (stored,)
+            self.memo["load", target, *self._place(self.value(slot, lane, index)), slot.valid[lane]] = (stored,)
 
     @contextmanager
     def _where(self, condition: Value | None) -> Iterator[None]:

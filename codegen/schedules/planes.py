@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_vectors
@@ -56,8 +56,9 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
         return None
     walks, extent = [(operations, index)], nest.levels[-1].extent
     vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=exact, strided=True)
-    if not pays(operations, index, vectors):
-        lanes, vectors, multiples = 1, (), ()
+    while lanes > 1 and not pays(operations, index, vectors):
+        lanes = lanes // 2 if exact else 1
+        vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=exact, strided=True)
     if not exact:
         return RowPlanes(0, lanes, _rows_a_thread(nest, lanes), vectors=vectors, multiples=multiples)
     count = length // lanes
@@ -136,6 +137,9 @@ class _Plane:
         self.w, self.lanes, self.deep, self.vectors, self.moved = w, lanes, deep, vectors, moved
         extents = w.extents()
         self.rows, self.length = w.product(extents[:-1]), extents[-1]
+        steady = {p.value for p in w.builder.kernel.parameters if p.noalias and not p.writable}
+        reads = [o for o in program_order(w.nest.operations) if o.opcode in ("load", "atomic")]
+        self.repeats = all(o.operands[0] in steady for o in reads)  # (whose results are the same when computed again)
         if along:
             shift = w.number(along.bit_length() - 1)
             self.fills = not length % (along * lanes), not rows % (GPU.block // along * deep)
@@ -209,6 +213,6 @@ class _Plane:
         if fills:
             return [(place, None) for place in places]
         if self.moved:
-            return [(place, w.test("less_equal", begin, place)) for place in places]
+            return [(place, None if self.repeats else w.test("less_equal", begin, place)) for place in places]
         last = w.compute("subtract", extent, least)
         return [(w.compute("minimum", place, last), w.test("less", place, extent)) for place in places]

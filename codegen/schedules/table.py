@@ -2,7 +2,7 @@
 
 elements           Pointwise kernels of one loop. Each thread computes one or two whole vectors in straight-line code.
                    Without sizes, or for several loops with short rows: tiles of rows by columns, with one division per tile.
-planes             Pointwise kernels of several loops with long rows: aligned vectors, several rows per thread.
+planes             Pointwise kernels of several loops: aligned vectors, several rows per thread, which share what they read.
 tiles              Pointwise kernels with transposed operands, which pass through tiles in shared memory.
 rows               Row reductions: a warp or the block per row, in registers if the row fits.
 any_rows           The same for rows of any length.

@@ -17,6 +17,9 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, 
 from weft.codegen.passes.index_steps import constant_offsets
 from weft.codegen.schedules.nest import Level, Nest
 
+# Index ops that are evaluated where both operands are constants.
+_EVALUATED = ("add", "subtract", "multiply", "left_shift", "right_shift", "minimum", "maximum")
+
 
 class ThreadWriter:
     """One threaded kernel under construction.
@@ -38,6 +41,7 @@ class ThreadWriter:
         self.builder.kernel.level = "threaded"
         self.builder.kernel.attributes = dict(kernel.attributes)
         self.map: dict[Value, Value] = {p.value: p.value for p in kernel.parameters}
+        self.constants: dict[Value, int] = {}
         given = kernel.attributes.get("exact", ())
         self.exact: dict[str, int] = dict(zip(given[::2], given[1::2], strict=True))
         for p in kernel.parameters:
@@ -45,6 +49,8 @@ class ThreadWriter:
                 self.map[p.value] = self.number(self.exact[p.value.name])
         self.copy(o for o in kernel.walk() if o.opcode == "constant")
         self.offsets = constant_offsets(kernel.walk())
+        # Index -> another one, and the constant between them
+        self.sums: dict[Value, tuple[Value, int]] = {}
         self.thread = self.emit("thread_index", axis=0)
         self.block = self.emit("block_index", axis=0)
         self.grid = self.emit("grid_size", axis=0)
@@ -60,15 +66,25 @@ class ThreadWriter:
     def number(self, value: Any, dtype: Any = None) -> Value:
         """Return a constant, emitted at the start of the kernel."""
         with self.builder.at(0):
-            return self.builder.constant(value, dtype)
+            found = self.builder.constant(value, dtype)
+        if dtype is None:
+            self.constants[found] = int(value)
+        return found
 
     def value(self, x: Value | int) -> Value:
         """Return an index, given as a value or a number."""
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """Return an index op of two indices."""
-        return self.builder.op(name, self.value(x), self.value(y))
+        """Return an index op of two indices, evaluated if both are constants."""
+        x, y = self.value(x), self.value(y)
+        if x in self.constants and y in self.constants and name in _EVALUATED:
+            return self.number(int(getattr(np, name)(self.constants[x], self.constants[y])))
+        found = self.builder.op(name, x, y)
+        if name == "add" and y in self.constants:
+            root, before = self.sums.get(x, (x, 0))
+            self.sums[found] = root, before + self.constants[y]
+        return found
 
     def test(self, name: str, x: Value | int, y: Value | int) -> Value:
         """Return the comparison of two indices."""
@@ -226,9 +242,10 @@ class ThreadWriter:
                 return operands
             if operation.opcode == "constant":
                 with self.builder.at(0):
-                    self.map[operation.results[0]] = self.builder.constant(
-                        operation.attributes["value"], operation.results[0].type
-                    )
+                    found = self.builder.constant(operation.attributes["value"], operation.results[0].type)
+                self.map[operation.results[0]] = found
+                if found.type == self.builder.kernel.index_dtype:
+                    self.constants[found] = int(operation.attributes["value"])
                 continue
             attributes = dict(operation.attributes)
             if operation.opcode == "for":

@@ -12,6 +12,7 @@ from weft.codegen import (
     Kernel,
     Machine,
     Pointer,
+    RowPlanes,
     Target,
     can_merge,
     describe_shapes,
@@ -19,10 +20,12 @@ from weft.codegen import (
     is_loaded,
     kernel_digest,
     merge_kernels,
+    merge_pointers,
     obtain_function,
     print_kernel,
     share_rows,
 )
+from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.sizes import Size
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.lower.kernel_writer import Lowered
@@ -107,13 +110,28 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
                 _share_rows(lowered)
     for lowered in found:
         parts = lowered.kernel.name == FINISH
-        lowered.kernel = describe_shapes(lowered.kernel, lowered.sizes(), target, exact=special, parts=parts)
+        logical, sizes = lowered.kernel, lowered.sizes()
+        lowered.kernel = describe_shapes(logical, sizes, target, exact=special, parts=parts)
         schedule = lowered.kernel.attributes.get("schedule")
+        if special and isinstance(schedule, RowPlanes) and (same := _same_memory(lowered)):
+            lowered.kernel = describe_shapes(merge_pointers(logical, same), sizes, target, exact=True, parts=parts)
         if not special and not (schedule and schedule.keeps_alignment):
             _forget_alignment(lowered.kernel, schedule.vectors if schedule else ())
         if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written) and _in_long_rows(group):
             lowered.kernel.attributes["streams"] = True
     return found
+
+
+def _same_memory(lowered: Lowered) -> dict[str, tuple[str, int]]:
+    """Return the read-only pointers into arrays that an earlier or better aligned pointer reads too, and the elements between both."""
+    first: dict[Expr, tuple[str, int]] = {}
+    same: dict[str, tuple[str, int]] = {}
+    read = [(p, binding) for p, binding in lowered.bound() if binding[0] == "buffer" and p.noalias and not p.writable]
+    for p, (_, node, offset) in sorted(read, key=lambda each: -each[0].align):
+        name, start = first.setdefault(node, (p.value.name, int(offset)))
+        if name != p.value.name:
+            same[p.value.name] = name, (int(offset) - start) // node.dtype.itemsize
+    return same
 
 
 def _in_long_rows(group: Group) -> bool:

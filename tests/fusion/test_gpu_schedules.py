@@ -393,7 +393,9 @@ def test_what_is_beside_a_view_is_not_written(forget: Callable[[], None], shape:
     with wf.device("simt::watched"):
         found, a = wf.asarray(canvas.copy()), wf.asarray(x)[:, :c]
         found[1:-1, offset : offset + c] = a - a[0]
-        canvas[1:-1, offset : offset + c] = x[:, :c] - x[0, :c]
+        wf.evaluate(found)
+        found[1:-1, offset : offset + c] *= a[0]
+        canvas[1:-1, offset : offset + c] = (x[:, :c] - x[0, :c]) * x[0, :c]
         np.testing.assert_array_equal(np.asarray(found), canvas)
 
 

@@ -114,7 +114,7 @@ OURS = {
     "sums of rows": Limits(72, 26),
     "squared differences": Limits(135, 28),
     "transpose": Limits(104, 32),
-    "stencil": Limits(110, 40),
+    "stencil": Limits(72, 32),
 }
 
 
