@@ -119,22 +119,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
         try:
             seen = epoch.pending[:] if elsewhere else None  # (others may append meanwhile)
             begun, withdrawn = len(epoch.pending if seen is None else seen), epoch.withdrawn
-            wanted: tuple[int, ...] | None = None  # everything that is live
-            live = storages
-            if epoch.pending != storages or [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
-                live = epoch.live(seen)
-                if live != storages:
-                    known = set(live)
-                    live += [
-                        s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch
-                    ]
-                    asked = set(storages)
-                    others = not (elsewhere or aside)
-                    wanted = tuple(
-                        [k for k, s in enumerate(live) if s in asked or (others and _is_in_place(s.expr, epoch))]
-                    )
-            elif len(live) == 1:
-                _note_alone(epoch.first)
+            live, wanted = _live_and_wanted(epoch, storages, seen, others=not (elsewhere or aside))
             if not live or wanted == ():
                 if not elsewhere:
                     _begin_anew(epoch)
@@ -149,16 +134,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
-                left = []
-                for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
-                    if place >= 0 and storage.expr is version:
-                        buffer: Buffer = table[place]
-                        buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
-                        storage.buffer = buffer
-                        if not stays:
-                            storage.epoch = storage.expr = None
-                    elif storage.buffer is None:
-                        left.append(storage)
+                left = _assign(epoch, live, versions, plan, table, stays)
                 # dead storages and their epoch refer to each other: let go of them now, not at the next collection
                 if elsewhere:
                     begun -= epoch.withdrawn - withdrawn
@@ -178,14 +154,51 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 
             try:
                 run(epoch, versions, wanted, settle)
-            except OutOfMemoryError as error:
-                # the frames in its traceback hold what the plan had made
+            except OutOfMemoryError as error:  # (the frames in its traceback hold what the plan had made)
                 raise error.with_traceback(None) from None
         finally:
             epoch.stage = stage
             del held
             if elsewhere:
                 epoch.let_go()
+
+
+def _live_and_wanted(
+    epoch: Epoch, storages: list[Storage], seen: list[Storage | Expr] | None, others: bool
+) -> tuple[list[Storage], tuple[int, ...] | None]:
+    """Return the live storages of an epoch, and which of them are wanted (None: all).
+
+    Besides `storages` these are, with `others`, those that can take over memory now.
+    """
+    if epoch.pending == storages and not [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
+        if len(storages) == 1:
+            _note_alone(epoch.first)
+        return storages, None
+    live = epoch.live(seen)
+    if live == storages:
+        return live, None
+    known = set(live)
+    live += [s for s in dict.fromkeys(storages) if s not in known and s.buffer is None and s.epoch is epoch]
+    asked = set(storages)
+    wanted = [k for k, s in enumerate(live) if s in asked or (others and _is_in_place(s.expr, epoch))]
+    return live, tuple(wanted)
+
+
+def _assign(
+    epoch: Epoch, live: list[Storage], versions: list[Any], plan: Plan, table: list[Any], stays: bool
+) -> list[Storage]:
+    """Give storages the results of a plan; return those that have none. With `stays` they remain parts of their epoch."""
+    left = []
+    for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
+        if place >= 0 and storage.expr is version:
+            buffer: Buffer = table[place]
+            buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
+            storage.buffer = buffer
+            if not stays:
+                storage.epoch = storage.expr = None
+        elif storage.buffer is None:
+            left.append(storage)
+    return left
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
