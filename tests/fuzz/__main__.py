@@ -1,4 +1,6 @@
-"""``python -m tests.fuzz --programs 3000 --kernels 1000 --seed 0``: random programs in child processes; what differs."""
+"""``python -m tests.fuzz --programs 3000 --kernels 1000 --seed 0`` runs random programs in child processes and
+prints those that differ.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ CHUNK = 100
 
 
 def main() -> int:
-    """Number of programs that differ."""
+    """Run the programs and return how many differ."""
     parser = argparse.ArgumentParser(prog="tests.fuzz")
     parser.add_argument("--programs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)

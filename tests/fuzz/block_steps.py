@@ -1,4 +1,4 @@
-"""Random loops over stencils, whose steps blocks of a GPU do, on NumPy and on device `simt`: bits are compared.
+"""Random stencil loops, whose time steps are blocked on a GPU, compared bit for bit on NumPy and device `simt`.
 
 ``python -m tests.fuzz.block_steps --programs 200 --seed 0``. Tiles are so small that halos go over many of them.
 """
@@ -14,7 +14,7 @@ WATCHED = 700  # elements at most, for events take long to judge
 
 
 def check(seed: int) -> str:
-    """What differs; empty if nothing does."""
+    """Return the differences between NumPy and weft, or an empty string."""
     device = ("simt", "simt", "simt::backward", "simt::watched")[seed % 4]
     if prod(steps.Program(seed).shape) > WATCHED:
         device = device.replace("::watched", "")

@@ -1,4 +1,4 @@
-"""Random cases run in child processes, so that a crash is found and does not end the search.
+"""A runner of random cases in child processes, so that a crash is reported and the search goes on.
 
 In: a module with ``check(seed) -> str`` (what is wrong, or an empty text). Out: what was found, printed; the number of
 cases with a fault.
@@ -18,7 +18,7 @@ _AT = "at seed "
 
 
 def main(module: str, most_seconds: float = 600) -> int:
-    """``python -m module --programs 100 --seed 0``."""
+    """Run the command line ``python -m module --programs 100 --seed 0``."""
     parser = argparse.ArgumentParser(prog=module)
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

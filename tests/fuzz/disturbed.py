@@ -1,4 +1,4 @@
-"""Random programs that are disturbed: interrupted, out of memory, evaluated by several threads at once.
+"""Random programs with disturbances: interrupts, lack of memory, and evaluation by several threads at once.
 
 ``python -m tests.fuzz.disturbed --programs 100 --seed 0``. Whatever happens on the way, nothing that was recorded is lost, and
 what comes out in the end is NumPy's.
@@ -26,7 +26,7 @@ TRIES = 200
 
 
 def check(seed: int) -> str:
-    """What one disturbed program does wrong, or nothing."""
+    """Return the faults of one disturbed program, or an empty string."""
     generator, pick = Generator(seed), random.Random(seed)
     sizes, data = pick.choice(generator.bindings)
     start = generator.start(sizes, data)
@@ -45,7 +45,7 @@ def check(seed: int) -> str:
 
 
 def _recorded(lines: list[str], start: Arrays, sizes: dict[str, int]) -> Arrays:
-    """The values of the program, pending but for what it looks at itself."""
+    """Record the program and return its values, pending except for those that it reads itself."""
     values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
     values.update({name: wf.asarray(value) for name, value in start.items()})
     for line in lines:
@@ -62,7 +62,7 @@ def _compared(values: Arrays, wanted: Arrays) -> str:
 
 
 def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Ctrl-C at some moments of an evaluation, which is asked for again each time."""
+    """Interrupt an evaluation at some moments, repeating it each time. Return the faults."""
     values = _recorded(lines, start, sizes)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
@@ -82,7 +82,7 @@ def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted:
 
 @contextmanager
 def stops(pick: random.Random, often: float) -> Iterator[None]:
-    """Ctrl-C right before or behind some of the calls that run kernels, where a long kernel would have it."""
+    """Interrupt right before or after some of the calls that run kernels, as in a long kernel."""
     run = HostLaunches.run
 
     def stopped(self: HostLaunches, table: list[Any]) -> None:
@@ -100,7 +100,9 @@ def stops(pick: random.Random, often: float) -> Iterator[None]:
 
 
 def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Ctrl-C around kernels, of which some have overwritten what others read; statements go on being recorded meanwhile."""
+    """Interrupt around kernels that may have overwritten operands, and record further statements meanwhile. Return
+    the faults.
+    """
     values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
     values.update({name: wf.asarray(value).copy() for name, value in start.items()})
     wf.evaluate(*_lazy(values))
@@ -116,7 +118,7 @@ def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arr
 def _short_of_memory(
     lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random
 ) -> str:
-    """A limit that an evaluation runs into, and that is then raised."""
+    """Evaluate under a memory limit, then raise the limit. Return the faults."""
     values = _recorded(lines, start, sizes)
     used = wf.memory.info().held
     failed = 0
@@ -133,7 +135,7 @@ def _short_of_memory(
 
 
 def _on_threads(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """The program on three threads, which share inputs that are pending when they begin."""
+    """Run the program on three threads that share pending inputs. Return the faults."""
     shared = {name: wf.asarray(value).reshape(-1).reshape(value.shape)[...] for name, value in start.items()}
     held = {name: wf.where(wf.asarray(True), value, value) for name, value in shared.items()}
     troubles: list[str] = []

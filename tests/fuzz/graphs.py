@@ -1,4 +1,5 @@
-"""Random programs that mix everything: folds of gathers of rolled reshapes, written in parts, evaluated at odd moments.
+"""Random programs that combine everything: reductions of gathers of rolled reshapes, partial assignments, and
+evaluation at random moments.
 
 ``python -m tests.fuzz.graphs --programs 200 --seed 0``. A program is text over sizes n, m, k, so that it runs again with other
 numbers, which find its plan, and with other sizes, which find its kernels. All numbers are multiples of 1/8 and small, or not
@@ -123,11 +124,11 @@ SLICES = "1: :-1 ::2 1::2 ::-1 1:-1 :3 -2: 2:5 ::-2 3::-1 : -1:0:-1 1:2 :0".spli
 
 
 class Rejected(Exception):
-    """A statement that does not belong into a program."""
+    """Raised for a statement that is not allowed in a program."""
 
 
 def exact(value: Any) -> bool:
-    """Whether every number is one that programs may hold."""
+    """Return whether every number is one that programs may contain."""
     array = np.asarray(value)
     if array.dtype.kind in "iub":
         return True
@@ -141,7 +142,8 @@ def exact(value: Any) -> bool:
 
 
 def own(value: Any, before: Iterable[Any]) -> Any:
-    """A result of NumPy's as weft has it: a view of no value from `before` has memory of its own, in C order.
+    """Return a NumPy result as weft would have it: in its own memory in C order, unless it is a view of a value in
+    `before`.
 
     (NumPy's elements at indices along an inner axis are a transposed view of an array that nobody has. Steps back, or none, are
     those of a view in weft too.)
@@ -156,7 +158,7 @@ def own(value: Any, before: Iterable[Any]) -> Any:
 
 
 class World:
-    """NumPy's side of a program: its values, one statement after another."""
+    """The values of a program in NumPy after each statement."""
 
     def __init__(self, start: Arrays, sizes: dict[str, int]) -> None:
         self.start, self.sizes = start, sizes
@@ -165,7 +167,7 @@ class World:
         self.again()
 
     def again(self) -> None:
-        """Back to where the accepted statements lead."""
+        """Restore the values after the accepted statements."""
         self.values = {name: value.copy() for name, value in self.start.items()}
         for line in self.lines:
             self._run(line)
@@ -180,7 +182,7 @@ class World:
         self.values = {name: own(value, before) for name, value in values.items() if name not in known}
 
     def evaluated(self, text: str) -> Any:
-        """An expression's value."""
+        """Return an expression's value."""
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found = eval(text, {"xp": np, **self.sizes}, dict(self.values))
@@ -191,7 +193,9 @@ class World:
         return found
 
     def _guard(self, line: str) -> None:
-        """Nothing out of an integer's range may be written into integers: what comes of it is the machine's."""
+        """Reject a statement that writes values outside an integer's range, since the result depends on the
+        machine.
+        """
         place: ast.expr
         match ast.parse(line).body[0]:
             case ast.Assign(targets=[ast.Subscript() as place], value=value):
@@ -222,7 +226,7 @@ class World:
             return eval(compile(ast.Expression(node), "", "eval"), {"xp": np, **self.sizes}, dict(self.values))
 
     def accept(self, line: str) -> bool:
-        """Run a statement, and keep it if it is one for programs."""
+        """Run a statement. Keep it and return True if it is allowed."""
         try:
             self._guard(line)
             self._run(line)
@@ -238,7 +242,7 @@ class World:
 
 
 class Generator:
-    """Writes one program."""
+    """A generator of one program."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -265,7 +269,7 @@ class Generator:
                 continue  # NumPy refuses a part of it
 
     def sizes(self) -> dict[str, int]:
-        """Lengths that belong to the names in shapes."""
+        """Return the lengths of the names used in shapes."""
         pick = self.random
         n, m, k = (pick.choice(EXTENTS) for _ in range(3))
         kind = pick.randrange(8)
@@ -283,7 +287,7 @@ class Generator:
         return found
 
     def start(self, sizes: dict[str, int], data: int) -> Arrays:
-        """The inputs for these sizes."""
+        """Return the inputs for these sizes."""
         source = np.random.default_rng([self.seed, data])
         found: Arrays = {}
         for name, (shape, dtype) in self.shapes.items():
@@ -303,7 +307,7 @@ class Generator:
     # -- text ---------------------------------------------------------------------------------------------
 
     def operand(self, depth: int, beside: Any = None) -> tuple[str, Any]:
-        """Text and value of an operand, one that broadcasts with the value `beside`."""
+        """Return the text and the value of an operand that broadcasts with `beside`."""
         if depth > 0 and self.random.random() < 0.45:
             text = self.expression(depth - 1)
             return f"({text})", self.world.evaluated(text)
@@ -318,7 +322,7 @@ class Generator:
         return name, self.world.values[name]
 
     def expression(self, depth: int) -> str:
-        """An expression whose value is exact."""
+        """Return an expression whose value is exact."""
         for attempt in range(40):
             if attempt % 8 == 0:
                 group = self.random.choices(GROUPS, WEIGHTS)[0]
@@ -347,7 +351,7 @@ class Generator:
         raise Rejected
 
     def rounded(self, text: str) -> bool:
-        """Whether a value may depend on an order of sums, or differ between machines, before it is made whole."""
+        """Return whether a value may depend on the order of a sum or on the machine before it is rounded."""
         value = self.world.evaluated(text)
         if value.dtype.kind in "iub":
             return False
@@ -355,7 +359,7 @@ class Generator:
         return value.dtype == np.float16 or bool(finite.size and finite.max() > 2**18)
 
     def filled(self, template: str, depth: int, target: str = "") -> str:
-        """A template with operands in the place of its letters."""
+        """Return a template with operands in place of its letters."""
         pick = self.random
         found: dict[str, str] = {}
         first: Any = self.world.values[target] if target else None
@@ -395,13 +399,13 @@ class Generator:
         return "".join(out)
 
     def positions(self) -> str:
-        """An array of indices that small arrays have too."""
+        """Return an array of indices that are valid in small arrays too."""
         return self.random.choice(
             ("j", "j", "j % 3", "j[::-1]", "j[:2]", "abs(j - 2)", "(j > 1).astype('int64')", "xp.arange(2)")
         )
 
     def statement(self) -> str:
-        """One statement; nothing if it is in the program already."""
+        """Return a statement, or an empty string if the program already contains it."""
         pick, values = self.random, self.world.values
         kind = pick.randrange(20)
         if kind == 0:
@@ -430,7 +434,7 @@ class Generator:
         return f"{self.name()} = {self.expression(pick.choice((0, 1, 1, 2, 3)))}"
 
     def name(self) -> str:
-        """A name for a value: a new one, or one that is given up for it."""
+        """Return a name for a value: a new one, or an existing one to be overwritten."""
         if self.random.random() < 0.15 and self.count:
             return f"v{self.random.randint(1, self.count)}"
         self.count += 1
@@ -438,7 +442,7 @@ class Generator:
 
 
 def fits(one: Any, other: Any) -> bool:
-    """Whether two values broadcast."""
+    """Return whether two values broadcast."""
     try:
         np.broadcast_shapes(np.shape(one), np.shape(other))
     except ValueError:
@@ -447,7 +451,9 @@ def fits(one: Any, other: Any) -> bool:
 
 
 def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, when: str) -> Arrays:
-    """The program on weft; `when` it is evaluated: at the "end", after "each" statement, or one value first ("one", "other")."""
+    """Run the program on weft, evaluating at the "end", after "each" statement, or one value first ("one",
+    "other").
+    """
     with on_device(device):
         values: Arrays = {
             "xp": wf,
@@ -472,7 +478,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """What goes wrong with one program, or nothing."""
+    """Return the faults of one program, or an empty string."""
     world = World(start, sizes)
     world.lines = lines
     world.again()
@@ -492,7 +498,7 @@ def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: s
 
 
 def check(seed: int, devices: tuple[str, ...] = DEVICES) -> str:
-    """What differs from NumPy on one of the devices, or nothing."""
+    """Return the differences between NumPy and weft on the devices, or an empty string."""
     generator = Generator(seed)
     lines = generator.world.lines
     for device in devices:
@@ -515,7 +521,7 @@ def check(seed: int, devices: tuple[str, ...] = DEVICES) -> str:
 
 
 def minimal(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> list[str]:
-    """The program without the statements that the fault does not need."""
+    """Return the program without the statements that do not contribute to the fault."""
     k = len(lines) - 1
     while k >= 0:
         fewer = lines[:k] + lines[k + 1 :]

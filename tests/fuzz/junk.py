@@ -1,4 +1,4 @@
-"""Random junk: valid kernels with small random edits end in a documented error, or compile.
+"""Random invalid kernels: valid kernels with small random edits end in a documented error, or compile.
 
 ``python -m tests.fuzz.junk --programs 2000 --seed 0``. The kernels are the language probes. Edits change tokens, expressions,
 statements and arguments; what still parses is compiled for the null device, which runs nothing, so that an index far
@@ -148,11 +148,11 @@ LAUNCHES: tuple[Any, ...] = (
 
 
 class Late(BaseException):
-    """The compiler does not end."""
+    """Raised when the compiler does not end in time."""
 
 
 def plain_text(function: Callable[..., Any]) -> str:
-    """A probe's text from its ``def`` on."""
+    """Return a probe's text from its ``def`` on."""
     text = textwrap.dedent(inspect.getsource(function))
     (tree,) = ast.parse(text).body
     return "".join(text.splitlines(True)[tree.lineno - 1 :])
@@ -167,7 +167,7 @@ def _tokens(text: str) -> list[tokenize.TokenInfo]:
 
 
 def _replaced(text: str, start: tuple[int, int], end: tuple[int, int], new: str) -> str:
-    """The text with a stretch of it (line from 1, column) replaced."""
+    """Return the text with a range of it (lines from 1, columns) replaced."""
     lines = text.splitlines(True)
     before = "".join(lines[: start[0] - 1]) + lines[start[0] - 1][: start[1]]
     after = lines[end[0] - 1][end[1] :] + "".join(lines[end[0] :])
@@ -175,7 +175,7 @@ def _replaced(text: str, start: tuple[int, int], end: tuple[int, int], new: str)
 
 
 def edit_token(pick: random.Random, text: str) -> str:
-    """Delete, double or replace a token."""
+    """Delete, duplicate or replace a token."""
     tokens = _tokens(text)
     token, other = pick.choice(tokens), pick.choice(tokens)
     new = pick.choice(("", f"{token.string} {token.string}", other.string, other.string, pick.choice(ODD_TOKENS)))
@@ -187,7 +187,7 @@ def _span(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def edit_expression(pick: random.Random, text: str) -> str:
-    """Put another expression, of the kernel or an odd one, in the place of one."""
+    """Replace an expression by another one, from the kernel or an unusual one."""
     found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.expr)]
     node = pick.choice(found)
     if pick.random() < 0.4:
@@ -204,7 +204,7 @@ def edit_expression(pick: random.Random, text: str) -> str:
 
 
 def edit_statement(pick: random.Random, text: str) -> str:
-    """Delete, double or replace a statement."""
+    """Delete, duplicate or replace a statement."""
     found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.stmt)][1:]
     if not found:
         return text
@@ -277,7 +277,7 @@ def edit_statement(pick: random.Random, text: str) -> str:
 
 
 def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
-    """A probe, its edited text, arguments and launch."""
+    """Return a probe, its edited text, arguments and launch."""
     pick = random.Random(seed)
     probe = pick.choice(PROBES)
     text = plain_text(probe.function)
@@ -304,7 +304,7 @@ def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
 
 
 def check(seed: int) -> str:
-    """Compile one edited kernel; what is wrong with how it ended, or an empty text."""
+    """Compile one edited kernel. Return what is wrong with its error, or an empty string."""
     probe, text, arguments, launch = make_case(seed)
     file = f"<junk {seed}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
@@ -344,7 +344,7 @@ def _trouble(probe: Probe, function: Any, arguments: list[Any], launch: Any, dev
 
 
 def judge(error: weft.KernelError) -> str:
-    """What is wrong with an error of the kernel language."""
+    """Return what is wrong with an error of the kernel language."""
     if any(word in error.message for word in INTERNAL):
         return _where(error)
     innermost = traceback.extract_tb(error.__traceback__)[-1].filename

@@ -1,4 +1,4 @@
-"""Random kernels: written from a grammar, run as plain Python and compiled, compared bit for bit.
+"""Random kernels generated from a grammar, run as plain Python and compiled, and compared bit for bit.
 
 A kernel of `block` threads has for every dtype an input array x<dtype> of one element a thread, an output o<dtype> with
 four elements a thread, and a shared array s<dtype>. A thread writes its own outputs only, reads others' shared elements
@@ -49,7 +49,7 @@ def block_fold(held, t, n):
 
 
 class Generator:
-    """Writes one kernel."""
+    """A generator of one kernel."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -70,7 +70,9 @@ class Generator:
 
     @contextmanager
     def inside(self, head: str, together: bool = False) -> Iterator[None]:
-        """A statement with a body; where not all threads enter it, what is made in it is not known behind."""
+        """Write a statement with a body. Values made in the body stay unknown afterwards unless all threads execute
+        it.
+        """
         self.line(head)
         self.depth += 1
         before, self.together = self.together, self.together and together
@@ -124,7 +126,7 @@ class Generator:
         return f"({text})"
 
     def value(self, dtype: str, depth: int) -> str:
-        """An expression of this dtype."""
+        """Return an expression of this dtype."""
         pick = self.random
         if depth <= 0 or self.chance(0.15):
             if self.variables[dtype] and self.chance(0.4):
@@ -161,7 +163,7 @@ class Generator:
         return pick.choice(forms)()
 
     def uniform(self) -> str:
-        """A condition that all threads of the block agree on."""
+        """Return a condition that is uniform in the block."""
         dtype = self.dtype()
         where = self.random.randrange(LENGTH)
         return self.random.choice(
@@ -275,7 +277,7 @@ class Generator:
                 self.assign()
 
     def fold(self) -> None:
-        """A sum that starts as a Python number and takes the dtype of what it meets."""
+        """Write a sum that starts as a Python number and takes the dtype of its operands."""
         dtype, total = self.dtype(), self.name("a")
         counter = f"{total}i"
         self.line(f"{total} = {'0.0' if dtype[0] == 'f' and self.chance(0.5) else '0'}")
@@ -340,7 +342,7 @@ class Generator:
             self.made(dtype, f"cuda.{name}(0xFFFFFFFF, {self.value(dtype, 2)}, {self.random.randint(0, 31)}, {width})")
 
     def masked(self) -> None:
-        """A warp operation of the lanes that chose one side of a branch."""
+        """Write a warp operation of the lanes that took one side of a branch."""
         pick, chosen, lanes = self.random, self.name("c"), self.name("m")
         self.line(f"{chosen} = {self.condition()}")
         self.line(f"{lanes} = cuda.ballot_sync(0xFFFFFFFF, {chosen})")
@@ -365,7 +367,7 @@ class Generator:
         self.made(dtype, f"block_fold(s{dtype}, t, {self.threads})")
 
     def uniform_flow(self, depth: int) -> None:
-        """Branches and loops around barriers that all threads take the same way."""
+        """Write branches and loops around barriers with uniform conditions."""
         pick, counter = self.random, self.name("u")
         match pick.randrange(4):
             case 0:
@@ -395,7 +397,7 @@ class Generator:
                     self.line("cuda.syncthreads()")
 
     def source(self) -> str:
-        """The kernel's text."""
+        """Return the kernel's text."""
         place = {1: "", 2: " + cuda.blockDim.x * cuda.threadIdx.y"}
         axes = len(self.block) if isinstance(self.block, tuple) else 1
         place[3] = " + cuda.blockDim.x * (cuda.threadIdx.y + cuda.blockDim.y * cuda.threadIdx.z)"
@@ -415,7 +417,7 @@ class Generator:
 
 
 def make_arguments(seed: int) -> list[np.ndarray]:
-    """Inputs and empty outputs."""
+    """Return inputs and empty outputs."""
     source = np.random.default_rng(seed)
     inputs = []
     for dtype in DTYPES:
@@ -428,7 +430,7 @@ def make_arguments(seed: int) -> list[np.ndarray]:
 
 
 def check_kernel(seed: int) -> str:
-    """Run one random kernel both ways; what differs, or an empty text."""
+    """Run one random kernel both ways. Return the differences, or an empty string."""
     generator = Generator(seed)
     text = generator.source()
     file = f"<random kernel {seed}>"

@@ -1,4 +1,4 @@
-"""Random loops whose lengths change from turn to turn, on NumPy and on weft.
+"""Random loops whose array lengths change between iterations, on NumPy and on weft.
 
 In: a seed. Out: what differs. Values are NumPy's; and each plan that is found for other sizes is, step by step, the plan that
 is made for these sizes anew.
@@ -72,7 +72,7 @@ STATEMENTS = (
 
 
 def make_loop(seed: int) -> str:
-    """The text of a program."""
+    """Return the text of a program."""
     source = random.Random(seed)
     body = [source.choice(STATEMENTS) for _ in range(source.randint(1, 5))]
     how = source.choice(("random", "random", "growing", "shrinking", "triangle"))
@@ -95,7 +95,7 @@ def make_loop(seed: int) -> str:
 
 
 def run_loop(text: str, xp: Any, seed: int) -> dict[str, Any]:
-    """The program's variables in the end."""
+    """Run the program and return its final variables."""
     source = np.random.default_rng(0)
     names: dict[str, Any] = {"xp": xp, "SIDE": SIDE, "total": 0.0, "lengths": random.Random(seed)}
     names["look"] = lambda *values: wf.evaluate(*(v for v in values if isinstance(v, wf.Array))) if xp is wf else None
@@ -109,7 +109,7 @@ def run_loop(text: str, xp: Any, seed: int) -> dict[str, Any]:
 
 @contextmanager
 def compared(trouble: list[str]) -> Iterator[None]:
-    """What is found for other sizes is compared with a new plan; differences go to `trouble`."""
+    """Compare plans found for other sizes with new ones, and add the differences to `trouble`."""
     found_plan, keep = resized.find, resized.is_worth_keeping
 
     def general(device: Any, group: Any, may: Any) -> list[Any]:
@@ -145,7 +145,7 @@ def compared(trouble: list[str]) -> Iterator[None]:
 
 
 def compare(found: Plan, made: Plan) -> str:
-    """What differs between two plans."""
+    """Return the differences between two plans."""
     if found.slots != made.slots:
         return ""  # places have other numbers
     if (found.places, found.outputs, found.scalars) != (made.places, made.outputs, made.scalars):
@@ -164,7 +164,7 @@ def compare(found: Plan, made: Plan) -> str:
 
 
 def _ordered(steps: list[Step]) -> list[Step]:
-    """The steps; values that are given up one after another, which happens in any order, by number."""
+    """Return the steps, with consecutive releases of values sorted by number, since their order does not matter."""
     found: list[Step] = []
     for given_up, run in groupby(steps, lambda step: isinstance(step, int)):
         together = list(run)
@@ -173,7 +173,7 @@ def _ordered(steps: list[Step]) -> list[Step]:
 
 
 def check(seed: int) -> str:
-    """What differs; empty if nothing does."""
+    """Return the differences between NumPy and weft, or an empty string."""
     text = make_loop(seed)
     wanted = _outcome(text, np, seed)
     trouble: list[str] = []

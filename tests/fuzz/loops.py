@@ -1,4 +1,4 @@
-"""Random loops: statements whose numbers, indices and slices change from turn to turn, on NumPy and on weft.
+"""Random loops whose numbers, indices and slices change between iterations, on NumPy and on weft.
 
 What is found again between turns (operations, indices, plans, numbers as slots) must never be what another turn meant. The
 same text runs with `xp` as NumPy and as weft; some programs look at results in each turn, some in few.
@@ -52,7 +52,7 @@ STATEMENTS = (
 
 
 def make_loop(seed: int) -> str:
-    """The text of a program."""
+    """Return the text of a program."""
     source = random.Random(seed)
     body = []
     for _ in range(source.randint(2, 8)):
@@ -67,7 +67,7 @@ def make_loop(seed: int) -> str:
 
 
 def run_loop(text: str, xp: Any) -> dict[str, Any]:
-    """The program's variables in the end."""
+    """Run the program and return its final variables."""
     source = np.random.default_rng(0)
     names: dict[str, Any] = {"xp": xp, "np": np, "total": 0.0}
     for name in ("a", "b", "c", "view"):
@@ -78,7 +78,7 @@ def run_loop(text: str, xp: Any) -> dict[str, Any]:
 
 
 def check(seed: int) -> str:
-    """What differs; empty if nothing does."""
+    """Return the differences between NumPy and weft, or an empty string."""
     text = make_loop(seed)
     try:
         wanted: dict[str, Any] | str = run_loop(text, np)

@@ -1,4 +1,4 @@
-"""Random programs whose values are evaluated in every order: some early, some late, some never, some held by views or copies.
+"""Random programs whose values are evaluated in every order: early, late or never, and kept by views or copies.
 
 ``python -m tests.fuzz.orders --programs 3000 --seed 0``. Half of the programs are those of `graphs`, with exact results; the
 others compute statistics of rows, whose results are compared up to rounding. Recording is cut where it usually is, or after
@@ -49,7 +49,9 @@ T[[0, -1]] = T[[-1, 0]]|T[:] = T[::-1]|xp.subtract(T, A, out=T)|T[T.shape[0] // 
 
 @dataclass
 class Program:
-    """Statements, their inputs, the names that stand for lengths, and whether results are compared up to rounding."""
+    """The statements of a program, their inputs, the names of lengths, and whether results are compared up to
+    rounding.
+    """
 
     lines: list[str]
     start: Arrays
@@ -61,7 +63,7 @@ class Program:
 
 
 def mixture(seed: int) -> list[Program]:
-    """A program of `graphs`, at some of its sizes; none of float16, whose sums are not exact at all sizes."""
+    """Return a program of `graphs` at some of its sizes, without float16, whose sums are not exact at all sizes."""
     generator = graphs.Generator(seed)
     if any(dtype == "float16" for _, dtype in generator.shapes.values()):
         return []
@@ -76,7 +78,7 @@ def mixture(seed: int) -> list[Program]:
 
 
 def statistics(seed: int) -> list[Program]:
-    """A program of means, sums and what follows from them, for one or two numbers of rows."""
+    """Return a program of means, sums and expressions of them, for one or two numbers of rows."""
     pick = random.Random(seed)
     columns = pick.choice(LENGTHS)
     dtype = pick.choice(("float64", "float64", "float32"))
@@ -120,7 +122,7 @@ def _filled(pick: random.Random, template: str, names: list[str]) -> str:
 
 
 def _follow(line: str, values: Arrays) -> bool:
-    """Run a statement with NumPy, and say whether the program may have it; `values` stay as they were else."""
+    """Run a statement with NumPy and return whether it is allowed. Leave `values` unchanged if not."""
     before = {name: value.copy() for name, value in values.items()}
     shared = dict(values)
     try:
@@ -144,7 +146,7 @@ def _follow(line: str, values: Arrays) -> bool:
 
 
 class Run:
-    """A program on weft and on NumPy side by side, with values that are looked at, held and dropped in between."""
+    """A program on weft and on NumPy side by side, with values that are read, kept and dropped in between."""
 
     def __init__(self, program: Program, seed: int) -> None:
         self.program = program
@@ -160,7 +162,7 @@ class Run:
         self.held: list[wf.Array] = []
 
     def trouble(self) -> str:
-        """What differs, or nothing."""
+        """Return the differences, or an empty string."""
         lines = self.program.lines
         for number, line in enumerate(lines):
             self._follow(line)
@@ -184,7 +186,7 @@ class Run:
         return [name for name, value in self.own.items() if isinstance(value, wf.Array)]
 
     def _interfere(self, needed: set[str]) -> str:
-        """Look at a value, hold it or drop it. The result says what is wrong with it."""
+        """Read, keep or drop a value. Return what is wrong with it."""
         names, pick = self._arrays(), self.pick
         if not names:
             return ""
@@ -210,7 +212,7 @@ class Run:
         return ""
 
     def _finish(self) -> str:
-        """Evaluate what is left one by one, in any order, and drop some of it."""
+        """Evaluate the remaining values one by one in any order, and drop some of them."""
         rest = [(name, self.own[name], self._wanted(name)) for name in self._arrays()] + self.copies
         self.own.clear()
         self.copies.clear()
@@ -247,7 +249,7 @@ def _mentions(lines: list[str], name: str) -> bool:
 
 @contextmanager
 def recording_limit(operations: int) -> Iterator[None]:
-    """Cut recording once so many operations are pending."""
+    """Cut recording after the given number of pending operations."""
     hard = operations if operations < storage.SOFT_LIMIT else record.HARD_LIMIT
     with mock.patch.object(storage, "SOFT_LIMIT", operations), mock.patch.object(record, "HARD_LIMIT", hard):
         wf.evaluate(wf.zeros(1) + 1)  # the next recording has the limit
@@ -256,7 +258,7 @@ def recording_limit(operations: int) -> Iterator[None]:
 
 
 def check(seed: int, device: str = os.environ.get("WEFT_FUZZ_DEVICE", "cpu")) -> str:
-    """What differs from NumPy in some order of evaluation, or nothing."""
+    """Return the differences from NumPy in some order of evaluation, or an empty string."""
     pick = random.Random(seed)
     programs = statistics(seed) if seed % 2 else mixture(seed)
     for program in programs:
@@ -272,7 +274,7 @@ def check(seed: int, device: str = os.environ.get("WEFT_FUZZ_DEVICE", "cpu")) ->
 
 
 def run(program: Program, order: int, device: str, limit: int) -> str:
-    """What goes wrong with one order of one program, or nothing."""
+    """Return the faults of one program in one order, or an empty string."""
     try:
         # (operations that are done at the call record nothing)
         with on_device(device), override(immediate=0, interpret="never"), recording_limit(limit):
@@ -282,7 +284,7 @@ def run(program: Program, order: int, device: str, limit: int) -> str:
 
 
 def minimal(program: Program, order: int, device: str, limit: int) -> list[str]:
-    """The statements that the fault needs, in one of the first orders."""
+    """Return the statements that contribute to the fault, in one of the first orders."""
     lines = program.lines
     for k in reversed(range(len(lines))):
         fewer = Program(lines[:k] + lines[k + 1 :], program.start, program.sizes, program.loose)

@@ -1,4 +1,4 @@
-"""Random reductions along rows and across the same rows: together they have the bits that each has by itself.
+"""Random reductions along rows and columns of the same array: together they have the same bits as alone.
 
 ``python -m tests.fuzz.row_columns --programs 200 --seed 0``. Numbers are any, so that a sum in another order shows. Kernels are
 merged however little is read.
@@ -56,7 +56,7 @@ EPILOGUES = ("{}", "{}", "{}", "{} * 2", "abs({}) + 1", "{} + 3")
 
 @contextmanager
 def however_small() -> Iterator[None]:
-    """Merge whatever can be merged."""
+    """Merge kernels of any size within the context."""
     with (
         mock.patch.multiple(row_column_reductions, LEAST_PARTS=1, LEAST_ROW=2),
         mock.patch.dict(vars(CPU), pair_bytes=0),
@@ -66,13 +66,13 @@ def however_small() -> Iterator[None]:
 
 
 def bits(array: wf.Array) -> bytes:
-    """The bits of an array, but for which NaN it is."""
+    """Return the bits of an array, with all NaNs alike."""
     found = np.array(array)
     return np.where(found == found, found, 0).tobytes() + (found == found).tobytes()
 
 
 class Generator:
-    """Writes the results of one program over x, w (a row) and s (a column)."""
+    """A generator of the results of one program over x, w (a row) and s (a column)."""
 
     def __init__(self, seed: int) -> None:
         self.random = pick = random.Random(seed)
@@ -102,7 +102,7 @@ class Generator:
         self.results = [self.result(0), self.result(1), *(self.result() for _ in range(pick.randint(0, 2)))]
 
     def result(self, along: int | None = None) -> str:
-        """One fold, or what follows from one; `along` an axis."""
+        """Return a reduction along the axis `along`, or an expression of one."""
         pick = self.random
         ndim = self.x.ndim
         choices: list[int | tuple[int, ...]] = [*range(ndim)] * 3
@@ -127,7 +127,7 @@ class Generator:
         return pick.choice(EPILOGUES).format(found)
 
     def values(self, xp: Any, wrap: Any) -> dict[str, Any]:
-        """What the results are computed from."""
+        """Return the inputs of the results."""
         x = wrap(self.x)
         x = eval(f"x{self.view}")
         found = {"xp": xp, "x": x, "w": wrap(self.w), "s": wrap(self.s)[: x.shape[0]] if x.ndim < 3 else wrap(self.s)}
@@ -135,7 +135,7 @@ class Generator:
         return found
 
     def run(self, device: str, alone: bool) -> list[bytes]:
-        """The bits of all results, computed together or one after the other."""
+        """Return the bits of all results, computed together or one after another."""
         with on_device(device):
             if alone:
                 found = []
@@ -151,7 +151,7 @@ class Generator:
 
 
 def check(seed: int, devices: tuple[str, ...] = ("cpu",)) -> str:
-    """What has other bits together than alone, or nothing."""
+    """Return the results whose bits differ between together and alone, or an empty string."""
     generator = Generator(seed)
     for device in devices:
         with however_small():

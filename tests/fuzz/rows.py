@@ -1,4 +1,5 @@
-"""Random programs that go over rows again and again: folds, what is done with them over the same rows, and reductions of that.
+"""Random programs that reduce rows several times: reductions, elementwise operations with their results, and
+reductions of those.
 
 ``python -m tests.fuzz.rows --programs 200 --seed 0``. All numbers are quarters small enough for every sum to
 be exact, so that results have one right value whatever the tree of a reduction is: bits are compared with NumPy's.
@@ -53,7 +54,7 @@ WATCHED = 12_000  # elements at most, where every access takes a microsecond
 
 
 class Generator:
-    """Writes one program over x, whose values are named a, b, c ..."""
+    """A generator of one program over x, whose values are named a, b, c ..."""
 
     def __init__(self, seed: int, most: int = 100_000) -> None:
         self.random = random.Random(seed)
@@ -86,7 +87,7 @@ class Generator:
         return name
 
     def write(self) -> None:
-        """Some stages: a reduction, and perhaps something over what was folded."""
+        """Write some stages: a reduction, and perhaps operations with its result."""
         pick = self.random
         axis = pick.choice((*range(-len(self.shape), 0), None))
         start = pick.randrange(8)
@@ -110,7 +111,7 @@ class Generator:
                 self.whole.append(self.line(self.after(x, s)))
 
     def fold(self, x: str, axis: int | None) -> str:
-        """A reduction of x that keeps its axes."""
+        """Return a reduction of x that keeps its axes."""
         kind = self.random.choice("max min sum sum mean argmax argmin any all prod".split())
         rest = f"axis={axis}, keepdims=True"
         if kind == "mean":
@@ -122,7 +123,7 @@ class Generator:
         return f"xp.{kind}({x}, {rest})"
 
     def running(self, x: str, axis: int) -> str:
-        """A scan of x, small again."""
+        """Return a scan of x, scaled to small values."""
         match self.random.randrange(4):
             case 0:
                 return f"xp.{self.random.choice(('maximum', 'minimum'))}.accumulate({x}.astype('float32'), {axis})"
@@ -133,7 +134,7 @@ class Generator:
         return f"xp.cumsum({x}, {axis}) % 8"
 
     def after(self, x: str, s: str) -> str:
-        """As many elements as x, from it and its fold; small again."""
+        """Return an expression of x and its reduction with x's shape, scaled to small values."""
         pick = self.random
         dtype = self.dtype if self.dtype.kind == "f" else np.dtype("float64")
         x, s = f"{x}.astype('{dtype}')", f"{s}.astype('{dtype}')"
@@ -148,7 +149,7 @@ class Generator:
         )
 
     def run(self, device: str) -> dict[str, np.ndarray]:
-        """All values of the program; `device` "" is NumPy."""
+        """Return all values of the program on a device; "" is NumPy."""
         if not device:
             values: dict[str, Any] = {"x": self.x.copy()}
             with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -167,7 +168,7 @@ class Generator:
 def differing(
     run: Callable[[str], dict[str, np.ndarray]], size: int, devices: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    """The first device on which a program of so many elements differs from NumPy, and in what."""
+    """Return the first device on which a program of the given size differs from NumPy, and the differences."""
     wanted = run("")
     for device in devices:
         if device.endswith("watched") and size > WATCHED:
@@ -186,7 +187,7 @@ def differing(
 
 
 def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 100_000) -> str:
-    """What differs from NumPy on one of the devices, or nothing."""
+    """Return the differences between NumPy and weft on the devices, or an empty string."""
     generator = Generator(seed, most)
     found = differing(generator.run, generator.x.size, devices)
     if found is None:

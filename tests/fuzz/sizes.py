@@ -1,4 +1,4 @@
-"""Random programs that come back with other sizes and positions, on NumPy and on weft.
+"""Random programs that run again with other sizes and positions, on NumPy and on weft.
 
 ``python -m tests.fuzz.sizes --programs 200 --seed 0``. Plans are found again at other lengths, strides and offsets: each program
 runs for many of them, so small that they often coincide. Numbers are whole and results exact: bits are compared.
@@ -37,7 +37,7 @@ c = b[p:q] * 2|a[p:q] += c[:q - p]|B = a[p:q, None] * b[r:]|c = a[::s]|c = a[::s
 
 
 class Program:
-    """Statements, and sizes to run them with."""
+    """Statements, and the sizes to run them with."""
 
     def __init__(self, seed: int) -> None:
         pick = random.Random(seed)
@@ -54,7 +54,7 @@ class Program:
             )
 
     def start(self, sizes: dict[str, int]) -> dict[str, np.ndarray]:
-        """The inputs; c and B are there from the beginning."""
+        """Return the inputs. c and B are always among them."""
         source = np.random.default_rng(self.seed)
         n, m = sizes["n"], sizes["m"]
         made = {name: source.integers(-4, 5, shape) for name, shape in (("a", n), ("b", n), ("A", (n, m)))}
@@ -62,7 +62,7 @@ class Program:
         return {**found, "c": found["a"] + 1, "B": found["A"] + 1, "i": source.integers(0, n, n)}
 
     def wanted(self, sizes: dict[str, int]) -> tuple[list[str], dict[str, np.ndarray]]:
-        """The statements that NumPy accepts for these sizes, and what comes of them."""
+        """Return the statements that NumPy accepts for these sizes, and their results."""
         values: dict[str, Any] = {"xp": np, **sizes, **self.start(sizes)}
         kept = []
         for line in self.lines:
@@ -76,7 +76,7 @@ class Program:
         return kept, {name: np.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray | np.generic)}
 
     def run(self, lines: list[str], sizes: dict[str, int], owned: bool) -> dict[str, np.ndarray]:
-        """The values on weft. `owned`: in memory of its own, which updates may take over."""
+        """Return the values on weft. With `owned`, inputs have memory of their own that updates may reuse."""
         values: dict[str, Any] = {"xp": wf, **sizes}
         values.update({name: wf.asarray(value) for name, value in self.start(sizes).items()})
         if owned:
@@ -90,7 +90,7 @@ class Program:
 
 
 def check(seed: int) -> str:
-    """What one program does wrong for one of its sizes, or nothing."""
+    """Return the faults of one program at one of its sizes, or an empty string."""
     program = Program(seed)
     for turn, sizes in enumerate(program.bindings):
         with warnings.catch_warnings(), np.errstate(all="ignore"):

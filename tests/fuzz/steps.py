@@ -1,4 +1,4 @@
-"""Random loops over stencils, whose steps one kernel does, on NumPy and on weft: bits are compared.
+"""Random stencil loops, whose time steps are merged into one kernel, compared bit for bit on NumPy and weft.
 
 ``python -m tests.fuzz.steps --programs 200 --seed 0``; `tests.fuzz.block_steps` for a GPU's blocks. Whatever can be merged is, in parts of random sizes: all that makes a
 plan choose between kernels is set aside.
@@ -27,7 +27,7 @@ EXTENTS = {1: (5, 40, 300, 3000), 2: (4, 7, 20, 33, 130), 3: (3, 5, 9, 18, 35)}
 
 
 class Program:
-    """The text of a loop, the shape of its arrays, and in what parts it runs."""
+    """A random loop: its text, the shape of its arrays, and its block sizes."""
 
     def __init__(self, seed: int) -> None:
         self.source = random.Random(seed)
@@ -90,7 +90,7 @@ class Program:
         return f"{pick.choice(('', '', '3 - ', '0.25 * ' if self.dtype.kind == 'f' else '2 * '))}{found}"
 
     def run(self, xp: Any) -> dict[str, np.ndarray]:
-        """The arrays in the end."""
+        """Run the program and return its final arrays."""
         source = np.random.default_rng(self.seed)
         names: dict[str, Any] = {"xp": xp, "kept": []}
         for name in FIELDS:
@@ -112,7 +112,7 @@ def _window(margins: list[tuple[int, int]], shift: list[int]) -> str:
 
 @contextmanager
 def forced(program: Any, device: str) -> Iterator[None]:
-    """A device on which plans are made anew, within the program's limits."""
+    """Select a device that makes new plans within the program's limits."""
     execute._plans.clear()
     resized._known.clear()
     with ExitStack() as stack:
@@ -128,7 +128,7 @@ def forced(program: Any, device: str) -> Iterator[None]:
 
 
 def check(seed: int, device: str = "cpu") -> str:
-    """What differs; empty if nothing does."""
+    """Return the differences between NumPy and weft, or an empty string."""
     program = Program(seed)
     try:
         wanted = program.run(np)
@@ -147,7 +147,7 @@ def check(seed: int, device: str = "cpu") -> str:
 
 
 def merged(seed: int, device: str = "cpu") -> int:
-    """The steps of the longest chain of time steps that the program's last plan has."""
+    """Return the length of the longest chain of time steps in the program's last plan."""
     assert check(seed, device) == ""
     plans = [plan for plan in execute._plans.values() if plan.schedule]
     return max((len(g.steps) for plan in plans for g in plan.schedule.groups if isinstance(g, BlockedSteps)), default=0)

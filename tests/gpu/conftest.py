@@ -1,4 +1,4 @@
-"""Tests marked gpu run on the first GPU, and fail where there is none."""
+"""Tests marked ``gpu`` run on the first GPU and fail if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests on a GPU in a process of their own: one that loses the device, hangs or dies fails alone.
+"""GPU tests run in a process of their own, so that a test that loses the device, hangs or dies fails alone.
 
 In: the tests marked ``gpu`` that this pytest would run. Out: their reports, and with ``--out`` a folder with what was seen and
 on which machine. Invariant: this process calls no driver; the next test behind one that took the process with it, or lost
@@ -27,7 +27,7 @@ GIVE_UP = 3  # processes in a row that a test took with it
 
 
 def register(config: pytest.Config) -> None:
-    """Run the tests marked ``gpu`` in a process of their own, or be that process."""
+    """Run the tests marked ``gpu`` in a child process, or act as that process."""
     ends = config.getoption("--gpu-worker")
     if ends:
         config.pluginmanager.register(Worker(config, *map(int, ends.split(","))), "gpu-worker")
@@ -36,7 +36,7 @@ def register(config: pytest.Config) -> None:
 
 
 class Processes:
-    """Sends tests to a process, and takes their reports."""
+    """A pytest plugin that sends tests to a child process and forwards their reports."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -52,7 +52,7 @@ class Processes:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Let the process run it."""
+        """Let the child process run the test."""
         if item.get_closest_marker("gpu") is None:
             return None
         if not self._files:
@@ -71,7 +71,7 @@ class Processes:
         return True
 
     def pytest_sessionfinish(self) -> None:
-        """Let the process go, and write what was seen."""
+        """End the child process and write the results."""
         self._close()
         folder = self.config.getoption("--out")
         if folder and self.results:
@@ -124,7 +124,7 @@ class Processes:
         self.facts = self._line(time.monotonic() + LIMIT_START)["facts"]
 
     def _line(self, end: float) -> dict[str, Any]:
-        """The next thing that the process says. Raises TimeoutError, or EOFError where it has ended."""
+        """Return the next message of the child process. Raise TimeoutError, or EOFError if it has ended."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._reports, selectors.EVENT_READ)
             while b"\n" not in self._rest:
@@ -139,7 +139,7 @@ class Processes:
         return found
 
     def _close(self, why: str = "") -> str:
-        """End the process; why it ended, and what it said last."""
+        """End the child process. Return why it ended and its last output."""
         if self._process is None:
             return why
         try:
@@ -160,7 +160,7 @@ class Processes:
 
 
 class Worker:
-    """Runs the tests that it is told to, and reports."""
+    """A pytest plugin that runs the tests it receives and reports them."""
 
     def __init__(self, config: pytest.Config, tests: int, reports: int) -> None:
         self.config = config
@@ -172,7 +172,7 @@ class Worker:
         self._reports.flush()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Until there are no more."""
+        """Run tests until there are no more."""
         from weft.dsl.cli.reports import info
 
         if self.config.getoption("--stand-in"):
@@ -188,7 +188,7 @@ class Worker:
         return True
 
     def _stand_in(self) -> None:
-        """A driver that runs PTX, in place of NVIDIA's."""
+        """Replace NVIDIA's driver by a stand-in that runs PTX."""
         from tests.stand_in.library import load_library
         from tests.stand_in.ptx.driver import PtxStandIn
 
@@ -196,12 +196,12 @@ class Worker:
         load_library(Path(self._folder.name), PtxStandIn())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Pass it on."""
+        """Forward the report."""
         self._say(report=self.config.hook.pytest_report_to_serializable(config=self.config, report=report))
 
 
 def write(folder: Path, facts: str, results: list[dict[str, Any]]) -> None:
-    """What was seen, as JSON and as Markdown."""
+    """Write the results as JSON and Markdown."""
     folder.mkdir(parents=True, exist_ok=True)
     failed = [result for result in results if result["failed"]]
     total = sum(result["seconds"] for result in results)

@@ -1,4 +1,4 @@
-"""Scans along long rows, whose blocks wait for one another: on a card, where they really run at once."""
+"""Scans along long rows, whose blocks wait for one another, on a GPU, where blocks run concurrently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums around a centre, on a card: chunks in registers, the last block folding what all found."""
+"""Sums around a centre on a GPU: partial sums in registers, combined by the last block."""
 
 from __future__ import annotations
 

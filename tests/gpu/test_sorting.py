@@ -1,4 +1,4 @@
-"""Sorts on a card, whose blocks wait for one another: they really run at once there."""
+"""Sorts on a GPU, whose blocks wait for one another and run concurrently there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALL = {"u1": (4097,), "f4": (2100,), "i8": (600,)}  # on the stand-in
 
 
 def few(request: pytest.FixtureRequest, large: int, small: int) -> int:
-    """A length that the stand-in, which executes PTX instruction by instruction, can do."""
+    """Return a smaller length for the stand-in, which executes PTX instruction by instruction."""
     return small if request.config.getoption("--stand-in") else large
 
 

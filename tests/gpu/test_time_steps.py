@@ -1,4 +1,4 @@
-"""Steps of a loop over a stencil in one kernel, on a card: the bits of single steps."""
+"""Several time steps of a stencil in one kernel on a GPU: the bits are those of single steps."""
 
 from __future__ import annotations
 

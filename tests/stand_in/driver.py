@@ -1,4 +1,4 @@
-"""The stand-in as a driver: its memory, its kernels, its calls as cuda.bindings would show them.
+"""The stand-in as a driver: its memory, its kernels, and its functions as cuda.bindings presents them.
 
 In: calls of the native functions. Out: what a test asks: the calls so far, what is still held, what was done wrong. Invariant:
 device memory is host memory, so that what is copied there can be looked at; an access outside it is an illegal
@@ -63,7 +63,7 @@ class Call:
 
 
 class Memory:
-    """Blocks that were given and not yet taken back."""
+    """The allocated blocks."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -73,16 +73,16 @@ class Memory:
 
     @property
     def held(self) -> int:
-        """Bytes that are given."""
+        """Return the allocated bytes."""
         return sum(size for kind, _, size in self.blocks.values() if kind != "registered")
 
     @property
     def starts(self) -> list[int]:
-        """The addresses of all blocks, the lowest first."""
+        """Return the addresses of all blocks in increasing order."""
         return self._starts
 
     def give(self, kind: str, size: int) -> int:
-        """The address of a new block, or 0."""
+        """Allocate a block and return its address, or 0."""
         if size <= 0 or self.held + size > self.total:
             return 0
         memory = np.empty(size + ALIGNMENT, np.uint8)
@@ -93,14 +93,14 @@ class Memory:
         return at
 
     def register(self, at: int, size: int) -> int:
-        """Memory of the host's that the driver is told of (again, where it was not told of its end); the driver's code."""
+        """Register host memory. Return the driver's error code, also for memory that is still registered."""
         if at not in self.blocks:
             bisect.insort(self._starts, at)
         self.blocks[at] = ("registered", np.empty(0, np.uint8), size)
         return 0
 
     def take(self, kind: str, at: int) -> int:
-        """Take a block back; the driver's code."""
+        """Free a block and return the driver's error code."""
         found = self.blocks.get(at)
         if found is None or found[0] != kind:
             self.wrong.append(f"{kind} memory at {at:#x} was given back, but not given")
@@ -111,18 +111,18 @@ class Memory:
         return 0
 
     def may_start(self, at: int) -> bool:
-        """Whether an array may start here: in a block, or before one by what it is padded with."""
+        """Return whether an array may start here: in a block, or before one by its padding."""
         k = bisect.bisect_right(self._starts, at + PADDING) - 1
         return k >= 0 and at < self._starts[k] + self.blocks[self._starts[k]][2]
 
     def covers(self, at: int, size: int) -> bool:
-        """Whether these bytes lie in one block."""
+        """Return whether these bytes lie in one block."""
         k = bisect.bisect_right(self._starts, at) - 1
         return k >= 0 and at + size <= self._starts[k] + self.blocks[self._starts[k]][2]
 
 
 class StandIn:
-    """A driver for one GPU, `table` its functions as cuda.bindings shows them.
+    """A driver for one GPU. `table` has its functions as cuda.bindings presents them.
 
     Parameters
     ----------
@@ -144,12 +144,12 @@ class StandIn:
         self.native.faults[k : k + FAULT] = [code, after, times]  # type: ignore[misc]
 
     def mend(self) -> None:
-        """No call fails any more."""
+        """Let no more calls fail."""
         ctypes.memset(self.native.faults, 0, ctypes.sizeof(self.native.faults))
 
     @property
     def calls(self) -> list[Call]:
-        """The calls since the last `forget`, the newest `LINES` of them."""
+        """Return the calls since the last `forget`, at most the newest `LINES`."""
         names = list(SIGNATURES)
         count = self.native.state[0]
         found = []
@@ -160,11 +160,11 @@ class StandIn:
         return found
 
     def named(self, *names: str) -> list[Call]:
-        """The calls of these functions."""
+        """Return the calls of these functions."""
         return [call for call in self.calls if call.name in names]
 
     def count(self, name: str) -> int:
-        """How often a function was called."""
+        """Return how often a function was called."""
         return len(self.named(name))
 
     def forget(self) -> None:
@@ -172,7 +172,7 @@ class StandIn:
         self.native.state[0] = 0
 
     def close(self) -> None:
-        """Let go of everything; what still calls here is answered with success."""
+        """Release everything. Later calls return success."""
         self.native.bodies.clear()
 
     # -- what functions do beyond their note ---------------------------------------------------------
@@ -267,7 +267,7 @@ class StandIn:
         return put64(a[0], self._handle())
 
     def _allow(self, a: Any) -> int:
-        """More dynamic shared memory, up to what a block may have."""
+        """Raise a kernel's limit of dynamic shared memory, up to the limit of a block."""
         if a[1] == DYNAMIC_SHARED:
             if a[2] > MOST_SHARED:
                 return INVALID_VALUE
@@ -276,7 +276,7 @@ class StandIn:
 
     @staticmethod
     def _access(a: Any) -> int:
-        """Access of a device (1) to read and write (3)."""
+        """Give a device (1) read and write access (3)."""
         kind, device, flags = (ctypes.c_int32 * 3).from_address(a[1])
         return 0 if (kind, flags, a[2]) == (1, 3, 1) and 0 <= device < 16 else INVALID_VALUE
 
@@ -306,7 +306,7 @@ def put_bytes(at: int, value: bytes) -> int:
 
 
 class Table:
-    """The functions as cuda.bindings shows them: values in, the code and the results out."""
+    """The driver's functions as cuda.bindings presents them: values in, the error code and the results out."""
 
     def __init__(self, stand_in: StandIn) -> None:
         self._stand_in = stand_in
@@ -320,12 +320,12 @@ class Table:
 
     @staticmethod
     def CUhostFn(value: int) -> int:
-        """A host function by its address."""
+        """Return a host function by its address."""
         return value
 
     @staticmethod
     def cuuint64_t(value: int) -> int:
-        """A number of 64 bits."""
+        """Return a 64-bit number."""
         return value
 
     def __getattr__(self, name: str) -> Any:
@@ -373,7 +373,7 @@ def _shown(made: Any) -> Any:
 
 
 def make_device(stand_in: StandIn | None = None) -> Any:
-    """A CUDA device on a stand-in."""
+    """Return a CUDA device on a stand-in."""
     from weft.runtime import CudaDevice
 
     return CudaDevice(0, (stand_in or StandIn()).table)

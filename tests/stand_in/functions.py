@@ -1,4 +1,4 @@
-"""The driver's functions as native code: each notes its call, fails if it is told to, and does a little.
+"""The driver's functions as native code. Each records its call, fails if requested, and does a little work.
 
 In: the table of signatures. Out: addresses of functions compiled in this process. Invariant: a call is noted with
 its arguments before anything else happens; what is hot (launches, contexts, events) never enters Python.
@@ -100,7 +100,7 @@ Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
 
 
 class Functions:
-    """The compiled functions, what they noted, and the faults they were told.
+    """The compiled functions, their recorded calls, and their planned failures.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Functions:
         return enter
 
     def _function(self, name: str) -> str:
-        """LLVM text of one function: every argument is a 64-bit register or stack slot to it."""
+        """Return the LLVM text of one function, each of whose arguments is a 64-bit register or stack slot."""
         kinds = SIGNATURES[name]
         number = NUMBERS[name]
         given = ", ".join(f"i64 %a{k}" for k in range(len(kinds)))

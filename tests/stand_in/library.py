@@ -1,4 +1,4 @@
-"""A shared library called libcuda.so.1 that asks the stand-in for every function: for cuda.bindings itself.
+"""A shared library called libcuda.so.1 that forwards every function to the stand-in, for cuda.bindings itself.
 
 In: an address for `cuGetProcAddress`. Out: a file, loaded into this process. Invariant: neither a compiler nor a linker is
 used; the file holds two jumps, through a word that is set once it is loaded. Once loaded it stays: use it in a process of its
@@ -28,14 +28,14 @@ SONAME, HASH, STRINGS, SYMBOLS, STRINGS_SIZE, SYMBOL_SIZE = 14, 4, 5, 6, 10, 11
 
 
 def _jump(machine: str, at: int, slot: int) -> bytes:
-    """Machine code at `at` that goes where the word at `slot` says."""
+    """Return machine code for address `at` that jumps to the address in the word at `slot`."""
     if machine == "x86_64":
         return b"\xff\x25" + struct.pack("<i", slot - at - 6)
     return struct.pack("<II", 0x58000010 | (slot - at) // 4 << 5, 0xD61F0200)  # ldr x16, slot; br x16
 
 
 def library_bytes(machine: str) -> bytes:
-    """The file: headers, symbols and jumps in one page, the word and the dynamic section in the next."""
+    """Return the file: headers, symbols and jumps in one page, the word and the dynamic section in the next."""
     names = ("", *EXPORTS, SLOT, NAME)
     strings, places = b"", []
     for name in names:
@@ -80,7 +80,7 @@ def library_bytes(machine: str) -> bytes:
 
 
 def load_library(folder: Path, stand_in: StandIn) -> None:
-    """From here on libcuda.so.1 is the stand-in, in this process."""
+    """Make the stand-in this process's libcuda.so.1."""
     path = folder / NAME
     path.write_bytes(library_bytes(platform.machine()))
     library = ctypes.CDLL(str(path), os.RTLD_NOW | os.RTLD_GLOBAL)

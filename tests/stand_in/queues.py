@@ -1,4 +1,4 @@
-"""Streams that put off their work as long as they may.
+"""Streams that delay their work as long as possible.
 
 In: work given to streams, events, waits. Out: the work done, in an order that the driver could have chosen. Invariant:
 nothing runs before somebody waits for it, so that an order which was not asked for shows as a wrong result.
@@ -12,7 +12,7 @@ Work = Callable[[], int]
 
 
 class Queues:
-    """The work of all streams."""
+    """The pending work of all streams."""
 
     def __init__(self) -> None:
         self.error = 0  # of work that was done: later calls give it, as a GPU's do
@@ -21,31 +21,31 @@ class Queues:
         self._events: dict[int, tuple[int, int]] = {}  # stream, and how much of its work lies before
 
     def give(self, stream: int, work: Work) -> int:
-        """Something to do; the error of earlier work."""
+        """Queue work in a stream. Return the error of earlier work."""
         self._work.setdefault(stream, []).append(work)
         return self.error
 
     def record(self, event: int, stream: int) -> int:
-        """Mark the present end of a stream."""
+        """Record an event at the end of a stream."""
         self._events[event] = stream, len(self._work.get(stream, ()))
         return self.error
 
     def wait(self, stream: int, event: int) -> int:
-        """What comes next in `stream` waits for what lies before `event` now."""
+        """Let later work of `stream` wait for the work that is before `event` now."""
         place = self._events.get(event)
         return self.give(stream, lambda: self._run(*place)) if place is not None else self.error
 
     def reach(self, event: int) -> int:
-        """Do what lies before an event."""
+        """Do the work before an event."""
         place = self._events.get(event)
         return self._run(*place) if place is not None else self.error
 
     def drain(self, stream: int) -> int:
-        """Do everything of a stream."""
+        """Do all work of a stream."""
         return self._run(stream, len(self._work.get(stream, ())))
 
     def finish(self) -> int:
-        """Do everything."""
+        """Do all work."""
         for stream in list(self._work):
             self.drain(stream)
         return self.error

@@ -1,4 +1,4 @@
-"""A stand-in that runs what is launched: GPU schedules in host code behind the driver's functions.
+"""A stand-in that runs launched kernels: GPU schedules compiled for the host behind the driver's functions.
 
 In: launches and copies in streams, graphs. Out: results, so that whole programs run on a CUDA device without a GPU. Invariant:
 arguments are read when the driver would read them; work waits until somebody waits for it (`Queues`); a kernel whose
@@ -37,7 +37,7 @@ LAUNCH_FAILED = 719
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """One kernel that was started: how, and with which arguments."""
+    """One launched kernel with its configuration and arguments."""
 
     name: str
     grid: tuple[int, ...]
@@ -50,7 +50,7 @@ class Launched:
 
 @dataclass(slots=True)
 class Loaded:
-    """A function: its name, how many arguments it takes, which of them are pointers, what runs it."""
+    """A loaded function: its name, its number of arguments, which of them are pointers, and its host code."""
 
     name: str
     count: int
@@ -60,7 +60,7 @@ class Loaded:
 
 
 class RunningStandIn(StandIn):
-    """A stand-in that reads the arguments of launches, and runs kernels that it has host code for."""
+    """A stand-in that reads the arguments of launches and runs kernels that have host code."""
 
     def __init__(self, total: int = 1 << 30) -> None:
         self.queues = Queues()
@@ -113,7 +113,7 @@ class RunningStandIn(StandIn):
         return put_off
 
     def _call_host(self, stream: int, function: int, given: int) -> int:
-        """Call a function of the host's; nobody has to wait for it, so that the work before it is done now."""
+        """Call a host function. Since nothing need wait for it, the work before it is done now."""
 
         def call() -> int:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(given)
@@ -174,7 +174,7 @@ class RunningStandIn(StandIn):
     def _read(
         self, function: int, grid: Any, block: Any, shared: int, stream: int, arguments: int, together: bool
     ) -> Launched | None:
-        """The launch with its arguments, which the driver copies."""
+        """Return a launch with a copy of its arguments, as the driver copies them."""
         loaded = self.loaded.get(function)
         if loaded is None:
             return None
@@ -189,7 +189,7 @@ class RunningStandIn(StandIn):
         return Launched(loaded.name, *shape, shared, stream, tuple(values), together)
 
     def _check_size(self, function: int, grid: Any, block: Any, shared: int) -> None:
-        """Note a launch that the driver would refuse."""
+        """Record a launch that the driver would refuse."""
         fits = [
             all(1 <= n <= most for n, most in zip(grid, MOST_GRID, strict=True)),
             all(1 <= n <= most for n, most in zip(block, MOST_BLOCK, strict=True)),
@@ -220,7 +220,7 @@ class RunningStandIn(StandIn):
     # -- graphs -----------------------------------------------------------------------------------------------
 
     def _node(self, at: int) -> Any:
-        """What CUDA_KERNEL_NODE_PARAMS say."""
+        """Return the fields of CUDA_KERNEL_NODE_PARAMS."""
         words = (ctypes.c_int64 * 9).from_address(at)
         halves = (ctypes.c_uint32 * 18).from_address(at)
         read = self._read(words[0], halves[2:5], halves[5:8], halves[8], 0, words[5], False)
@@ -265,7 +265,7 @@ _numbers = itertools.count(100)
 
 
 class RunningDevice(CudaDevice):
-    """A CUDA device whose kernels are the ones of device `simt`. Each has a name of its own: plans are kept by it."""
+    """A CUDA device that runs device `simt`'s kernels. Each has its own name, since plans are stored by it."""
 
     def __init__(self, stand_in: RunningStandIn) -> None:
         super().__init__(next(_numbers), stand_in.table)
@@ -273,11 +273,11 @@ class RunningDevice(CudaDevice):
 
     @property
     def target(self) -> Any:
-        """This machine, with a GPU's schedules."""
+        """Return this machine's target with a GPU's schedules."""
         return get_device("simt").target
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Host code behind a handle of the driver."""
+        """Load host code and return it with a handle of the driver."""
         parameters = ", ".join([".param"] * len(code.parameters))
         module = self._driver.call("cuModuleLoadData", f".visible .entry {code.entry}({parameters})\0".encode())
         function = self._modules.function(module, code)

@@ -1,4 +1,4 @@
-"""A stand-in that runs PTX: all that a CUDA device does, from its own text to results, without a GPU.
+"""A stand-in that runs PTX, so that all parts of a CUDA device are tested without a GPU.
 
 In: modules as text, launches. Out: results, and in `memory.wrong` what a GPU would have stopped at. Invariant: machine code is
 refused as a driver refuses a newer toolkit's, so that text comes; a kernel gets its parameters as bytes, where its text says
@@ -28,14 +28,14 @@ INVALID_IMAGE, INVALID_PTX, NOT_FOUND = 209, 218, 500
 
 @dataclass(frozen=True, slots=True)
 class Started(Launched):
-    """A launch with its parameters as the kernel sees them."""
+    """A launch with its parameters as the kernel reads them."""
 
     parameters: bytes = b""
 
 
 @dataclass(slots=True)
 class Text:
-    """A module that was loaded: what it says, and where its variables are."""
+    """A loaded module: its text and the addresses of its variables."""
 
     module: Module
     symbols: dict[str, int]
@@ -43,7 +43,7 @@ class Text:
 
 
 class PtxStandIn(RunningStandIn):
-    """A driver for a GPU that is made of NumPy."""
+    """A driver of a GPU simulated with NumPy."""
 
     def __init__(self, total: int = 4 << 30) -> None:
         self.texts: dict[int, Text] = {}
@@ -57,11 +57,11 @@ class PtxStandIn(RunningStandIn):
         return {**super()._bodies(), **own}
 
     def _memory(self, a: Any) -> int:
-        """The driver keeps some for itself."""
+        """Report free and total memory, of which the driver keeps some for itself."""
         return put64(a[0], self.memory.total - self.memory.held - KEPT) or put64(a[1], self.memory.total)
 
     def _say(self, what: str) -> None:
-        """To the test, and to whoever reads why it failed."""
+        """Report an error to the test and on the output."""
         self.memory.wrong.append(what)
         print(f"the GPU: {what}", file=sys.stderr)
 
@@ -141,7 +141,7 @@ _numbers = itertools.count(200)
 
 
 def make_ptx_device(stand_in: PtxStandIn) -> CudaDevice:
-    """A CUDA device on it, with a name of its own: plans are kept by it."""
+    """Return a CUDA device on the stand-in with its own name, since plans are stored by it."""
     return CudaDevice(next(_numbers), stand_in.table)
 
 

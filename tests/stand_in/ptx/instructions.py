@@ -1,4 +1,4 @@
-"""What each instruction of PTX does, as steps of a program.
+"""The semantics of each PTX instruction, as steps of a program.
 
 In: a `Function`. Out: a `Program`. Source: NVIDIA, Parallel Thread Execution ISA 9.0, chapter 9. Invariant: an instruction, a
 type or a modifier that is not known is an error when the module is made ready, not a wrong result.
@@ -29,7 +29,7 @@ from tests.stand_in.ptx.text import Module
 
 
 def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[str, Program]) -> Program:
-    """A function of a module whose variables in global memory are at `symbols`, and of those `made` with what it calls."""
+    """Prepare a function of a module, whose global variables are at `symbols`, and the functions that it calls."""
     function = module.functions[name]
     if name in made:
         return made[name]
@@ -62,10 +62,10 @@ def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[st
 
 
 class Maker(Arithmetic, Choices, Bits, Memory, Meetings):
-    """Makes one instruction a step."""
+    """A translator of one instruction into a step."""
 
     def step(self) -> Any:
-        """The step."""
+        """Return the step."""
         i, made = self.i, getattr(self, f"_{self.i.name}", None)
         if made is None:
             raise ValueError(f"unknown instruction: {i.text}")

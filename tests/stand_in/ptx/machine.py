@@ -1,4 +1,4 @@
-"""A GPU that runs PTX, one instruction after another, for all threads that are at it at once.
+"""A simulated GPU that runs PTX one instruction at a time for all threads that have reached it.
 
 In: a function of a `Module`, a launch, memory. Out: the memory changed, or a `Fault`. Invariant: threads go where their own
 branches lead, warps not in step; a barrier holds a block's threads until all have come, an instruction of a warp its lanes; an access outside a
@@ -38,7 +38,7 @@ REGISTER |= {"f32": np.uint32, "u64": np.uint64, "s64": np.uint64, "f64": np.uin
 
 
 class Fault(Exception):
-    """What a GPU would stop at; `code` is the driver's."""
+    """Raised where a GPU would stop with an error. `code` is the driver's."""
 
     def __init__(self, code: int, what: str) -> None:
         super().__init__(what)
@@ -47,7 +47,7 @@ class Fault(Exception):
 
 @dataclass(slots=True)
 class Program:
-    """A function made ready: steps, and where threads may meet or part."""
+    """A prepared function: its steps, and where threads may diverge or reconverge."""
 
     function: Function
     module: Module
@@ -61,7 +61,7 @@ class Program:
 
 @dataclass(slots=True)
 class Plain:
-    """What threads do each for themselves."""
+    """A step that threads do independently."""
 
     run: Step
     guard: str = ""
@@ -70,7 +70,7 @@ class Plain:
 
 @dataclass(slots=True)
 class Branch:
-    """Where some go elsewhere."""
+    """A branch that some threads take."""
 
     target: int
     guard: str = ""
@@ -79,7 +79,7 @@ class Branch:
 
 @dataclass(slots=True)
 class Table:
-    """Where each goes where a number says."""
+    """A branch to one of several targets by an index."""
 
     index: Callable[[Grid, Lanes], Any]
     targets: tuple[int, ...]
@@ -87,7 +87,7 @@ class Table:
 
 @dataclass(slots=True)
 class Return:
-    """The end."""
+    """The end of a function."""
 
     guard: str = ""
     negated: bool = False
@@ -95,7 +95,7 @@ class Return:
 
 @dataclass(slots=True)
 class Barrier:
-    """Where threads of a block wait for each other."""
+    """A barrier for the threads of a block."""
 
     number: Callable[[Grid, Lanes], Any]
     count: Callable[[Grid, Lanes], Any] | None = None
@@ -104,7 +104,7 @@ class Barrier:
 
 @dataclass(slots=True)
 class Together:
-    """What lanes of a warp do with each other."""
+    """An operation between the lanes of a warp."""
 
     mask: Callable[[Grid, Lanes], Any]
     run: Step
@@ -113,7 +113,7 @@ class Together:
 
 
 class Grid:
-    """Some blocks of a launch, which run side by side."""
+    """Some blocks of a launch that run concurrently."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Grid:
         self._enter(program)
 
     def _enter(self, program: Program) -> None:
-        """What a function has for itself: registers, local memory, what it passes on and gets back."""
+        """Create a function's own state: registers, local memory and parameters."""
         self.program = program
         self.regs = {
             name: np.full(self.lanes, 0xA5A5A5A5A5A5A5A5 & np.iinfo(REGISTER[kind]).max, REGISTER[kind])
@@ -160,7 +160,7 @@ class Grid:
         self.locals = [*self.locals, np.full(max(1, self.lanes * program.local_bytes) + 16, RUBBISH, np.uint8)]
 
     def call(self, program: Program, lanes: np.ndarray, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Let these lanes run a function to its end; what it gives back, as bytes by name."""
+        """Let these lanes run a function to its end. Return its results as bytes by name."""
         inner = copy.copy(self)
         inner.depth = self.depth + 1
         if inner.depth > MOST_CALLS:
@@ -173,7 +173,7 @@ class Grid:
     # -- memory -----------------------------------------------------------------------------------------
 
     def load(self, space: str, at: Any, lanes: np.ndarray, dtype: Any, count: int) -> list[np.ndarray]:
-        """`count` numbers one behind another, of each lane."""
+        """Read `count` consecutive numbers for each lane."""
         dtype = np.dtype(dtype)
         found = [np.zeros(len(lanes), dtype) for _ in range(count)]
         for chosen, view, index in self._places(space, at, lanes, dtype, count, False):
@@ -182,14 +182,14 @@ class Grid:
         return found
 
     def store(self, space: str, at: Any, lanes: np.ndarray, values: list[Any]) -> None:
-        """... written."""
+        """Write consecutive numbers for each lane."""
         dtype = values[0].dtype
         for chosen, view, index in self._places(space, at, lanes, dtype, len(values), True):
             for k, value in enumerate(values):
                 view[index + k] = value[chosen] if value.ndim else value
 
     def _places(self, space: str, at: Any, lanes: np.ndarray, dtype: np.dtype, count: int, writes: bool) -> Any:
-        """Which lanes, in which array, at which index."""
+        """Yield which lanes access which array at which indices."""
         at = np.broadcast_to(np.asarray(at).astype(np.uint64), (len(lanes),))
         if not len(lanes):
             return
@@ -259,7 +259,7 @@ class Grid:
 
 
 def _special(launch: Any, inside: np.ndarray, number: np.ndarray) -> dict[str, Any]:
-    """What is read without being written."""
+    """Return the special registers."""
     x, y, _ = launch.block
     gx, gy, _ = launch.grid
     u = np.uint32
@@ -291,7 +291,7 @@ def _special(launch: Any, inside: np.ndarray, number: np.ndarray) -> dict[str, A
 
 @dataclass(slots=True)
 class Run:
-    """One batch of blocks on its way."""
+    """The execution of some blocks."""
 
     grid: Grid
     ready: dict[int, list[np.ndarray]] = field(default_factory=dict)
@@ -300,7 +300,7 @@ class Run:
     turns: int = 0
 
     def to_end(self) -> None:
-        """Until every thread has ended."""
+        """Run until every thread has ended."""
         grid = self.grid
         self.ready[0] = [grid.active]
         while True:
@@ -336,7 +336,7 @@ class Run:
             self.ready.setdefault(at, []).append(lanes)
 
     def _go(self, at: int, lanes: np.ndarray) -> None:
-        """Run from `at` until these threads part, wait, or may meet others."""
+        """Run from `at` until these threads diverge, wait, or may reconverge with others."""
         grid, steps, leaders = self.grid, self.grid.program.steps, self.grid.program.leaders
         while True:
             every = slice(None) if len(lanes) == grid.lanes else lanes
@@ -400,7 +400,7 @@ class Run:
                 return
 
     def _meet(self, at: int, lanes: np.ndarray, step: Together) -> tuple[np.ndarray, np.ndarray]:
-        """Which lanes have all they wait for, and which not."""
+        """Split lanes into those whose masks are complete and the others."""
         grid = self.grid
         before = self.held.pop(at, None)
         if before is not None:
@@ -424,7 +424,7 @@ class Run:
         self._release()
 
     def _release(self) -> bool:
-        """Let blocks go on whose threads have all come."""
+        """Resume blocks whose threads have all reached a barrier. Return whether there were any."""
         grid = self.grid
         living = np.bincount(grid.block_of, grid.alive, grid.blocks).astype(np.int64)
         gone = False
@@ -451,7 +451,7 @@ class Run:
 
     @staticmethod
     def _joined(entries: list[Any]) -> list[Any]:
-        """Those who wait at the same place as one."""
+        """Merge the entries that wait at the same step."""
         found: dict[tuple[int, int], Any] = {}
         for lanes, at, step, count in entries:
             before = found.get((at, count))
@@ -463,7 +463,7 @@ class Run:
 def run(
     program: Program, memory: Any, launch: Any, parameters: bytes, seed: int = 0, traffic: Traffic | None = None
 ) -> None:
-    """Run a launch to its end; count in `traffic`.
+    """Run a launch to its end and count its accesses in `traffic`.
 
     Raises `Fault`.
     """

@@ -1,4 +1,4 @@
-"""PTX as it is written: a module's variables and functions, their instructions taken apart.
+"""The parser of PTX text: a module's variables, functions and instructions.
 
 In: the text that LLVM made. Out: `Module`s. Invariant: nothing is left out silently; a statement that is not understood is a
 `ValueError` with its text.
@@ -32,7 +32,7 @@ _IGNORED = re.compile(r"\.(pragma|loc|file|section|noreturn)\b")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Memory with a name: where, how much, what is in it at the start."""
+    """A named variable: its memory space, size and initial value."""
 
     space: str
     name: str
@@ -43,7 +43,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """``@guard name.part.part operand, operand``."""
+    """An instruction: ``@guard name.part.part operand, operand``."""
 
     name: str
     parts: tuple[str, ...]
@@ -55,7 +55,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class Function:
-    """A kernel, or a function that it calls."""
+    """A kernel or a function that it calls."""
 
     name: str
     is_kernel: bool
@@ -70,19 +70,19 @@ class Function:
 
 @dataclass(slots=True)
 class Module:
-    """All of one text."""
+    """The contents of one PTX text."""
 
     variables: dict[str, Variable]
     functions: dict[str, Function]
 
 
 def bytes_of(kind: str) -> int:
-    """How long a value of a type such as ``b32`` is."""
+    """Return the size of a type such as ``b32``."""
     return int(re.sub(r"\D", "", kind)) // 8
 
 
 def split(text: str) -> list[str]:
-    """What lies between commas outside brackets."""
+    """Split text at commas outside brackets."""
     found, depth, start = [], 0, 0
     for at, sign in enumerate(text):
         depth += (sign in "{[(") - (sign in ")]}")
@@ -94,7 +94,7 @@ def split(text: str) -> list[str]:
 
 
 def parse(text: str) -> Module:
-    """Read a module."""
+    """Parse a module."""
     text = _DEBUG.sub("", _COMMENT.sub("", text))
     module = Module({}, {})
     at = 0
@@ -149,7 +149,7 @@ def _number(text: str) -> int:
 
 
 def _parameters(text: str | None) -> dict[str, tuple[int, int]]:
-    """Where each lies: one behind another, each at a multiple of its length."""
+    """Return the offset and the size of each parameter, aligned to its size."""
     found: dict[str, tuple[int, int]] = {}
     offset = 0
     for part in split(text or ""):
@@ -174,7 +174,7 @@ def _function(head: str, body: str) -> Function:
 
 
 def _statements(body: str) -> list[str]:
-    """What ends with a semicolon or a colon; the braces round a call say nothing."""
+    """Split a body at semicolons and colons. The braces around a call are dropped."""
     found = []
     for piece in re.split(r"(?<=;)|\n", body):
         piece = piece.strip()
@@ -221,7 +221,7 @@ def _read(function: Function, statement: str) -> None:
 
 
 def instruction(statement: str) -> Instruction:
-    """Take one apart."""
+    """Parse one instruction."""
     guard = _GUARD.match(statement)
     rest = statement[guard.end() :] if guard else statement
     name, _, operands = rest.partition(" ") if " " in rest else rest.partition("\t")

@@ -1,4 +1,4 @@
-"""What a launch asks of memory: sectors of 32 bytes a warp's access touches, and how often shared memory's banks are gone through.
+"""The memory accesses of a launch: sectors of 32 bytes, and passes over the banks of shared memory.
 
 In: accesses, a warp's lanes together. Out: counts. Source: NVIDIA, CUDA C++ Best Practices Guide 13.0, sections 9.2.1 and
 9.2.3.1. Invariant: what one access of a warp asks for twice counts once; a cache is not thought of.
@@ -15,7 +15,7 @@ SECTOR, BANKS, WORD = 32, 32, 4
 
 @dataclass(slots=True)
 class Traffic:
-    """Counts of one launch.
+    """The counts of one launch.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Traffic:
     instructions: int = 0
 
     def note(self, space: str, at: np.ndarray, warp: np.ndarray, lane: np.ndarray, size: int, writes: bool) -> None:
-        """One access of some lanes, `size` bytes each."""
+        """Count one access of some lanes with `size` bytes each."""
         if space == "global":
             sectors = warp.astype(np.int64) << 44 | (at >> np.uint64(5)).astype(np.int64)
             count = len(np.unique(sectors))
