@@ -175,23 +175,8 @@ def _quicken_reductions() -> None:
         scripts.replace_own(new)
 
 
-def _install() -> None:
-    made: list[tuple[type, str, Builtin]] = []
-
-    def add(kind: type, name: str, mode: Mode, way: Way | None, table: Any = None) -> None:
-        if (kind, name) not in INSTALLED:
-            # (a method in Python, or native code that records)
-            slow = getattr(vars(kind)[name], "__func__", vars(kind)[name])
-            builtin = make_immediate(mode, way, slow, table)
-            INSTALLED[kind, name] = builtin, slow
-            if mode in MODES and (way is None or way.table or mode is Mode.PRODUCT):
-                builtin = put_loops_first(builtin, mode, way.table if way is not None else 0, table)
-            made.append((kind, name, builtin))
-
-    for row in OPS.values():
-        ufunc = getattr(np, row.ufunc or "", None)
-        if type(ufunc) is np.ufunc and ufunc.nin == row.arity:
-            note_numpys(row.name, ufunc, way_of(row).types)
+def _add_all(add: Callable[..., None]) -> None:
+    """Add the operators, methods and calls that have native code: ``add(class, name, mode, way, table)``."""
     for row in OPS.values():
         name = row.dunder
         if not name:
@@ -219,6 +204,26 @@ def _install() -> None:
     ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}
     ours[np.matmul] = Way(np.matmul, COMMON, {}, None, 2)  # type: ignore[index]
     add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
+
+
+def _install() -> None:
+    made: list[tuple[type, str, Builtin]] = []
+
+    def add(kind: type, name: str, mode: Mode, way: Way | None, table: Any = None) -> None:
+        if (kind, name) not in INSTALLED:
+            # (a method in Python, or native code that records)
+            slow = getattr(vars(kind)[name], "__func__", vars(kind)[name])
+            builtin = make_immediate(mode, way, slow, table)
+            INSTALLED[kind, name] = builtin, slow
+            if mode in MODES and (way is None or way.table or mode is Mode.PRODUCT):
+                builtin = put_loops_first(builtin, mode, way.table if way is not None else 0, table)
+            made.append((kind, name, builtin))
+
+    for row in OPS.values():
+        ufunc = getattr(np, row.ufunc or "", None)
+        if type(ufunc) is np.ufunc and ufunc.nin == row.arity:
+            note_numpys(row.name, ufunc, way_of(row).types)
+    _add_all(add)
     methods = {name: builtin for kind, name, builtin in made if kind is Array}
     operators = {name: builtin for name, builtin in methods.items() if _is_operator(name, methods)}
     operators |= {

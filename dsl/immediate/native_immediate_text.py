@@ -342,6 +342,11 @@ class _Immediate(IndexText):
         t.do("br label %made")
         t.label("made")
         result = t.new(f"phi ptr [ {result}, %made.new ], [ {shown}, %show.taken ]")
+        self._hand_out(result)
+
+    def _hand_out(self, result: str) -> None:
+        """Return an ndarray as a weft array. A new one in C order is wrapped here, another one by `hand_out`."""
+        t, known = self._t, self._known
         base = self._word(result, BASE)
         flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {C_ORDER}")
         owner = t.new(f"icmp eq ptr {base}, null")
@@ -361,10 +366,7 @@ class _Immediate(IndexText):
         t.label("new")
         array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
         self._check(array, "new.set", "leave")
-        self._set(array, "Array._values", result)
-        for name, value in (("_home", t.load(self._home, 0, "ptr")), ("_view", known["None"])):
-            self._share(value)
-            self._set(array, f"Array.{name}", value)
+        self._fill(array, result)
         self._return(array)
 
     def _open_out(self) -> None:
@@ -520,6 +522,30 @@ class _Immediate(IndexText):
         any_number, real = (t.new(f"icmp ne i64 {each}, 0") for each in has)
         types = t.new(f"select i1 {real}, i64 {_REAL}, i64 {_INTEGERS}")
         types = t.new(f"select i1 {any_number}, i64 {COMMON}, i64 {types}")
+        value = self._put_value(any_number, real, types)
+        large = t.new(f"icmp sgt i64 {self._size('put.size', values)}, {self._limit}")
+        t.branch(f"and i1 {large}, {t.new(f'icmp eq ptr {key}, {given}')}", "put.large", "put.small")
+        t.label("put.large")
+        part = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {values}, ptr {key})")
+        self._check(part, "put.part", "leave")
+        t.do(f"store ptr {part}, ptr {t.at(self._taken, 3)}")
+        t.store("4", self._count, 0)
+        t.branch(f"icmp eq ptr {self._type(part)}, {known['ndarray']}", "put.part.array", "put.small")
+        t.label("put.part.array")
+        t.branch(f"icmp sgt i64 {self._size('put.covered', part)}, {self._limit}", "give.up", "put.part.set")
+        t.label("put.part.set")
+        done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {part}, ptr {known['Ellipsis']}, ptr {value})")
+        t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")
+        t.label("put.small")
+        done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {values}, ptr {key}, ptr {value})")
+        t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")
+        t.label("put.done")
+        self._share(known["None"])
+        self._return(known["None"])
+
+    def _put_value(self, any_number: str, real: str, types: str) -> str:
+        """Return the value that is put: an array of one of `types`, or a number that an array of this dtype can hold."""
+        t, known = self._t, self._known
         thing = t.load("%given", 2, "ptr")
         kind = self._type(thing)
         t.branch(f"icmp eq ptr {kind}, {known['Array']}", "put.value.array", "put.value.other")
@@ -544,25 +570,7 @@ class _Immediate(IndexText):
         self._share(value)
         t.do(f"store ptr {value}, ptr {t.at(self._taken, 2)}")
         t.store("3", self._count, 0)
-        large = t.new(f"icmp sgt i64 {self._size('put.size', values)}, {self._limit}")
-        t.branch(f"and i1 {large}, {t.new(f'icmp eq ptr {key}, {given}')}", "put.large", "put.small")
-        t.label("put.large")
-        part = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {values}, ptr {key})")
-        self._check(part, "put.part", "leave")
-        t.do(f"store ptr {part}, ptr {t.at(self._taken, 3)}")
-        t.store("4", self._count, 0)
-        t.branch(f"icmp eq ptr {self._type(part)}, {known['ndarray']}", "put.part.array", "put.small")
-        t.label("put.part.array")
-        t.branch(f"icmp sgt i64 {self._size('put.covered', part)}, {self._limit}", "give.up", "put.part.set")
-        t.label("put.part.set")
-        done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {part}, ptr {known['Ellipsis']}, ptr {value})")
-        t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")
-        t.label("put.small")
-        done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {values}, ptr {key}, ptr {value})")
-        t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")
-        t.label("put.done")
-        self._share(known["None"])
-        self._return(known["None"])
+        return value
 
     def _end(self) -> None:
         t, known = self._t, self._known
@@ -583,8 +591,3 @@ class _Immediate(IndexText):
     def _return(self, value: str) -> None:
         self._t.do(f"store ptr {value}, ptr {self._result}")
         self._t.do("br label %leave")
-
-    def _looked(self) -> None:
-        """Count a read of values by the host."""
-        looks = self._known["looks"]
-        self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

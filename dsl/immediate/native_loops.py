@@ -443,20 +443,12 @@ class _Loop(OperandText):
         self._drop(result)
         t.do("ret ptr null")
         t.label(f"{name}.set")
-        self._set(array, "Array._values", result)
-        for field, value in (("_home", t.load(self._home, 0, "ptr")), ("_view", known["None"])):
-            self._share(value)
-            self._set(array, f"Array.{field}", value)
+        self._fill(array, result)
         t.do(f"ret ptr {array}")
-
-    def _looked(self) -> None:
-        """Count a read of values by the host."""
-        looks = self._known["looks"]
-        self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)
 
     def _multiply(self) -> None:
         """Return the product of two vectors or matrices."""
-        t, known = self._t, self._known
+        t = self._t
         t.label("product")
         arrays = [t.load(self._arrays, k, "ptr") for k in range(2)]
         self._check(arrays[0], "product.left", "give.up")
@@ -496,9 +488,22 @@ class _Loop(OperandText):
         t.store(columns, self._outer, 1)
         vectors = t.new(f"icmp eq i64 {t.new(f'add i64 {last}, {second}')}, 0")
         t.branch(f"icmp eq i1 {vectors}, 1", "inner", "product.array")
+        self._inner_product(n, steps[1], steps[2])
+        t.label("product.array")
+        t.branch(f"icmp eq i64 {self._mode}, {DOT}", "give.up", "product.new")
+        t.label("product.new")
+        made = self._new_values("product", t.new(f"add i64 {last}, {second}"), self._outer)
+        t.do(f"store ptr {self._word(made, DATA)}, ptr {t.at(self._args, 2)}")
+        self._call_loop()
+        self._check_flags("product.done", made)
+        self._return_array(made)
+
+    def _inner_product(self, n: str, left: str, right: str) -> None:
+        """Return the inner product of two vectors of `n` elements with these strides, as a number."""
+        t, known = self._t, self._known
         t.label("inner")
         # (NumPy's dot copies an array that goes backwards, or stands still)
-        on = [t.new(f"icmp sgt i64 {each}, 0") for each in (steps[1], steps[2], t.new(f"sub i64 {n}, 1"))]
+        on = [t.new(f"icmp sgt i64 {each}, 0") for each in (left, right, t.new(f"sub i64 {n}, 1"))]
         usual = t.new(f"and i1 {on[0]}, {t.new(f'and i1 {on[1]}, {on[2]}')}")
         t.branch(f"or i1 {usual}, {t.new(f'icmp eq i64 {self._mode}, {Mode.PRODUCT}')}", "inner.usual", "give.up")
         t.label("inner.usual")
@@ -509,11 +514,3 @@ class _Loop(OperandText):
         dtype = t.load(self._entry, RESULT, "ptr")
         number = t.new(f"call ptr {known['scalar']}(ptr {self._numbers}, ptr {dtype}, ptr null)")
         t.do(f"ret ptr {number}")
-        t.label("product.array")
-        t.branch(f"icmp eq i64 {self._mode}, {DOT}", "give.up", "product.new")
-        t.label("product.new")
-        made = self._new_values("product", t.new(f"add i64 {last}, {second}"), self._outer)
-        t.do(f"store ptr {self._word(made, DATA)}, ptr {t.at(self._args, 2)}")
-        self._call_loop()
-        self._check_flags("product.done", made)
-        self._return_array(made)

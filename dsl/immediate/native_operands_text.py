@@ -405,3 +405,15 @@ class OperandText(ObjectText):
         t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {longest}"), self._product, 0)
         t.end_loop(f"{name}.axis")
         t.branch(f"icmp sgt i64 {t.load(self._product, 0)}, {self._limit}", "give.up", f"{name}.small")
+
+    def _fill(self, array: str, values: str) -> None:
+        """Set the fields of a new array that takes over NumPy's `values`."""
+        self._set(array, "Array._values", values)
+        for name, value in (("_home", self._t.load(self._home, 0, "ptr")), ("_view", self._known["None"])):
+            self._share(value)
+            self._set(array, f"Array.{name}", value)
+
+    def _looked(self) -> None:
+        """Count a read of values by the host."""
+        looks = self._known["looks"]
+        self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)
