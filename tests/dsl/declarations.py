@@ -1,4 +1,4 @@
-"""What type checkers are told of NumPy's names in `weft`, made from the functions that the program has.
+"""A generator of the type stubs of NumPy's names in `weft`, from the functions themselves.
 
 ``python -m tests.dsl.declarations`` writes `src/weft/numpy_names.pyi`; test_declarations.py holds the file to it.
 """
@@ -52,7 +52,7 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
 
 
 def declare(name: str, function: Any) -> str:
-    """A function's declaration, laid out as the formatter does."""
+    """Return a function's declaration in the formatter's layout."""
     if name in OVERLOADS:
         return OVERLOADS[name]
     signature = inspect.signature(function)
@@ -88,7 +88,7 @@ def _show(parameter: inspect.Parameter) -> str:
 
 
 def show_default(parameter: inspect.Parameter) -> str:
-    """A parameter's default, as a declaration has it; empty for none."""
+    """Return a parameter's default as a declaration shows it, or an empty string."""
     default = parameter.default
     if default is parameter.empty:
         return ""
@@ -98,7 +98,7 @@ def show_default(parameter: inspect.Parameter) -> str:
 
 
 def written() -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     rows = [name for name, own in sorted(OWN.items()) if isinstance(own, wf.UFunc)]
     python = {
         name: OWN.replaced.get(name, own) for name, own in OWN.items()

@@ -1,4 +1,4 @@
-"""Native code that records, without native code for small work above it, for some tests alone."""
+"""A context that enables native recording without native code for small work, for some tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.dsl.immediate import native_immediate
 
 @contextmanager
 def recording_in_native_code() -> Iterator[None]:
-    """Put it in place, and take it away again."""
+    """Enable native recording within the context."""
     before = {kind: dict(vars(kind)) for kind in (Array, Scalar, UFunc)}
     for (kind, name), (_, function) in native_immediate.INSTALLED.items():
         setattr(kind, name, function)

@@ -1,4 +1,4 @@
-"""Values with all special cases of a dtype, and whether two results have the same bits."""
+"""Values that include all special cases of a dtype, and a bitwise comparison of results."""
 
 from __future__ import annotations
 

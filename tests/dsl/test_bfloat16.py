@@ -1,4 +1,6 @@
-"""Arrays of bfloat16: dtypes and values that NumPy has with ml_dtypes, sums in float32, on the CPU and in the GPU's schedules."""
+"""Arrays of bfloat16: NumPy's dtypes and values with ml_dtypes, and sums in float32, on the CPU and with GPU
+schedules.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ PAIRS = "add subtract multiply divide maximum minimum fmax fmin copysign fmod fl
 
 
 def same(found: Any, wanted: np.ndarray) -> None:
-    """Equal to the bit but for what a NaN carries."""
+    """Assert that arrays have the same bits, except in NaNs."""
     found = np.asarray(found)
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     x, y = (np.atleast_1d(v if v.dtype.kind == "c" else v.astype(np.float64)) for v in (found, wanted))

@@ -1,4 +1,6 @@
-"""Kernels take small arrays of a GPU by value: loops over small things and a large array copy nothing to the device."""
+"""Small arrays of a GPU are passed to kernels by value, so that loops over them and a large array copy nothing to
+the device.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Casts of floats to narrow integers: towards zero, saturated, NaN to 0, the same in vectors and element by element."""
+"""Casts of floats to narrow integers truncate and saturate, with NaN to 0, both in vectors and for single elements."""
 
 from __future__ import annotations
 

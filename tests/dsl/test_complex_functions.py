@@ -1,4 +1,6 @@
-"""Functions of complex numbers against NumPy's: at infinities, NaNs, signed zeros, the ends of the range, and in between."""
+"""Functions of complex numbers compared with NumPy's, for infinities, NaNs, signed zeros, extreme and ordinary
+values.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def grid(dtype: str) -> np.ndarray:
 
 
 def parts_agree(ours: np.ndarray, theirs: np.ndarray, other: np.ndarray, rtol: float) -> np.ndarray:
-    """Whether parts of results are the same; the signs of infinities and zeros beside a NaN are nobody's business."""
+    """Return whether parts of results agree. The signs of infinities and zeros beside a NaN are not compared."""
     near = np.abs(ours - theirs) <= rtol * np.maximum(np.abs(ours), np.abs(theirs)) + np.finfo(ours.dtype).tiny * 1e-3
     same = np.where(np.isinf(theirs) | (theirs == 0), (ours == theirs) & (np.signbit(ours) == np.signbit(theirs)), near)
     unsigned = np.isnan(other) & (np.abs(ours) == np.abs(theirs))

@@ -1,4 +1,4 @@
-"""Products of matrices: those that are a kernel of their own kind, and those that BLAS does."""
+"""Matrix products: those that become kernels, and those that use BLAS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording is cut between operations, never within one: every function has NumPy's result however much is pending at its call."""
+"""Recording is cut between operations, never within one: results are NumPy's for any number of pending operations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORMS = (
 
 
 def filled(template: str) -> str:
-    """A template over the values of `start`."""
+    """Return a template with the values of `start`."""
     pick = random.Random(template)
     letters = {
         "A": "x",
@@ -58,7 +58,7 @@ def start(exact: bool) -> dict[str, np.ndarray]:
 
 
 def run(line: str, xp: Any, values: dict[str, Any], lines_above: int = 0) -> dict[str, Any]:
-    """Run a statement, at a call site of its own."""
+    """Run a statement at a call site of its own."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         text = line if re.search(r"[^=<>!]=[^=]", re.sub(r"\(.*\)", "", line)) else f"v = {line}"
@@ -67,7 +67,7 @@ def run(line: str, xp: Any, values: dict[str, Any], lines_above: int = 0) -> dic
 
 
 def fails(template: str, exact: bool) -> str:
-    """What goes wrong with a function at some number of pending operations, or nothing."""
+    """Return the fault of a function at some number of pending operations, or an empty string."""
     line = filled(template)
     given = start(exact)
     try:

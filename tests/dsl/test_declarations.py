@@ -1,4 +1,4 @@
-"""What type checkers are told of arrays and functions is what there is: the same names, with the same parameters and defaults."""
+"""The type stubs of arrays and functions match the runtime: the same names, parameters and defaults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _installed = arrays  # what weft.cuda adds is there
 
 
 class _Plain:
-    """What every class has."""
+    """A class with the attributes that every class has."""
 
     __slots__ = ("__weakref__",)
     of_a_type: int
@@ -37,7 +37,7 @@ def _declared() -> dict[str, ast.FunctionDef]:
 
 
 def _in_class() -> set[str]:
-    """Names that the text of the class defines."""
+    """Return the names that the class defines."""
     found: set[str] = set()
     for node in _body(Path(array.__file__), "Array"):
         match node:
@@ -56,7 +56,7 @@ def test_all_members_are_declared() -> None:
 
 
 def _parameters(function: Any) -> list[tuple[str, str]]:
-    """Names and defaults, as a declaration has them."""
+    """Return names and defaults as in a declaration."""
     return [(p.name, declarations.show_default(p)) for p in inspect.signature(function).parameters.values()]
 
 

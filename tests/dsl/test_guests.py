@@ -1,4 +1,4 @@
-"""Arrays among guests: dtypes that weft has no arrays of, objects of other libraries, notebooks, typing errors."""
+"""Unsupported dtypes, objects of other libraries, notebooks, and typing errors beside weft arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OBJECTS = np.array([1, "x", None], dtype=object)
 
 
 class Sparse:
-    """A matrix that wants to multiply arrays itself."""
+    """A matrix that implements multiplication with arrays itself."""
 
     __array_priority__ = 20
 

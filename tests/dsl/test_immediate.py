@@ -1,4 +1,4 @@
-"""Small work on host memory is done at the call: values, aliases and errors are NumPy's, nothing is planned."""
+"""Small operations on host memory run immediately: values, aliases and errors are NumPy's, and nothing is planned."""
 
 from __future__ import annotations
 

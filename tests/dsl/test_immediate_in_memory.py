@@ -1,4 +1,6 @@
-"""What is done at the call though arrays are not small: their memory is there, and nothing would be fused with it."""
+"""Operations on larger arrays that run immediately, since their operands are in memory and nothing would be fused
+with them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded operations know where they stand, also in code that comes and goes."""
+"""Recorded operations know their source lines, also in code that is defined again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of results: as that of the operands in memory, as NumPy's is, in whatever tier, and writes through it."""
+"""The memory layout of results follows that of the operands, as in NumPy, whichever way they are computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDERS = list(permutations(range(3)))
 
 
 def update(xp: Any, x: Any, a: Any) -> Any:
-    """Writes to all of an array that is not in C order, and to parts of it and of its views."""
+    """Write to an array that is not in C order, to parts of it and through views."""
     y = x * 1.5
     y += 1
     y[0] = 3

@@ -1,4 +1,4 @@
-"""What NumPy refuses, weft refuses at the same line, with an error of the same kind that names the mistake."""
+"""weft rejects what NumPy rejects, at the same line and with an error of the same class that names the mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corners of NumPy's behaviour that its own tests look at: each program on NumPy and on weft."""
+"""Corner cases from NumPy's own tests: each program runs on NumPy and on weft."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def averages(m: Any) -> list[Any]:
 
 
 def narrow_indices(m: Any) -> list[Any]:
-    """Indices in dtypes that cannot hold the length of the axis."""
+    """Return indices in dtypes that cannot hold the length of the axis."""
     x, few = m.arange(600).reshape(300, 2), np.array([1, 200, 3], "u1")
     near, whole = np.array([-1, 100, -128], "i1"), np.array([3, 2**64 - 1], "u8")
     found = [x[few], x[near, 0], m.take(x[:, 0], m.asarray(near), mode="wrap"), m.take(x, few, axis=0, mode="clip")]

@@ -1,4 +1,4 @@
-"""Adding an op is adding one row: it is found everywhere else by itself."""
+"""Adding one row to the op table adds an op everywhere."""
 
 from __future__ import annotations
 

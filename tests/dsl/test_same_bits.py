@@ -1,4 +1,4 @@
-"""A result has the same bits for any number of threads or blocks, alone or fused with others, run after run."""
+"""A result has the same bits for any number of threads or blocks, alone or fused, in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements are NumPy's scalars; functions of them have the bits that kernels give."""
+"""Elements are NumPy's scalars, and functions of them have the bits of kernels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bits(value: Any) -> tuple[str, bytes]:
 
 
 def lists(row: str) -> list[list[Any]]:
-    """Two arrays of all pairs of numbers, for each pair of dtypes."""
+    """Return two arrays of all pairs of numbers for each pair of dtypes."""
     values = [np.array(FLOATS), np.array(INTEGERS), np.array(BOOLS)]
     if OPS[row].arity == 1:
         return [[v] for v in values]

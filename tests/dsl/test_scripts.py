@@ -1,4 +1,6 @@
-"""NumPy's namespace in scripts on weft: small arrays are NumPy's own, large ones weft's, and both behave as under NumPy."""
+"""NumPy's namespace in scripts on weft: small arrays are NumPy's, large ones weft's, and both behave as under
+NumPy.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ FEW = 128
 
 @pytest.fixture(params=["python", "native"])
 def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The namespace anew, whose functions choose in Python or in native code."""
+    """Return a new namespace whose functions choose in Python or in native code."""
     script_module.cache_clear()
     if request.param == "python":
         monkeypatch.setattr(script_function, "_native", [])

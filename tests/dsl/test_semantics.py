@@ -1,4 +1,4 @@
-"""Views alias and assignment mutates, exactly as in NumPy, while everything stays lazy."""
+"""Views alias and assignments mutate exactly as in NumPy, while evaluation stays lazy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import weft as wf
 
 
 def both(program: Callable[[Any], Any]) -> None:
-    """Run a program on NumPy and on weft; every result has to be the same."""
+    """Run a program on NumPy and on weft and compare every result."""
     wanted, found = program(np), program(wf)
     for a, b in zip(
         wanted if isinstance(wanted, tuple) else (wanted,), found if isinstance(found, tuple) else (found,), strict=True

@@ -1,4 +1,4 @@
-"""Code that is equal to code met before: a notebook's cell that is run again records as quickly as a loop does."""
+"""Code equal to earlier code, such as a notebook cell that runs again, records as quickly as a loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands of other libraries' types: what NumPy makes of them, weft's functions and operators make of them."""
+"""Operands of other libraries' types are handled by weft's functions and operators as by NumPy."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_sparse(program: str) -> None:
 
 
 class Logged:
-    """A type that takes part in both protocols and notes what it is asked."""
+    """A type that implements both array protocols and logs their calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -1,4 +1,4 @@
-"""Assignments to what a mask takes: NumPy's values on every device, without a look at each element in turn."""
+"""Assignments through boolean masks have NumPy's values on every device, without a Python loop over elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators in native code: the same as the Python functions in whose place they stand."""
+"""Native operators give the same results as the Python functions that they replace."""
 
 from __future__ import annotations
 

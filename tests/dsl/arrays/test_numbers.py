@@ -1,4 +1,4 @@
-"""Python numbers in operations: where they change from one evaluation to the next, plans and kernels stay."""
+"""Python numbers as operands: plans and kernels are reused when the numbers change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATEMENTS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def in_place(xp: Any, x: Any, k: Any) -> Any:
-    """Updates of a whole array and of a part."""
+    """Update a whole array and a part of it."""
     y = x.copy()
     y += k
     y[1:-1] *= k
@@ -36,7 +36,7 @@ STATEMENTS["in place"] = in_place
 
 
 def check(statement: Callable[[Any, Any, Any], Any], dtype: str, numbers: list[Any]) -> None:
-    """The statement with each of the numbers in turn, against NumPy."""
+    """Run the statement with each of the numbers and compare with NumPy."""
     source = (np.arange(40) % 7 + 1).astype(dtype)
     x = wf.asarray(source)
     for number in numbers:

@@ -1,4 +1,4 @@
-"""Values that meet in places: NumPy's values on every device, by all threads, with the same bits each time."""
+"""Scatters with repeated indices have NumPy's values on every device, with the same bits in each run."""
 
 from __future__ import annotations
 

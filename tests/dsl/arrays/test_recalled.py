@@ -1,4 +1,4 @@
-"""Functions that are found again: by one look-up, and only where they would record the same."""
+"""Recorded functions are found again by one look-up, and only if they would record the same."""
 
 from __future__ import annotations
 

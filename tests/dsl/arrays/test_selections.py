@@ -1,4 +1,4 @@
-"""What masks take, pending where it goes back: all elements are computed, and the values are NumPy's."""
+"""Boolean selections that are assigned back stay pending: all elements are computed, and the values are NumPy's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def grow(np: Any, x: Any, step: Any, turns: int) -> Any:
-    """As long as they are small, elements grow; each iteration assigns through two masks."""
+    """Grow elements while they are small. Each iteration assigns through two masks."""
     size, when = np.zeros_like(x), np.zeros(x.shape, dtype=np.int64)
     inside = np.ones(x.shape, dtype=bool)
     for turn in range(turns):

@@ -1,4 +1,4 @@
-"""What the array API standard and NumPy's array objects have beside arithmetic."""
+"""Attributes and methods of the array API standard and of NumPy's arrays other than arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices met before, and elements written at once: what shows, and who keeps what was there before."""
+"""Indices that occur again and elements that are written immediately: aliasing and earlier values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``weft doctor`` where something is missing or broken."""
+"""``weft doctor`` with missing or broken parts."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ def test_mapping_host_arrays(start: int) -> None:
 
 
 class Exporter:
-    """Memory of the host, described as other libraries describe a GPU's: on the CPU device the two are one."""
+    """Host memory described as GPU memory by other libraries, which the CPU device accepts."""
 
     def __init__(self, values: np.ndarray, **changes: Any) -> None:
         self.values = values

@@ -1,4 +1,4 @@
-"""The names of weft.cuda: where they can be imported from, that they are there, what importing loads."""
+"""The names of weft.cuda: their imports, their presence, and what importing them loads."""
 
 from __future__ import annotations
 

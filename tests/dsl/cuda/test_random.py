@@ -1,4 +1,4 @@
-"""Random numbers: seeds, jumps and numbers, against plain integers; and in kernels."""
+"""Random numbers in kernels and on the host: seeds, jumps and values, compared with plain integers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rotated(x: int, k: int) -> int:
 
 
 def step(state: State) -> tuple[int, State]:
-    """A number of xoroshiro128+ as its authors published it in 2016, and the next state."""
+    """Return a number of xoroshiro128+ as its authors published it in 2016, and the next state."""
     s0, s1 = state
     mixed = s0 ^ s1
     return (s0 + s1) & MASK, (rotated(s0, 55) ^ mixed ^ ((mixed << 14) & MASK), rotated(mixed, 36))
@@ -40,7 +40,7 @@ def jumped(state: State) -> State:
 
 
 def seeded(seed: int) -> State:
-    """Splitmix64's first number, twice."""
+    """Return a state whose two words are the first number of splitmix64."""
     z = (seed + 0x9E3779B97F4A7C15) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK

@@ -1,4 +1,4 @@
-"""Elements at places of which every row has its own."""
+"""Functions that take elements at different indices of each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins of many arrays: NumPy's results, without a plan that writes each of them."""
+"""Concatenations of many arrays have NumPy's results, without a plan that writes each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Medians, quantiles and percentiles on a GPU's schedules: NumPy's numbers to the bit, for every method."""
+"""Medians, quantiles and percentiles with GPU schedules have NumPy's bits for every method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 def sample(dtype: str) -> np.ndarray:
-    """Rows with and without NaNs, one with nothing else, one that ends at infinity."""
+    """Return rows with and without NaNs, one with NaNs only, and one with infinity at the end."""
     x = (RNG.standard_normal((4, 33)) * 50).astype(dtype)
     if dtype[0] == "f":
         x[1, ::3], x[2], x[0, 3] = np.nan, np.nan, np.inf

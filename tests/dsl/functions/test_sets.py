@@ -1,4 +1,4 @@
-"""Arrays as sets, on a GPU's schedules and on the host: what NumPy finds, where they lie."""
+"""Set functions of arrays, with GPU schedules and on the host, give NumPy's results on the arrays' device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def same(found: Any, wanted: Any) -> None:
 
 @pytest.fixture
 def at_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The device; where it is not the host, nothing goes by the host."""
+    """Return the device. On others than the host, forbid computation on the host."""
     name = request.param
     if name == "simt":
 

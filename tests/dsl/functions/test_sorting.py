@@ -1,4 +1,4 @@
-"""Sorting on a GPU's schedules: NumPy's order, stable, to the sign of a zero; and what follows from it."""
+"""Sorting with GPU schedules is stable and has NumPy's order, including signs of zeros."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ REAL = ["?", "u1", "i1", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8"]
 
 
 def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Elements of all sizes, many of them twice; of floats also NaNs of both signs, infinities, zeros of both signs."""
+    """Return elements of all sizes with duplicates; for floats also NaNs of both signs, infinities, and signed
+    zeros.
+    """
     kind = np.dtype(dtype)
     if kind.kind == "b":
         return RNG.integers(0, 2, shape).astype(bool)
@@ -31,7 +33,7 @@ def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def same(found: Any, wanted: Any) -> None:
-    """Arrays, or tuples of them, have the same bits."""
+    """Assert that arrays, or tuples of them, have the same bits."""
     pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
     for mine, theirs in pairs:
         array = np.asarray(mine)
@@ -40,7 +42,7 @@ def same(found: Any, wanted: Any) -> None:
 
 
 def ordered(x: np.ndarray, axis: int) -> np.ndarray:
-    """What a stable sort gives, which NumPy's of numbers alone does not promise for zeros and NaNs."""
+    """Return the result of a stable sort, which NumPy's own sort does not guarantee for zeros and NaNs."""
     return np.take_along_axis(x, np.argsort(x, axis, "stable"), axis)
 
 

@@ -1,4 +1,4 @@
-"""Elements read and set in native code: NumPy's scalars, numbers and errors."""
+"""Elements read and set in native code have NumPy's scalars, numbers and errors."""
 
 from __future__ import annotations
 

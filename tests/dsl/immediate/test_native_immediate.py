@@ -1,4 +1,4 @@
-"""Small work in native code: values, references and errors are those of the Python it comes before."""
+"""Small operations in native code have the values, references and errors of the Python implementation."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monke
 
 
 class Foreign:
-    """What answers operators itself."""
+    """A type that implements operators itself."""
 
     __array_ufunc__ = None
 

@@ -1,4 +1,4 @@
-"""Small arrays computed by inner loops that native code calls: NumPy's bits, warnings and errors, and nothing left behind."""
+"""Small arrays computed by native inner loops have NumPy's bits, warnings and errors, without leaks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def native() -> Iterator[None]:
 
 
 def outcome(work: Callable[[], Any]) -> Any:
-    """What it gives, or raises, and what it warns of."""
+    """Return the result or the exception, and the warnings."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
@@ -75,7 +75,7 @@ def outcome(work: Callable[[], Any]) -> Any:
 
 
 def same_where_immediate(ours: Callable[[], Any], theirs: Callable[[], Any], what: Any) -> None:
-    """Where native code computes at once it does what NumPy does; the builtin behind it is tested elsewhere."""
+    """Compare with NumPy where native code computes immediately. The fallback is tested elsewhere."""
     found, expected = outcome(ours), outcome(theirs)
     assert found == expected, what
 

@@ -1,4 +1,4 @@
-"""Kernels that do not end, each ended by a signal: run as a program by `test_interrupts`, which reads what it prints."""
+"""Endless kernels, each ended by a signal. `test_interrupts` runs this file as a program and reads its output."""
 
 # mypy: ignore-errors
 
@@ -15,7 +15,7 @@ from weft import cuda
 
 @cuda.jit
 def waits(x, go, after):
-    """Blocks from `after` on never end."""
+    """Loop endlessly in blocks from `after` on."""
     i = cuda.grid(1)
     while cuda.blockIdx.x >= after and go[0] == 0:
         x[i] += 0
@@ -30,7 +30,7 @@ def meets(x):
 
 @cuda.jit
 def exchanges(x):
-    """Threads part ways around a barrier: they are coroutines."""
+    """Diverge around a barrier, so that threads are coroutines."""
     t = cuda.threadIdx.x
     while x[0] == 0:
         if t % 2 == x[1]:
@@ -50,7 +50,7 @@ def goes_through_many(x, rows, columns):
 
 @cuda.jit
 def spins(lock):
-    """The second block waits for a lock that the first keeps."""
+    """Wait in the second block for a lock that the first block keeps."""
     while cuda.atomic.cas(lock, 0, 0, 1) != 0:
         pass
 
@@ -63,21 +63,21 @@ def prints(x):
 
 
 class Silent:
-    """An output that takes long."""
+    """An output whose writes are slow."""
 
     def write(self, text):
         time.sleep(0.001)
 
 
 class Closed:
-    """An output that is not there any more."""
+    """An output that has been closed."""
 
     def write(self, text):
         raise BrokenPipeError("closed")
 
 
 def ended(kernel, *arguments):
-    """How long after the signal a kernel ended, and how."""
+    """Return how long after the signal a kernel ended, and how."""
     begun = time.perf_counter()
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
@@ -95,7 +95,7 @@ def raises(*_):
 
 
 def main():
-    """One line a kernel."""
+    """Print one line for each kernel."""
     zeros, shut = np.zeros(64 * 256), np.zeros(4)
     for kernel in (waits[1, 1], waits[64, 256]):
         kernel(zeros + 0, shut + 1, 0)  # compiled before the clock runs

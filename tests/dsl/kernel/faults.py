@@ -1,4 +1,4 @@
-"""Kernels with one planted fault each, for the sanitizer.
+"""Kernels with one deliberate fault each, for the sanitizer.
 
 Lines that may be named are marked by ``# fault``: of a race both parties. `kind` is one of the sanitizer's kinds: ``"out of
 bounds"``, ``"uninitialised"``, ``"race"``, ``"divergent barrier"``, ``"misaligned"``. Every kernel is what a person might
@@ -21,7 +21,7 @@ from weft import cuda, float32, float64
 
 @dataclass(frozen=True)
 class Fault:
-    """A kernel, its launch, and what the report has to say.
+    """A kernel, its launch, and the expected report.
 
     `array` is the name of the array in the report, `index` where in it (None: several are right), `blank` which arguments
     are device arrays that nobody has written.
@@ -53,7 +53,7 @@ def fault(
     launch: tuple[Any, ...] = (1, 8),
     blank: tuple[int, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into `FAULTS`."""
+    """Add the decorated function to `FAULTS`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         FAULTS.append(Fault(function, kind, array, index, arguments, launch, blank))

@@ -19,7 +19,7 @@ def run(kernel: Callable[..., None], grid: Any, block: Any, *arguments: Any, sha
 
 
 def by_thread(kernel: Callable[..., Any], threads: int = 32, dtype: Any = np.int64, grid: int = 1) -> np.ndarray:
-    """What a function of no arguments gives in each thread."""
+    """Return the result of a function without arguments in each thread."""
 
     def store(out: np.ndarray) -> None:
         value = kernel()

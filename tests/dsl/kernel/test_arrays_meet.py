@@ -1,4 +1,6 @@
-"""Kernels and arrays meet: lazy arrays as arguments, host arrays, other libraries' arrays, device functions in expressions."""
+"""Kernels and arrays together: lazy, host and other libraries' arrays as arguments, and device functions in
+expressions.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,7 @@ def test_overlapping_arguments() -> None:
 
 
 class Exported:
-    """An array that only DLPack can see."""
+    """An array that supports DLPack only."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array

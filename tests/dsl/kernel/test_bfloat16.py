@@ -1,4 +1,4 @@
-"""bfloat16 in explicit kernels: compiled on the CPU and as plain Python to the same bits, and assembled for GPUs."""
+"""bfloat16 in explicit kernels: the same bits compiled on the CPU and as plain Python, and assembled for GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels compiled for the CPU do what they do as plain Python, in the corners of the CUDA model."""
+"""Kernels compiled for the CPU behave as in plain Python in corner cases of the CUDA model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 def agree(function: Callable[..., None], grid: Any, block: Any, *arguments: np.ndarray, shared: int = 0) -> None:
-    """Launch a kernel both ways; the arrays end the same, bit for bit but for NaN's."""
+    """Launch a kernel both ways and compare the arrays bit for bit, except in NaNs."""
     kernel = weft.kernel(function)
     wanted, found = ([array.copy() for array in arguments] for _ in range(2))
     with override(kernel_python=True):

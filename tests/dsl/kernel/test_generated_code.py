@@ -1,4 +1,4 @@
-"""What the code of explicit kernels has to look like: weak numbers, narrow indices, few parameters."""
+"""Properties of explicit kernels' code: weakly typed numbers, narrow indices, and few parameters."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def matrix_scale(m: Any, out: Any) -> None:
 
 
 def ptx_of(function: Any, *types: str) -> str:
-    """PTX for sm_80."""
+    """Return PTX for sm_80."""
     ptx: str = cuda.compile_ptx(function, f"void({', '.join(types)})", cc=(8, 0))[0]
     return ptx
 
 
 def parameters(ptx: str) -> int:
-    """Parameters of the kernel."""
+    """Return the number of parameters of the kernel."""
     head = ptx[ptx.index(".visible .entry") :]
     return head[: head.index(")")].count(".param")
 

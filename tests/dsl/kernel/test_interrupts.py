@@ -1,4 +1,6 @@
-"""What a handler of a signal raises ends a kernel on the CPU, wherever its threads are; a handler that returns lets it go on."""
+"""An exception from a signal handler ends a kernel on the CPU at any point; a handler that returns lets it
+continue.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of every introductory text on CUDA in Python run, with only the import changed."""
+"""The programs of introductory texts on CUDA in Python run with only the import changed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES: dict[str, list[tuple[int, ...]]] = {
 
 
 def load(name: str) -> ModuleType:
-    """The program as a module, run anew."""
+    """Run the program as a new module and return it."""
     spec = spec_from_file_location(f"introduction_{name}", PROGRAMS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""The kernel object: ways to launch, to specialise ahead, to look inside; compiling without launching."""
+"""The kernel object: launches, specialization ahead of time, inspection, and compiling without a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""libdevice's functions: declarations against the bitcode, and values in plain Python."""
+"""libdevice's functions: declarations compared with the bitcode, and values in plain Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAN, INF = math.nan, math.inf
 
 
 def declared() -> dict[str, tuple[str, list[str]]]:
-    """Name without prefix -> result and parameter types of every function in the bitcode."""
+    """Return the result and parameter types of every function in the bitcode by its name without prefix."""
     llvm = pytest.importorskip("llvmlite.binding")
     path = find_libdevice()
     if path is None:
@@ -73,7 +73,7 @@ def test_wrong_number_of_arguments() -> None:
 
 
 def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
-    """Finite numbers of all sizes: subnormal, huge, round, random."""
+    """Return finite numbers of all sizes: subnormal, huge, round and random."""
     generator = np.random.default_rng(seed)
     info = np.finfo(dtype)
     kinds = (float(info.smallest_subnormal), 7 * float(info.smallest_subnormal), float(info.tiny), float(info.max))
@@ -85,7 +85,7 @@ def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
 
 
 def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
-    """Products whose sum with z is decided far away, or that leave the range of the dtype on the way."""
+    """Return products whose sum with z depends on distant bits, or which overflow in between."""
     half, top = (27, 1000) if dtype is D else (12, 120)
     middle = 2.0**half + 1  # its square is a little above the middle of two numbers of the dtype
     tiny, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
@@ -112,7 +112,7 @@ def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
 
 
 def tuples(dtype: np.dtype, length: int, count: int) -> list[tuple[Any, ...]]:
-    """Operands, some of them near to one another or to cancelling."""
+    """Return operands, some of them close to each other or to cancellation."""
     generator = np.random.default_rng(length)
     pool = numbers(dtype, length, 40)
     found = [tuple(pool[k] for k in generator.integers(0, len(pool), length)) for _ in range(count)]
@@ -140,7 +140,7 @@ EXACT: dict[str, tuple[int, Callable[..., Fraction]]] = {
 
 
 def signed_zero(operation: str, values: tuple[Any, ...], direction: str) -> float:
-    """The sign IEEE 754 gives an exact 0: that of equal terms, else -0 rounded down and +0 otherwise."""
+    """Return zero with the sign that IEEE 754 gives to an exact result of 0."""
     sign = [math.copysign(1, v) for v in values]
     if operation in ("mul", "div"):
         return math.copysign(0.0, sign[0] * sign[1])

@@ -1,4 +1,4 @@
-"""How far library functions are from the true values, in plain Python, against mpmath with 40 digits."""
+"""Errors of library functions in plain Python, compared with mpmath at 40 digits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ mp = pytest.importorskip("mpmath")
 
 
 def powers(low: float, high: float, count: int, seed: int = 1) -> list[float]:
-    """Numbers spread evenly over their exponents of 10."""
+    """Return numbers spread evenly over their exponents of 10."""
     return [float(v) for v in 10 ** np.random.default_rng(seed).uniform(low, high, count)]
 
 

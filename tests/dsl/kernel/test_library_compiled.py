@@ -1,4 +1,4 @@
-"""Library functions compiled for the CPU against plain Python, and what a GPU calls."""
+"""Library functions compiled for the CPU, compared with plain Python, and the calls that a GPU makes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def signature(function: LibraryFunction) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def chunks() -> Iterator[tuple[str, ...]]:
-    """Names of functions with the same dtypes, so many a kernel."""
+    """Yield groups of functions with the same dtypes, one group for each kernel."""
     tables = {"": FUNCTIONS, "fp16.": FP16, "bf16.": BF16}
     groups: dict[Any, list[str]] = {}
     for prefix, table in tables.items():
@@ -45,7 +45,7 @@ def find(name: str) -> LibraryFunction:
 
 
 def samples(dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
-    """Numbers of a dtype, the difficult ones among them."""
+    """Return numbers of a dtype, including difficult ones."""
     if dtype.kind == "f":
         edges = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, np.inf, -np.inf, np.nan, 5e-324, 1e-310, 1e300, -1e300, 26, -27]
         edges += [2.0**31 - 1, 2.0**31, -(2.0**31) - 1, 2.0**63, 1e10, 0.1]
@@ -66,7 +66,7 @@ def samples(dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
 
 
 def make_kernel(functions: tuple[LibraryFunction, ...]) -> Any:
-    """A kernel that calls them all: a row of the outputs each."""
+    """Return a kernel that calls all functions and writes a row of output for each."""
     taken, given = len(functions[0].arguments), len(functions[0].results)
     if given == 2 and taken == 1:
 
@@ -121,7 +121,7 @@ def make_kernel(functions: tuple[LibraryFunction, ...]) -> Any:
 
 
 def close(name: str, found: Any, wanted: Any) -> bool:
-    """Whether the results agree: integers and infinities exactly, floats within UNITS."""
+    """Return whether results agree: integers and infinities exactly, floats within UNITS."""
     if same(found, wanted) or (found == 0 and wanted == 0):
         return True
     if found.dtype.kind != "f" or not (np.isfinite(found) and np.isfinite(wanted)):

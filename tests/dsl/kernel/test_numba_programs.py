@@ -1,4 +1,4 @@
-"""What programs written for Numba CUDA do, and what running numba-cuda's own tests brought to light."""
+"""Behaviour that programs for Numba CUDA and numba-cuda's own tests rely on."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_modules_that_are_reached_as_attributes() -> None:
 
 
 class Foreign:
-    """An array of a library that weft does not know."""
+    """An array of an unknown library."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values

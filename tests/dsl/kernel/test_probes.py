@@ -1,4 +1,4 @@
-"""Every language probe runs, compiled on the CPU, to Python's result, and compiles and assembles for a GPU without one."""
+"""Every language probe gives Python's result when compiled on the CPU, and compiles and assembles for a GPU."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ QUIET = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
 
 
 def make(probe: Probe) -> Any:
-    """The probe's kernel."""
+    """Return the probe's kernel."""
     return weft.kernel(**probe.options)(probe.function) if probe.options else weft.kernel(probe.function)
 
 
 def run(probe: Probe) -> tuple[Any, ...]:
-    """The arguments after a launch of the probe."""
+    """Return the arguments after a launch of the probe."""
     arguments = probe.copies()
     make(probe)[probe.launch](*arguments, **probe.keywords)
     return arguments
@@ -76,14 +76,14 @@ def test_for_a_gpu(probe: Probe) -> None:
 
 
 def bound(probe: Probe) -> list[Any]:
-    """The arguments in the order of the parameters, defaults with them."""
+    """Return the arguments in the order of the parameters, including defaults."""
     given = inspect.signature(probe.function).bind(*probe.arguments, **probe.keywords)
     given.apply_defaults()
     return list(given.arguments.values())
 
 
 def compiling(probe: Probe) -> dict[str, Any]:
-    """The options that `compile_ptx` takes too."""
+    """Return the options that `compile_ptx` accepts too."""
     return {name: value for name, value in probe.options.items() if name in ("debug", "lineinfo", "fastmath", "opt")}
 
 

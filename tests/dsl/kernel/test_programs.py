@@ -1,4 +1,4 @@
-"""The usual programs give the right results, in every size and launch."""
+"""Common CUDA programs give the right results for every size and launch."""
 
 from __future__ import annotations
 

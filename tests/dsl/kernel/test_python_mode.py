@@ -1,4 +1,4 @@
-"""Kernels that run as plain Python: what threads see, how they meet, what an error says."""
+"""Kernels run as plain Python: thread indices, synchronization, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every wrong or unsupported program ends in a documented error that names what, where and shows the place."""
+"""Every invalid or unsupported program ends in a documented error that names the problem and shows its source line."""
 
 from __future__ import annotations
 

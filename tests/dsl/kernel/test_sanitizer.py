@@ -1,4 +1,4 @@
-"""The sanitizer finds every planted fault, and says nothing about programs without one."""
+"""The sanitizer finds every deliberate fault and reports nothing for programs without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sanitizer on what orders threads (warps, fences, grids), on views, records and other memory, and its reports."""
+"""The sanitizer with synchronization (warps, fences, grids), views, records and other memory, and its reports."""
 
 # mypy: ignore-errors
 
@@ -21,7 +21,7 @@ FULL = 0xFFFFFFFF
 
 
 def found(function, launch, *arguments, **options):
-    """The reports of a launch; none where it is clean."""
+    """Return the reports of a launch."""
     with wf.sanitize():
         try:
             weft.kernel(**options)(function)[launch](*arguments)
@@ -31,7 +31,7 @@ def found(function, launch, *arguments, **options):
 
 
 def kinds(function, launch, *arguments, **options):
-    """Kind, array and index of what was found."""
+    """Return the kind, the array and the index of each report."""
     return [(r.kind, r.array, r.index) for r in found(function, launch, *arguments, **options)]
 
 

@@ -1,4 +1,4 @@
-"""The detector against a plain one: full vector clocks, every pair of accesses compared."""
+"""The race detector compared with a simple one: full vector clocks, with every pair of accesses compared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Event = tuple[int, int, int, int]  # site, block, thread, place (of a warp opera
 
 
 def events(source: random.Random, at_once: bool) -> list[Event]:
-    """What the busy threads of two blocks do: accesses in any order, and meetings of all who have to meet."""
+    """Return random accesses by the active threads of two blocks, and synchronization of all its participants."""
     made: list[Event] = []
     turns = [(0, 1)] * 9 if at_once else [(0,)] * 4 + [(1,)] * 4
     for blocks in turns:
@@ -49,7 +49,9 @@ def events(source: random.Random, at_once: bool) -> list[Event]:
 
 
 def races(made: list[Event], values: int) -> bool:
-    """Whether any two accesses race, by vector clocks over all threads. Event k writes the value k modulo `values`."""
+    """Return whether any two accesses race, by vector clocks over all threads. Event k writes the value k modulo
+    `values`.
+    """
     who = [(b, t) for b in (0, 1) for t in BUSY]
     clocks: dict[tuple[int, int], dict[tuple[int, int], int]] = {a: dict.fromkeys(who, 0) for a in who}
     for a in who:
@@ -94,7 +96,7 @@ def races(made: list[Event], values: int) -> bool:
 
 
 def found_in(made: list[Event], at_once: bool, values: int) -> bool:
-    """Whether the detector finds a race."""
+    """Return whether the detector finds a race."""
     detector = Detector(SITES, SIZE, at_once=at_once)
     detector.take([[s | t << 32, b, 64 + 4 * p, p if s == WARP else k % values] for k, (s, b, t, p) in enumerate(made)])
     return any(f.kind == "race" for f in detector.finish())

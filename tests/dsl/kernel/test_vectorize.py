@@ -1,4 +1,4 @@
-"""A person's functions inside lazy expressions: vectorize, guvectorize, reduce."""
+"""User-defined functions in lazy expressions: vectorize, guvectorize and reduce."""
 
 from __future__ import annotations
 

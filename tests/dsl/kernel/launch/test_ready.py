@@ -1,4 +1,4 @@
-"""Launches whose like came before: found by their arguments' types and shapes, and the same in everything else."""
+"""Repeated launches: their kernels are found by the arguments' types and shapes, without other differences."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def waits(n, out):  # type: ignore[no-untyped-def]
-    """Threads wait for each other for ever where n says so."""
+    """Wait endlessly in threads if n says so."""
     k = cuda.grid(1)
     if n > 0 and cuda.threadIdx.x < 3:
         cuda.syncthreads()

@@ -1,4 +1,4 @@
-"""bfloat16's conversions and their kin under Numba CUDA's names, against exact arithmetic."""
+"""Conversions of bfloat16 under Numba CUDA's names, compared with exact arithmetic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PYTHON = pytest.mark.parametrize("python", [False, True], ids=["compiled", "pyth
 
 
 def _rounded(value: int, way: str) -> float:
-    """An integer rounded to eight bits."""
+    """Round an integer to eight bits."""
     size = max(0, abs(value).bit_length() - 8)
     below = Fraction(value, 1 << size)
     near = {"rn": round(below), "rz": int(below), "rd": below.__floor__(), "ru": below.__ceil__()}[way]

@@ -1,4 +1,4 @@
-"""Functions of float16 and bfloat16 in plain Python: rounded once, on all numbers or many."""
+"""Functions of float16 and bfloat16 in plain Python are rounded once, for all or many numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def some_halves(seed: int, count: int) -> np.ndarray:
 
 
 def brain(value: float | Fraction) -> int:
-    """The bits of the bfloat16 nearest to a number, ties to even, worked out on rationals."""
+    """Return the bits of the bfloat16 nearest to a number, with ties to even, computed on rationals."""
     exact = Fraction(value)
     low = int(np.float32(directed(exact, np.dtype(np.float32), "rz")).view(np.uint32)) >> 16
     if low & 0x7FFF == 0x7F80 or exact == 0:

@@ -1,4 +1,4 @@
-"""What a language probe is: one construct in one small kernel, and how its right result is found.
+"""The definition of a language probe: one construct in a small kernel, and a way to find its expected result.
 
 Invariant: `Probe.oracle` works on copies of the arguments and leaves the right result in their arrays. Where nothing else
 is said it is the kernel itself, run as the plain Python function that it is.
@@ -35,11 +35,11 @@ class Probe:
     ahead: bool = True
 
     def copies(self) -> tuple[Any, ...]:
-        """The arguments for one run."""
+        """Return copies of the arguments for one run."""
         return tuple(copied(a) if owns_elements(a) else a for a in self.arguments)
 
     def wanted(self) -> tuple[Any, ...]:
-        """The arguments as they have to be after the launch."""
+        """Return the expected arguments after the launch."""
         arguments = self.copies()
         with np.errstate(all="ignore"):
             (self.oracle or self.function)(*arguments, **self.keywords)
@@ -47,12 +47,12 @@ class Probe:
 
 
 def owns_elements(value: Any) -> bool:
-    """Whether an argument is an array that a kernel may write."""
+    """Return whether an argument is an array that a kernel may write."""
     return isinstance(value, np.ndarray)
 
 
 def copied(array: np.ndarray) -> np.ndarray:
-    """A copy of the elements at the same distances from one another."""
+    """Return a copy of an array with the same strides."""
     if array.base is None:
         return array.copy(order="K")
     low, high = np.lib.array_utils.byte_bounds(array)
@@ -71,7 +71,7 @@ def probe(
     name: str = "",
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into a list, with these arguments; it stays a plain function."""
+    """Add the decorated function to a list with these arguments, and return it unchanged."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         into.append(Probe(name or function.__name__, function, arguments, launch, want, **options))
@@ -81,7 +81,7 @@ def probe(
 
 
 def same(found: Any, wanted: Any, ulps: int) -> None:
-    """Assert that two arguments agree after a launch, NaN equal to NaN."""
+    """Assert that two arguments agree after a launch, with NaN equal to NaN."""
     if not owns_elements(wanted):
         return
     assert found.dtype == wanted.dtype and found.shape == wanted.shape

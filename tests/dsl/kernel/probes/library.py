@@ -1,4 +1,6 @@
-"""Probes of functions: math, cmath, NumPy's scalar functions, bit functions, half precision, libdevice, random numbers."""
+"""Probes of functions: math, cmath, NumPy's scalar functions, bit functions, half precision, libdevice and random
+numbers.
+"""
 
 # mypy: ignore-errors
 

@@ -1,4 +1,6 @@
-"""Probes of what Numba's kernels lack: array methods, comprehensions, generator expressions, bundles with methods."""
+"""Probes of constructs that Numba's kernels lack: array methods, comprehensions, generator expressions, and
+methods.
+"""
 
 # mypy: ignore-errors
 

@@ -1,4 +1,4 @@
-"""Probes of values: tuples, bundles, numbers of every width, casts, operators, globals, printing."""
+"""Probes of values: tuples, dataclasses, numbers of every width, casts, operators, globals and printing."""
 
 # mypy: ignore-errors
 
@@ -214,7 +214,7 @@ class Colour(IntEnum):
 
 
 class Mode(Enum):
-    """An enum whose members are no integers."""
+    """An enum whose members are not integers."""
 
     FAST = "fast"
     SLOW = "slow"

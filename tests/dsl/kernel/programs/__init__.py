@@ -1,4 +1,4 @@
-"""The usual programs of the CUDA model, with their right results."""
+"""Common programs of the CUDA model with their expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs whose threads work together: reductions, scans, tiles, sorting, warps, the whole grid."""
+"""Programs with cooperating threads: reductions, scans, tiles, sorting, warps, and the whole grid."""
 
 # mypy: ignore-errors
 

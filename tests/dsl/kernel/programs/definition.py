@@ -1,4 +1,4 @@
-"""The usual programs in the CUDA model, each in several sizes and launches.
+"""The definition of common CUDA programs, each in several sizes and launches.
 
 Invariant: every program is free of races, reads nothing that was not written, and its result does not depend on the order of
 its threads, so that its oracle is exact (whole numbers where sums are taken in another order).
@@ -20,7 +20,7 @@ SOURCE = np.random.default_rng(11)
 def program(
     want: Callable[..., Any], *cases: tuple[tuple[Any, ...], tuple[Any, ...]], **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a kernel with its oracle, once for each case: launch and arguments."""
+    """Add a kernel with its oracle, once for each case of launch and arguments."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         for number, (launch, arguments) in enumerate(cases):
@@ -32,15 +32,15 @@ def program(
 
 
 def whole(*shape: int, high: int = 64, dtype: Any = np.float64) -> np.ndarray:
-    """Random whole numbers."""
+    """Return random whole numbers."""
     return SOURCE.integers(-high, high, shape).astype(dtype)
 
 
 def zeros(*shape: int, dtype: Any = np.float64) -> np.ndarray:
-    """A result."""
+    """Return an array for results."""
     return np.zeros(shape, dtype)
 
 
 def blocks(n: int, size: int) -> int:
-    """Blocks of a size for n threads."""
+    """Return the number of blocks of a size for n threads."""
     return -(-n // size)

@@ -1,4 +1,4 @@
-"""Programs without barriers: maps, stencils, gathers, histograms with atomics, searches."""
+"""Programs without barriers: maps, stencils, gathers, histograms with atomics, and searches."""
 
 # mypy: ignore-errors
 
@@ -13,12 +13,12 @@ from weft import cuda
 
 
 def sized(make, *sizes, threads=32):
-    """Cases of 1-D programs: launch and arguments for each size."""
+    """Return cases of 1-D programs: launch and arguments for each size."""
     return [((blocks(n, threads), threads), make(n)) for n in sizes]
 
 
 def gives(function):
-    """An oracle that fills the last argument with a function of the others."""
+    """Return an oracle that fills the last argument with a function of the others."""
 
     def oracle(*arguments):
         arguments[-1][...] = function(*arguments[:-1])

@@ -1,4 +1,4 @@
-"""Wrong and unsupported programs, each with the error that it has to end in."""
+"""Invalid and unsupported programs with their expected errors."""
 
 from __future__ import annotations
 

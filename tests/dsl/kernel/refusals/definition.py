@@ -1,4 +1,4 @@
-"""What a refusal is: a wrong or unsupported program, and the error that it has to end in.
+"""The definition of a refusal: an invalid or unsupported program and its expected error.
 
 The line that the error has to name ends in the comment ``# here``; where a kernel has none, the error is of the launch and
 names the kernel.
@@ -20,7 +20,7 @@ LAUNCH = "LaunchError"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A function, a launch of it, the names of the errors that may come, and a pattern of the message."""
+    """A function, its launch, the names of permitted errors, and a pattern of the message."""
 
     function: Callable[..., Any]
     errors: tuple[str, ...]
@@ -37,7 +37,7 @@ class Refusal:
 
     @property
     def line(self) -> int | None:
-        """The line of the file that is wrong."""
+        """Return the number of the invalid line in the file."""
         lines, first = inspect.getsourcelines(self.function)
         marked = [first + k for k, text in enumerate(lines) if text.rstrip().endswith("# here")]
         return marked[0] if marked else None
@@ -54,7 +54,7 @@ def refused(
     options: dict[str, Any] | None = None,
     **keywords: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into `REFUSALS`; without arguments it is launched with one float64 array."""
+    """Add the decorated function to `REFUSALS`. Without arguments it is launched with one float64 array."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         given = arguments or (np.arange(8.0),)

@@ -1,4 +1,4 @@
-"""Programs that use what the kernel language has not."""
+"""Programs that use constructs outside the kernel language."""
 
 # mypy: ignore-errors
 # ruff: noqa

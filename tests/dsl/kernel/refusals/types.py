@@ -1,4 +1,4 @@
-"""Programs whose types, counts or launches do not fit."""
+"""Programs with wrong types, argument counts or launches."""
 
 # mypy: ignore-errors
 # ruff: noqa
