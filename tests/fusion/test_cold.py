@@ -1,4 +1,4 @@
-"""First evaluations in new processes, with an empty cache folder, and what ends or hinders a process while it compiles."""
+"""First evaluations in new processes with an empty cache folder, and interruptions while a process compiles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ import weft as wf
 
 
 def run(text: str, folder: Path, **variables: str) -> str:
-    """Run a program with the defaults of a user and a cache folder; return what it prints."""
+    """Run a program with a user's default settings and a cache folder, and return its output."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_")}
     environment = {**kept, "WEFT_CACHE_DIR": str(folder), **variables}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Golden files: plans as `explain` tells them, and the kernel IR of their kernels.
+"""Golden files: plans as `explain` prints them, and their kernel IR.
 
 ``pytest tests/fusion/test_golden.py --update-golden`` writes them anew.
 """

@@ -1,4 +1,6 @@
-"""How many kernels a GPU compiles for one expression over sizes of all magnitudes: counted, not compiled."""
+"""The number of kernels that a GPU compiles for one expression over sizes of all magnitudes, counted without
+compiling.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ BORDERS = [
 
 
 class Counted:
-    """The kernels that would have been compiled, while `on`."""
+    """A counter of kernels that would be compiled, while `on`."""
 
     def __init__(self) -> None:
         self.on = False
@@ -65,7 +67,7 @@ def memory() -> Iterator[tuple[wf.Array, wf.Array]]:
 
 
 def shapes(name: str, axes: int) -> Iterator[tuple[int, ...]]:
-    """Shapes of all magnitudes, as many small as large ones, and those at borders."""
+    """Yield shapes of all magnitudes and those at thresholds."""
     source = Random(name)
     found = [shape if axes == 2 else (prod(shape),) for shape in BORDERS if prod(shape) <= MOST]
     for _ in range(SIZES):
@@ -133,7 +135,7 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
 
 
 def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:
-    """Evaluates `times`; whether the last plan's kernels were for its sizes alone, each time."""
+    """Evaluate several times. Return for each time whether the last plan's kernels were specialized for its sizes."""
     found = []
     for _ in range(times):
         wf.evaluate(result())

@@ -1,4 +1,4 @@
-"""Plans of a GPU's schedules for lengths that are not the first: each is, step by step, the plan that is made for them anew."""
+"""GPU plans for further lengths: each equals, step by step, the plan that is made anew for them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def softmax(x: Any) -> Any:
 
 
 def moved(x: Any) -> Any:
-    """Rows of whole vectors that begin anywhere in memory."""
+    """Return rows of whole vectors at an arbitrary offset in memory."""
     start, length = x.shape[0] % 40, max(4, x.shape[1] & -4)
     line = wf.asarray(np.broadcast_to(F(1), start + 8 * length))
     wf.evaluate(line)
@@ -61,7 +61,7 @@ def moved(x: Any) -> Any:
 
 
 def counted(x: Any, rows: int) -> Any:
-    """Integers folded into places that depend on a size."""
+    """Return integers reduced into positions that depend on a size."""
     places = wf.zeros(rows, np.int32)
     wf.add.at(places, wf.asarray(np.zeros(x.size, np.int64)), 1)
     return places
@@ -92,7 +92,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Plans that were to be run. Nothing runs."""
+    """Return plans that would be run, without running them."""
     plans: list[Plan] = []
 
     def keep(plan: Plan, epoch: Any, settle: Any) -> None:

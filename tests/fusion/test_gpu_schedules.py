@@ -1,4 +1,4 @@
-"""The GPU schedules of the planner's kernels, run on device `simt`: against NumPy, and against themselves."""
+"""The planner's kernels with GPU schedules on device `simt`, compared with NumPy and with each other."""
 
 from __future__ import annotations
 
@@ -333,7 +333,9 @@ def test_lines_have_numpys_bits(size: int) -> None:
 
 @pytest.fixture(params=["these sizes", "any sizes"])
 def forget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Makes kernels for the next sizes alone, or for any."""
+    """Return a function that forgets known sizes, so that the next kernels are for one size, or one that does
+    nothing.
+    """
 
     def new() -> None:
         monkeypatch.setattr(lower_kernels, "_met", set())

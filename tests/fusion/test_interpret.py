@@ -1,4 +1,4 @@
-"""Interpreted programs give the bits of plans: the judge compares both."""
+"""Interpreted programs give the same bits as compiled plans."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_memory_is_overwritten_only_where_nothing_else_needs_it() -> None:
 
 
 def interpreted(compute: Any) -> None:
-    """Run something that has to be interpreted."""
+    """Run a computation that must be interpreted."""
     with (
         override(verify=False, interpret="always"),
         mock.patch("weft.fusion.run.planning.make_plan", side_effect=AssertionError),

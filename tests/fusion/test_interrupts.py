@@ -1,4 +1,4 @@
-"""Ctrl-C in an evaluation: what was pending can be evaluated again, and nothing is done twice."""
+"""Ctrl-C in an evaluation: pending values can be evaluated again, and nothing is done twice."""
 
 from __future__ import annotations
 

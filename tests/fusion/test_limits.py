@@ -1,4 +1,4 @@
-"""What keeps planning, compiling and kernels small, however large the program is."""
+"""Limits that keep planning, compiling and kernels small for programs of any size."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def element_by_element(n: int) -> list[Expr]:
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions `work` calls."""
+    """Return the number of functions that `work` calls."""
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:

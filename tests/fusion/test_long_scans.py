@@ -1,4 +1,4 @@
-"""Scans along rows that the blocks of a GPU share: NumPy's values, and the same bits whoever is faster."""
+"""Scans along rows that a GPU's blocks share: NumPy's values, and the same bits for any timing of the blocks."""
 
 from __future__ import annotations
 

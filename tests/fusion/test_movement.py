@@ -1,4 +1,4 @@
-"""Data that moves: what is put together, repeated, reshaped or gathered is read through by the kernel that uses it."""
+"""Data movement: concatenations, repetitions, reshapes and gathers are fused into the kernel that reads them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rolled_neighbours(xp: Any, c: Any) -> Any:
 
 
 def flux(xp: Any, c: Any) -> Any:
-    """Differences at faces, padded, and taken apart again, as finite volume codes do."""
+    """Return differences at faces, padded and sliced again, as in finite volume codes."""
     a = c(A) * 2
     f = xp.zeros((12, 21), np.float32)
     f[:, 1:-1] = a[:, 1:] - a[:, :-1]
@@ -179,7 +179,7 @@ def test_results_put_together(name: str, device: str) -> None:
 
 
 def run(program: Program) -> tuple[np.ndarray, dict[str, Any]]:
-    """What a program gives on weft, and what was counted."""
+    """Return a program's result on weft and the counters."""
     reset_statistics()
     result = np.asarray(program(wf, wf.asarray))
     return result, statistics()

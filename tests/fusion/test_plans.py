@@ -1,4 +1,4 @@
-"""What plans look like: how many kernels, what is written in place, when something is compiled."""
+"""Properties of plans: the number of kernels, in-place updates, and when kernels are compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many kernels the programs of the issue are, that they move no byte too many, and that they are right."""
+"""Whole programs have the expected number of kernels, move no unnecessary bytes, and are right."""
 
 from __future__ import annotations
 

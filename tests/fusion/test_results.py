@@ -1,4 +1,4 @@
-"""Values evaluated one by one: what was evaluated before is read from memory, and is no longer followed to its operands."""
+"""Values evaluated one by one: later evaluations read earlier results from memory."""
 
 from __future__ import annotations
 

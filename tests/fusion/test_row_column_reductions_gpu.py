@@ -1,4 +1,6 @@
-"""Reductions along rows and across the same rows as a GPU does them: a warp or a block goes down rows, its columns in registers."""
+"""Reductions along rows and columns of one array on a GPU: a warp or a block passes over rows and keeps columns in
+registers.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def mixed(x: wf.Array) -> Sequence[wf.Array]:
 
 
 def check_bits(program: Program, a: np.ndarray, device: str) -> None:
-    """The results together are one kernel, and have the bits that each has by itself."""
+    """Assert that the results together are one kernel and have the bits of each alone."""
     with wf.device(device):
         with however_small():
             together = program(wf.asarray(a))

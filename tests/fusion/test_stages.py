@@ -1,4 +1,4 @@
-"""Stages of a kernel: what is folded is known before what reads it."""
+"""Stages of a kernel: reductions are complete before the operations that read them."""
 
 from __future__ import annotations
 

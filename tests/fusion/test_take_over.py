@@ -1,4 +1,4 @@
-"""Results that take the memory of what they are computed from, where nobody needs that any more."""
+"""Results reuse the memory of their operands if nothing else needs those."""
 
 from __future__ import annotations
 

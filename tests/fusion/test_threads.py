@@ -1,4 +1,4 @@
-"""Several threads, and finalisers in the middle of anything, use the same arrays: no update is lost, nothing is done twice."""
+"""Several threads and finalizers use the same arrays: no update is lost, and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _on_the_cpu() -> Iterator[None]:
 
 @pytest.fixture
 def _often() -> Iterator[None]:
-    """Threads come between any two calls."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -33,13 +33,13 @@ def _often() -> Iterator[None]:
 
 
 def in_another_thread(work: Any) -> Any:
-    """What a function returns there."""
+    """Return a function's result in another thread."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
 
 
 def write_part(out: Any, x: Any, k: int, n: int) -> None:
-    """Ways of writing to a part, each its own thread's."""
+    """Write to a part of an array, in a way that depends on the thread."""
     own = slice(k * n, (k + 1) * n)
     for turn in range(6):
         out[own] = x[own] * 2 + turn
@@ -125,7 +125,7 @@ def test_what_another_thread_evaluates_is_not_overwritten() -> None:
 
 
 class Finaliser:
-    """Something that only the garbage collector finds, and that works with arrays when it does."""
+    """An object in a cycle whose finalizer uses arrays."""
 
     def __init__(self, work: Any) -> None:
         self.work = work
@@ -137,7 +137,7 @@ class Finaliser:
 
 @pytest.fixture
 def _collected() -> Iterator[None]:
-    """The collector runs all the time."""
+    """Run the garbage collector continuously."""
     before = gc.get_threshold()
     gc.set_threshold(3, 1, 1)
     yield

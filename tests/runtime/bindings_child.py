@@ -1,4 +1,4 @@
-"""What a process does with cuda.bindings and a stand-in of the driver's library; run by test_cuda_bindings.
+"""A child process of test_cuda_bindings that uses cuda.bindings with a stand-in for the driver's library.
 
 Prints one line a fact. The arguments: a folder for the library, and what to do.
 """
@@ -18,12 +18,12 @@ from tests.stand_in.library import load_library
 
 
 def modules() -> str:
-    """Which heavy modules are loaded."""
+    """Return the large modules that are loaded."""
     return " ".join(name for name in ("llvmlite", "sympy", "cuda.bindings.nvjitlink") if name in sys.modules)
 
 
 def work(driver: StandIn) -> None:
-    """Fused kernels often enough for a graph, an explicit kernel, streams, memory."""
+    """Run fused kernels until they become a graph, an explicit kernel, streams, and allocations."""
     import weft as wf
     from weft import cuda
     from weft.fusion.run.execute import _plans
@@ -56,7 +56,7 @@ def work(driver: StandIn) -> None:
 
 
 def lose(driver: StandIn) -> None:
-    """An illegal address: said once, then at every use, and nothing hangs."""
+    """Cause an illegal address, which is reported at once and at every later use, without a hang."""
     import weft as wf
 
     x = wf.asarray(np.arange(1000.0))
@@ -77,7 +77,7 @@ def lose(driver: StandIn) -> None:
 
 
 def hang(driver: StandIn) -> None:
-    """A kernel that never ends: the process does, with arrays, streams and graphs alive."""
+    """Run an endless kernel. The process must still end with arrays, streams and graphs alive."""
     import weft as wf
     from weft import cuda
 
@@ -92,7 +92,7 @@ def hang(driver: StandIn) -> None:
 
 
 def calls(driver: StandIn) -> None:
-    """Every function that the runtime calls, through the types that cuda.bindings asks for."""
+    """Call every driver function that the runtime uses, with the types of cuda.bindings."""
     from array import array
 
     from weft.runtime import ObjectCode, get_device

@@ -1,4 +1,4 @@
-"""A CUDA device on a stand-in of the driver that runs kernels as late as it may."""
+"""A CUDA device on a stand-in for the driver that delays kernels as long as possible."""
 
 from __future__ import annotations
 

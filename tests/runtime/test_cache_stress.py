@@ -1,4 +1,4 @@
-"""Caches under stress: many threads, several processes, killed writers, folders that fail."""
+"""Caches under stress: many threads, several processes, killed writers, and folders that fail."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CodeCache:
-    """Nothing is compiled yet, in memory or on disk."""
+    """Return an empty code cache, in memory and on disk."""
     cache = CodeCache()
     monkeypatch.setattr(obtain, "_functions", cache)
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cold"))

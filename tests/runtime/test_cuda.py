@@ -1,4 +1,4 @@
-"""The CUDA device against a stand-in for the driver's table: what it calls, and what it does when a call fails."""
+"""The CUDA device on a stand-in for the driver's functions: its calls, and its behaviour when a call fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
 
 
 class Table:
-    """Answers every call with success, notes it, and fails the one it is told to."""
+    """Driver functions that record each call and succeed, except for the one told to fail."""
 
     CUdevice_attribute = SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76

@@ -1,4 +1,4 @@
-"""The CUDA device through cuda.bindings itself, on a library that stands in for the driver's. Each in a process of its own."""
+"""The CUDA device through cuda.bindings itself, on a stand-in for the driver's library, in processes of their own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def child(folder: Path, what: str) -> dict[str, str]:
-    """What a process says, by the first word of each line."""
+    """Return the output of a process, by the first word of each line."""
     paths = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "WEFT_CACHE_DIR": str(folder / "cache"), "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-m", "tests.runtime.bindings_child", str(folder), what],
@@ -54,7 +54,7 @@ def child(folder: Path, what: str) -> dict[str, str]:
 
 
 def words_of(structure: Any, count: int) -> list[int]:
-    """A structure of cuda.bindings as 64-bit words."""
+    """Return a structure of cuda.bindings as 64-bit words."""
     return list((ctypes.c_int64 * count).from_address(structure.getPtr()))
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices on a CUDA device, by a library that does what cuBLAS documents, as late as it may."""
+"""Matrix products on a CUDA device with a stand-in for cuBLAS that delays its work as long as possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DTYPES = {2: np.float16, 0: np.float32, 1: np.float64, 4: np.complex64, 5: np.co
 
 
 class Library:
-    """The functions of cuBLAS that are used, over host memory: columns first."""
+    """The used functions of cuBLAS, in column-major order over host memory."""
 
     def __init__(self, driver: RunningStandIn) -> None:
         self.driver = driver
@@ -79,7 +79,7 @@ class Library:
 
 @pytest.fixture(autouse=True)
 def _every_product_is_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small ones too, which would be sums of products in a kernel."""
+    """Use the library for small products too, which a kernel would compute otherwise."""
     monkeypatch.setattr(linear, "is_fused", lambda device, kind, *sizes: kind.char not in "efdFD")
 
 

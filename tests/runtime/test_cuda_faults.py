@@ -1,4 +1,4 @@
-"""Each call of the driver made to fail in turn: a clear error, nothing leaked, nothing hangs, and what is not lost goes on."""
+"""Failure of each driver call in turn gives a clear error without leaks or hangs, and undamaged parts keep working."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def _copies_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _little_garbage() -> Iterator[None]:
-    """Collections look at what a test makes alone: there are many of them."""
+    """Freeze existing objects, so that the many collections only visit a test's own objects."""
     gc.freeze()
     yield
     gc.unfreeze()
 
 
 def use(device: Any) -> None:
-    """A little of everything, and all of it given back in the end."""
+    """Use every feature a little and release everything at the end."""
     values = np.arange(1000.0)
     one = device.upload(values)
     other = device.allocate(values.nbytes)
@@ -92,7 +92,7 @@ def use(device: Any) -> None:
 
 
 def leaks(driver: StandIn) -> dict[str, int]:
-    """What was made and not taken back, by the function that made it. The calls since the last `forget` are counted."""
+    """Return what was allocated and not released since the last `forget`, by the allocating function."""
     good = Counter(call.name for call in driver.calls if not call.code)
     # what takes something back counts even where it fails: who asked did what there is to do
     tried = Counter(call.name for call in driver.calls)
@@ -103,7 +103,7 @@ def leaks(driver: StandIn) -> dict[str, int]:
 
 
 def calls_of(driver: StandIn) -> list[str]:
-    """Every call that a use makes, but for those that make the device."""
+    """Return all driver calls of a use, without those that create the device."""
     device = make_device(driver)
     use(device)
     driver.forget()

@@ -1,4 +1,4 @@
-"""Explicit kernels, streams, host memory and facts of the CUDA device, against a stand-in for the driver's table."""
+"""Explicit kernels, streams, host memory and facts of the CUDA device, on a stand-in for the driver's functions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Functions(IntEnum):
 
 
 class Driver(Table):
-    """The stand-in, with numbered streams and events, and what explicit kernels need."""
+    """The stand-in with numbered streams and events and support for explicit kernels."""
 
     CUfunction_attribute = Functions
 
@@ -79,7 +79,7 @@ class Driver(Table):
         return function
 
     def named(self, *names: str) -> list[tuple[Any, ...]]:
-        """The calls of these functions, in order."""
+        """Return the calls of these functions in order."""
         return [(name, *arguments) for name, arguments in self.calls if name in names]
 
 
@@ -156,7 +156,7 @@ def test_a_failing_launch(table: Driver, device: CudaDevice, name: str, code: in
 
 
 def order(table: Driver) -> list[tuple[Any, ...]]:
-    """Launches and copies with their streams; waits as (waiting, waited for)."""
+    """Return launches and copies with their streams, and waits as (waiting, waited for)."""
     recorded: dict[Any, Any] = {}
     found: list[tuple[Any, ...]] = []
     for name, arguments in table.calls:

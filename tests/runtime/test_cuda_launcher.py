@@ -1,4 +1,4 @@
-"""The native launcher and CUDA graphs, against the native stand-in of the driver."""
+"""The native launcher and CUDA graphs on the native stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TOGETHER = ObjectCode("ptx", "fused", PTX, "sm_90", ("pointer",) * 3, (), {"coop
 
 
 def place(address: int) -> Any:
-    """What lies at a place of a table."""
+    """Return the value at an address in a table."""
     return SimpleNamespace(address=address)
 
 
 @pytest.fixture(autouse=True)
 def _ptx_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in reads PTX, not machine code."""
+    """Load PTX instead of machine code, since the stand-in reads PTX."""
 
     def missing(code: ObjectCode, arch: str) -> ObjectCode:
         raise CompileError("not here")
@@ -46,7 +46,7 @@ def device(driver: RunningStandIn) -> CudaDevice:
 
 
 def starts(device: CudaDevice, count: int, **more: Any) -> list[Start]:
-    """Kernels with an address, a constant and a number each, all at the same places of the table."""
+    """Return kernels with an address, a constant and a number each, all at the same positions of the table."""
     function = device.load(CODE)
     return [
         Start(function, (5 + k, 6, 7), (32, 2, 1), 128, array("q", [0, 70 + k, 0]), [(0, 0, 8 * k)], [(2, 1)], **more)
@@ -55,7 +55,7 @@ def starts(device: CudaDevice, count: int, **more: Any) -> list[Start]:
 
 
 def finish(device: CudaDevice, driver: RunningStandIn) -> list[Any]:
-    """What was launched since the last time."""
+    """Return the launches since the last call."""
     device.synchronize()
     found = driver.launched[:]
     driver.launched.clear()

@@ -1,4 +1,4 @@
-"""Loading kernels on a GPU: which target, which machine code, and what a second process does not do again."""
+"""Loading kernels on a GPU: the target, the machine code, and what a second process need not repeat."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_cubin_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def images(monkeypatch: pytest.MonkeyPatch, driver: StandIn) -> list[bytes]:
-    """What the driver is given to load."""
+    """Return the images that the driver receives."""
     found: list[bytes] = []
     load = driver.table.cuModuleLoadData
     monkeypatch.setattr(driver.table, "cuModuleLoadData", lambda image: (found.append(image), load(image))[1])

@@ -1,4 +1,4 @@
-"""The memory of the CUDA device, its streams' order and its transfers, against a stand-in for the driver."""
+"""The CUDA device's memory, order of streams and transfers, on a stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Machine(Driver):
-    """The stand-in with memory of its own: every block has an address, and so many bytes there are."""
+    """The stand-in with a limited memory in which every block has an address."""
 
     def __init__(self, total: int = 8 << 30) -> None:
         super().__init__()
@@ -311,7 +311,7 @@ def test_memory_of_a_stream_that_is_gone(table: Machine, device: CudaDevice) -> 
 
 
 class Copies(Machine):
-    """The stand-in with device memory that is host memory, and copies that copy."""
+    """The stand-in with host memory as device memory, and working copies."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Whole programs on a CUDA device, by a stand-in of the driver that runs kernels as late as it may."""
+"""Whole programs on a CUDA device, with a stand-in for the driver that delays kernels as long as possible."""
 
 from __future__ import annotations
 

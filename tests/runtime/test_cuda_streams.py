@@ -1,4 +1,4 @@
-"""Programs over several streams, on a stand-in that puts work off as long as it may: what is too early shows."""
+"""Programs over several streams, on a stand-in that delays work as long as possible to expose missing waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scale(x, out):  # type: ignore[no-untyped-def]
 
 
 class Walk:
-    """A random program, run on weft and, step by step, in NumPy."""
+    """A random program that runs step by step on weft and in NumPy."""
 
     def __init__(self, seed: int) -> None:
         self.source = random.Random(seed)
@@ -86,7 +86,7 @@ class Walk:
         np.testing.assert_allclose(found, a_, rtol=1e-12, err_msg=" ".join(self.steps))
 
     def copy(self) -> None:
-        """Into an array's own memory, from the host, in a stream."""
+        """Copy from the host into an array's memory in a stream."""
         a, a_ = self.pick()
         values = np.array([self.source.randrange(100) for _ in range(N)], float)
         stream = self.source.choice(self.streams[1:])
@@ -114,7 +114,7 @@ def test_random_programs(device: RunningDevice, monkeypatch: pytest.MonkeyPatch,
 
 
 def overtake_from(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
-    """Copies from the host of so many bytes overtake the device's own work."""
+    """Let copies from the host of at least the given size overtake the device's own work."""
     for module in ("cuda_device", "device_memory"):
         monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", nbytes)
 

@@ -1,4 +1,4 @@
-"""Tests on a GPU have a process of their own: what one of them does to it is not the next one's trouble."""
+"""GPU tests run in a process of their own, so that a test's failure does not affect the next one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_last(): pass
 
 
 def outcomes(tmp_path: Path, text: str, give_up: int = 3) -> tuple[dict[str, str], str, str]:
-    """What each test came to, as pytest says it; what it printed; the report."""
+    """Return the outcome of each test as pytest reports it, the output, and the report file."""
     (tmp_path / "test_cases.py").write_text(text)
     limits = f"from tests.gpu import processes\nprocesses.LIMIT, processes.GIVE_UP = 1.5, {give_up}\n"
     (tmp_path / "limits.py").write_text(limits)

@@ -1,4 +1,4 @@
-"""LLVM text in files: every constant is given, and what comes of it is a module that LLVM verifies."""
+"""LLVM text in files: every constant is given, and LLVM verifies the resulting module."""
 
 from __future__ import annotations
 

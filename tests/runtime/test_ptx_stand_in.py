@@ -1,4 +1,4 @@
-"""The stand-in that runs PTX: its own instructions against Python's numbers, and what weft makes on it against NumPy."""
+"""The PTX stand-in: its instructions compared with Python's numbers, and weft's programs on it with NumPy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ END = "\n    st.global.b32 [%rd5], %r6;\n    ret;\n}"
 def launch(
     text: str, given: np.ndarray, grid: int = 1, block: int = 0, out: int = 0, before: str = "", seed: int = 0
 ) -> np.ndarray:
-    """What a kernel that has its number in %r5 leaves of %r6."""
+    """Return the values of %r6 after a kernel that starts with the thread's number in %r5."""
     memory = Memory(1 << 24)
     block = block or given.size // grid
     places = [memory.give("device", n) for n in (given.nbytes, max(out or given.nbytes, 4))]
@@ -56,7 +56,7 @@ def launch(
 
 
 def wf_view(at: int, size: int) -> np.ndarray:
-    """The bytes at an address."""
+    """Return the bytes at an address."""
     import ctypes
 
     return np.frombuffer((ctypes.c_uint8 * size).from_address(at), np.uint8)

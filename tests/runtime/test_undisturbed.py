@@ -1,4 +1,4 @@
-"""Work that an interrupt does not end half way."""
+"""Work that an interrupt must not end halfway."""
 
 from __future__ import annotations
 

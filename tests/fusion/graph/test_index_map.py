@@ -1,4 +1,4 @@
-"""Affine index maps: a decoded view reads the same elements as NumPy's strides."""
+"""Affine index maps: a decoded view reads the same elements as NumPy's strides do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes that remember: what is computed and asked is found again for other numbers."""
+"""Symbolic sizes: recorded computations and conditions are found again for other numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of plans: one arena, all of it asked for before the first kernel; and what happens where there is none."""
+"""The memory of plans: one arena, allocated before the first kernel, and failures to allocate it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
 
 
 def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
-    """Places whose memory a result takes over."""
+    """Return the positions whose memory a result reuses."""
     found: set[int] = set()
     for step in reversed(steps):
         if isinstance(step, Take) and step.place in outputs | found:
@@ -170,7 +170,7 @@ PROGRAMS = (_stencil, _rows, _in_place, _masks)
 
 @contextmanager
 def failing(after: int) -> Iterator[list[int]]:
-    """The CPU device gives memory `after` times, then once none."""
+    """Let the CPU device allocate `after` times and then fail once."""
     device: Any = get_device("cpu")
     asked = [0]
     plain = type(device).allocate

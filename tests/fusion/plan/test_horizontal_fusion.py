@@ -1,4 +1,4 @@
-"""Values that are computed along with what is asked for, and sums whose bits do not depend on their company."""
+"""Values computed together with the requested ones, and sums whose bits do not depend on other results."""
 
 from __future__ import annotations
 

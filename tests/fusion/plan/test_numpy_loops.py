@@ -1,4 +1,6 @@
-"""Lone operations that NumPy's loops do: the same bits as kernels and as NumPy, for every layout and number of threads."""
+"""Single operations that run NumPy's loops have the bits of kernels and of NumPy for every layout and number of
+threads.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def check(operation: Callable[[Any, Any], Any], x: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare NumPy, NumPy's loops on one thread and on three, and kernels; of contiguous memory, views of it, and a pending value."""
+    """Compare NumPy, NumPy's loops on one thread and on three, and kernels, for contiguous, strided and pending
+    operands.
+    """
     layouts: list[Callable[[Any], Any]] = [lambda a: a, lambda a: a.T, lambda a: a[..., ::-1], lambda a: a[..., ::2]]
     for layout in layouts:
         wanted = operation(np, layout(x))

@@ -1,4 +1,4 @@
-"""Plans that another process made are found on disk, and only those that would be made."""
+"""Plans of another process are read from disk if they equal those that would be made."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _stored(tmp_path: Path) -> Iterator[None]:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a new process does not know."""
+    """Forget everything that a new process does not know."""
     monkeypatch.setattr(execute, "_plans", OrderedDict())
     monkeypatch.setattr(resized, "_known", OrderedDict())
     monkeypatch.setattr(resized, "_absent", set())
@@ -44,7 +44,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counts(work: Callable[[], Any]) -> tuple[Any, int, int]:
-    """What `work` gives, the plans it made and the plans it read."""
+    """Return the result of `work`, and the numbers of plans that it made and read."""
     before = wf.statistics()
     found = work()
     after = wf.statistics()
@@ -79,7 +79,7 @@ def cast(x: Any, y: Any) -> Any:
 
 
 def lone_loop(x: Any, y: Any) -> Any:
-    """An operation that NumPy's own loop does."""
+    """Return an operation that NumPy's own loop computes."""
     flags = wf.evaluate(wf.tile(x, (20, 20)) > 0.999)
     return flags.argmax() + flags.sum()
 
@@ -235,7 +235,7 @@ def test_the_time_lost_by_interpreting_is_known_to_the_next_process(monkeypatch:
 
 
 def ticks(step: float) -> Callable[[], float]:
-    """A clock that goes on by a step whenever it is read."""
+    """Return a clock that advances by a step at each reading."""
     now = itertools.count()
     return lambda: step * next(now)
 

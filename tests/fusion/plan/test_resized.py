@@ -1,5 +1,4 @@
-"""Loops that go through an array position by position, or over parts of changing lengths, find their plan again, and give
-NumPy's values."""
+"""Loops over positions or over parts of changing lengths reuse their plan and give NumPy's values."""
 
 from __future__ import annotations
 
@@ -164,7 +163,7 @@ def test_an_old_version_keeps_its_values() -> None:
 
 
 def random_loop(seed: int) -> str:
-    """A loop over positions of the arrays x, y, z of shape (24, 3), with a vector s and what it keeps."""
+    """Return a loop over positions of arrays x, y, z of shape (24, 3), a vector s and kept values."""
     random = Random(seed)
     lines = []
     for _ in range(random.randint(2, 5)):

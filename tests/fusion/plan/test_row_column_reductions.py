@@ -1,4 +1,4 @@
-"""Reductions along rows and across the same rows in one kernel: the values and the bits of two, and one reading."""
+"""Reductions along rows and columns of one array in one kernel: the values and bits of two kernels, with one read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bits(array: wf.Array) -> bytes:
 
 
 def check(program: Program, a: np.ndarray, kernels: int | None = 1) -> None:
-    """The results together have the bits that each has by itself."""
+    """Assert that the results together have the bits of each alone."""
     x = wf.asarray(a)
     together = program(x)
     if kernels is not None:

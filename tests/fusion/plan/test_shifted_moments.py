@@ -1,4 +1,4 @@
-"""Sums around a mean or a largest element that are folded part by part: one pass, the same bits, and right numbers."""
+"""Sums around a mean or a maximum, reduced block by block: one pass, the same bits, and right values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a loop over a stencil that one kernel does."""
+"""Several time steps of a stencil in one kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Join whatever can be, in parts so small that there are many."""
+    """Merge any steps, in blocks so small that there are many."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(CPU), "steps", (5,))
@@ -103,7 +103,7 @@ def fixed_walls(u: Any) -> Any:
 
 
 def closed(u: Any) -> Any:
-    """What leaves through a wall comes back: borders are written after each step, over what is there."""
+    """Update with reflecting borders, which are written in place after each step."""
     for _ in range(4):
         u[1:-1, 1:-1] = _five_points(u)
         u[-1, :] = u[-2, :]
@@ -115,7 +115,7 @@ def closed(u: Any) -> Any:
 
 
 def damped(u: Any) -> Any:
-    """What is written over what it reads at the same point must not be done twice."""
+    """Update in place at points that the update reads, which must not run twice."""
     for _ in range(2):
         u[1:-1] = u[1:-1] + 0.1 * (u[2:] - u[:-2])
         u[0] = u[2]
@@ -132,7 +132,7 @@ def watched(u: Any) -> Any:
 
 
 def changed(u: Any) -> Any:
-    """The first step's values are kept for longer than those of the steps behind it."""
+    """Keep the first step's values for longer than those of later steps."""
     for turn in range(4):
         u[1:-1, 1:-1] = _five_points(u)
         if turn == 0:
@@ -141,7 +141,7 @@ def changed(u: Any) -> Any:
 
 
 def narrower(u: Any) -> Any:
-    """The last step has fewer columns than those before it, which are needed whole."""
+    """Compute fewer columns in the last step than in the earlier steps that it needs."""
     for _ in range(4):
         u[1:-1, 1:-1] = _five_points(u)
     return u, u[:, :-2] * 2

@@ -1,4 +1,4 @@
-"""The collector's calls before and after a collection."""
+"""Callbacks before and after a garbage collection."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from weft.fusion.record import collecting
 
 @pytest.fixture(autouse=True)
 def _told() -> Iterator[None]:
-    """Only these are called."""
+    """Enable only these callbacks."""
     before, gc.callbacks[:] = gc.callbacks[:], (collecting._begin, collecting._end)
     yield
     gc.callbacks[:] = before
 
 
 class Finalised:
-    """A cycle: the collector finds it."""
+    """An object in a cycle that the garbage collector finds."""
 
     def __init__(self, seen: list) -> None:
         self.itself, self.seen = self, seen

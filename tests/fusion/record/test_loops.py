@@ -1,4 +1,4 @@
-"""Loops are cut at their heads, alike in each run: from the third run on nothing is planned."""
+"""Recordings of loops are cut at loop heads in each run, so that nothing is planned from the third run on."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def life(m: ModuleType, steps: int) -> Any:
 
 
 def relaxed(m: ModuleType, steps: int) -> Any:
-    """An inner loop of many short iterations, and a line that is a loop."""
+    """Run an inner loop of many short iterations and a loop in one line."""
     u = m.zeros((30, 30))
     b = m.ones((30, 30))
     for _ in range(steps):

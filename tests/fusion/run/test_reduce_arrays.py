@@ -1,4 +1,4 @@
-"""Reductions of arrays give the bits of compiled plans, for every layout and for short and long rows."""
+"""Reductions of arrays have the bits of compiled plans for every layout and length of rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHAPES = (
 
 
 def layouts(x: np.ndarray) -> list[tuple[wf.Array, np.ndarray]]:
-    """An array in C order, transposed, and with elements left out, as weft's and as NumPy's."""
+    """Return an array in C order, transposed, and strided, for both weft and NumPy."""
     a = wf.asarray(x)
     cut = (slice(None, None, 2), *[slice(None, None, -1)] * (x.ndim - 1))
     return [(a, x), (a.T, x.T), (a[cut], x[cut])]

@@ -1,4 +1,4 @@
-"""Programs are interpreted until compiling them pays, and where planning or compiling fails."""
+"""Programs are interpreted until compiling pays, and if planning or compiling fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from weft.runtime import override
 
 @pytest.fixture
 def plans() -> Any:
-    """How many plans have been made."""
+    """Return the number of plans made so far."""
     wf.reset_statistics()
     with override(interpret="auto"), mock.patch.object(tiers._Rate, "factor", 1.0):
         yield lambda: wf.statistics()["plans"]
@@ -116,7 +116,7 @@ COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.co
 
 
 def _steps() -> Iterator[str]:
-    """What the modules of the planner and of the compiler define and call, and the emitter's methods."""
+    """Yield the functions that the planner's and compiler's modules define and call, and the emitter's methods."""
     for module in (*PLANNERS, *COMPILERS):
         for name, value in vars(module).items():
             if isinstance(value, FunctionType) and value.__module__.startswith(("weft.fusion", "weft.codegen")):

@@ -1,4 +1,4 @@
-"""Host memory: how blocks are rounded, kept and given back, and where large ones lie."""
+"""Host memory: rounding, reuse and release of blocks, and alignment of large ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native functions of the runtime's own, in a Python that they are not for."""
+"""The runtime's native functions in an unsupported Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native worker threads: everything is done once, whoever asks, also after a fork and while the process ends."""
+"""Native worker threads: all work is done once for any caller, also after a fork and at the end of the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 def _function(note: Any) -> Any:
-    """A kernel in Python that notes which indices it was given."""
+    """Return a Python kernel that records its indices."""
     call = _ENTRY(lambda slots, start, stop: note(slots, start, stop))
     return SimpleNamespace(call=call, address=ctypes.cast(call, ctypes.c_void_p).value)
 
@@ -58,7 +58,7 @@ def test_several_threads_take_part() -> None:
 
 
 def _threads(workers: Workers, alone: int) -> int:
-    """How many threads take part in a job of 20 ms, once the workers sleep."""
+    """Return the number of threads that take part in a job of 20 ms after the workers sleep."""
     seen: set[int] = set()
 
     def note(slots: int, start: int, stop: int) -> None:

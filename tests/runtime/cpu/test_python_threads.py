@@ -1,4 +1,4 @@
-"""Python threads for NumPy's loops: every call is done, or none runs any more, when `run_calls` is left."""
+"""Python threads for NumPy's loops: when `run_calls` returns, every call has ended or none still runs."""
 
 from __future__ import annotations
 

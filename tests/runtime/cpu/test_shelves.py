@@ -1,4 +1,4 @@
-"""Dead buffers on shelves: what is made of them again, and what no shelf takes."""
+"""Free lists of buffers: which buffers are reused, and which are not kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.runtime.errors import CompileError
 
 @pytest.fixture
 def device() -> CpuDevice:
-    """With shelves; nobody else has it."""
+    """Return a new device with free lists."""
     made = CpuDevice()
     assert made.memory.obtain_shelves() is not None
     return made
@@ -29,7 +29,7 @@ def device() -> CpuDevice:
 
 @pytest.fixture
 def gpu() -> Iterator[Any]:
-    """A GPU with shelves."""
+    """Yield a GPU with free lists."""
     made = CudaDevice(0, Machine())
     assert made.memory.obtain_shelves() is not None
     yield made

@@ -1,4 +1,4 @@
-"""Device `simt`: GPU schedules on the CPU, and its ways to find what a GPU would do wrong."""
+"""Device `simt`: GPU schedules on the CPU, and its detection of errors that would occur on a GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ Z = np.random.default_rng(2).random((3, 40, 300)).astype("f4")
 
 
 def planted(fault: str) -> Kernel:
-    """A scheduled kernel in which thread t gives out[t] what thread 63 - t left in shared memory; with a fault."""
+    """Return a scheduled kernel in which thread t writes to out[t] the value of thread 63 - t in shared memory,
+    with a fault.
+    """
     b = KernelBuilder("planted", np.int32, "threaded")
     out = b.pointer("out", np.float32, writable=True, align=16)
     held = b.emit("shared", (), (Pointer(np.dtype("f4"), "shared"),), count=THREADS)[0]
