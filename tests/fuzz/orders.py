@@ -180,7 +180,12 @@ class Run:
             for k, side in enumerate(self.sides):
                 before = [*side.values()]
                 exec(line, {"xp": np, "evaluate": lambda *a: None, "see": np.array, **self.program.sizes}, side)
-                self.sides[k] = {name: graphs.own(value, before) for name, value in side.items()}
+                self.sides[k] = {name: self._own(name, value, before) for name, value in side.items()}
+
+    def _own(self, name: str, value: Any, before: list[Any]) -> Any:
+        """NumPy's value with the memory that weft's has: what lies there alike is left as it is."""
+        alike = getattr(value, "strides", None) == getattr(self.own.get(name), "strides", None)
+        return value if alike else graphs.own(value, before)
 
     def _arrays(self) -> list[str]:
         return [name for name, value in self.own.items() if isinstance(value, wf.Array)]
