@@ -33,11 +33,11 @@ class LaunchNote:
     nbytes : int
         Bytes that it has to move.
     instructions : int
-        That it executes, roughly; 0 where nobody knows.
+        The approximate number of executed instructions, or 0 if unknown.
     place : str
         The user's line.
     key : int
-        What a compilation of the same kernel is told by; 0: by its name.
+        The key that a compilation of the same kernel has too, or 0 if the name is the key.
     """
 
     name: str
@@ -61,7 +61,7 @@ class BuildNote:
 
 
 class Listener(Protocol):
-    """The interface of a listener."""
+    """The interface of a listener to launches and compilations."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
         """Call `start`, which launches the kernel."""

@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests on a GPU have a process of their own. Ctrl-C is tested where a shell that runs this in the background ignores it."""
+    """Send GPU tests to a process of their own, and enable Ctrl-C where a background shell has disabled it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     from tests.gpu.processes import register
@@ -73,7 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """A process of several says where it was when it dies; what runs the others shows it at the end."""
+    """Let a parallel worker write its stack traces to a file when it crashes. The main process shows the file at
+    the end.
+    """
     if hasattr(session.config, "workerinput"):
         last_words = Path(session.config.option.basetemp).with_suffix(".died").open("w")
         session.config.add_cleanup(last_words.close)
@@ -89,7 +91,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_finish() -> None:
-    """The garbage collector does not go through thousands of collected tests and their modules again and again."""
+    """Freeze the collected tests and modules, so that the garbage collector does not visit them again and again."""
     gc.collect()
     gc.freeze()
 

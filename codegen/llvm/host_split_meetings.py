@@ -231,7 +231,7 @@ class MeetingEmitter(ArrayEmitter):
         return self.line(f"load {kind}, ptr {self.slot(array, kind, warp)}, align {size}{NOTE}")
 
     def hear_vote(self, operation: Operation) -> str:
-        """Load the result of `vote`."""
+        """Load the result of a warp vote."""
         ballots, members = self.told[operation]
         ballot = self.hear(ballots, "i32", 4)
         kind = operation.attributes["kind"]

@@ -24,7 +24,9 @@ def has_control_flow(operation: Operation) -> bool:
 
 
 def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
-    """Return the kernel with the ops' bodies inlined: the straight-line ones, or the others."""
+    """Return the kernel with the bodies of ops inlined: with `straight` those without control flow, else those with
+    it.
+    """
 
     def wanted(operation: Operation) -> bool:
         if operation.opcode in STRUCTURAL:

@@ -167,8 +167,8 @@ def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
 
 
 def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
-    """Emit an item: all its threads compute the head, sharing its loops. Only the first thread stores and computes the
-    tail.
+    """Emit the work of an item. All its threads compute the head and share its loops; only the first one computes and
+    stores the tail.
 
     A barrier stands wherever one thread might write what another has yet to read, or read what another has yet to
     write; threads without an item read as well. `reads`: something that may be written has been read on the way in.

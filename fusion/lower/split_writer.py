@@ -216,8 +216,8 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _fold_partials(self, folds: list[Placed], split: Split, at: int, first: list[Placed] | None = None) -> None:
-        """Combine the accumulators of all blocks, from scratch buffer `at` on. Moments shifted by one of `first`
-        are moved to the common shift.
+        """Combine the accumulators of all blocks, which start at scratch buffer `at`. With `first`, moments are
+        moved to a common shift.
         """
         depth = len(self.nest.outer)
         initial = [v for p in folds for v in self.initial(p)]

@@ -69,7 +69,7 @@ PUBLIC = [f for f in (*OWN, *(getattr(weft.memory, name) for name in weft.memory
 
 @pytest.mark.parametrize("function", PUBLIC, ids=lambda f: f.__name__)
 def test_parameters_and_results_are_described(function: Callable[..., Any]) -> None:
-    """Of weft's own functions; those with NumPy's names have NumPy's parameters."""
+    """Test weft's own functions, since functions with NumPy's names have NumPy's parameters."""
     text, signature = inspect.getdoc(function) or "", inspect.signature(function)
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

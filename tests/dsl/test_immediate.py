@@ -86,7 +86,7 @@ def test_writes_are_seen_by_all_views(name: str, pending: bool) -> None:
 
 
 def test_what_is_recorded_keeps_the_old_values() -> None:
-    """A write at the call does not change what a pending expression has read."""
+    """An immediate write does not change the values that a pending expression has read."""
     large, small = wf.asarray(np.arange(50_000.0)), wf.asarray(np.arange(5.0))
     total = large[:5] + 0.0
     pending = large * 2 + large[1]

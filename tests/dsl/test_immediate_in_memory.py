@@ -57,7 +57,7 @@ def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
 
 @pytest.mark.parametrize("given", [0.25, "values"])
 def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
-    """Into new arrays and into memory that no recorded operation reads; other arrays keep what they saw."""
+    """Assign to new arrays and to memory that no recorded operation reads. Other arrays keep their values."""
     x = np.random.default_rng(0).random((200, 300))
     mask, value = x > 0.5, given
     if given == "values":
@@ -249,7 +249,7 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
 @pytest.mark.parametrize("code", "fdFD")
 @pytest.mark.parametrize(("rows", "columns"), [(300, 0), (0, 300), (300, 200)])
 def test_products_of_large_matrices_in_memory_are_done_at_the_call(code: str, rows: int, columns: int) -> None:
-    """With the bits of the recorded ones, also of parts of a matrix."""
+    """The results have the bits of recorded products, also for parts of a matrix."""
     matrix = wf.asarray(values(code, 300 * 300).reshape(300, 300)[::-1])
     wf.evaluate(matrix)
     other = matrix.T[:, :columns] if columns else matrix[:, 7]
@@ -407,7 +407,7 @@ def test_what_numpys_functions_make_is_taken_over_where_nobody_else_has_it() -> 
 @pytest.mark.parametrize("code", "dfiB?")
 @pytest.mark.parametrize("size", [IMMEDIATE + 1, 2 * IMMEDIATE, 2 * IMMEDIATE + 1, 5 * IMMEDIATE + 3, 8 * IMMEDIATE])
 def test_reductions_of_whole_arrays_in_memory_are_done_at_the_call(code: str, size: int) -> None:
-    """With the bits of recorded ones, in native code as well, and the array can be written to afterwards."""
+    """The results have the bits of recorded reductions, and the array can be written to afterwards."""
     rng = np.random.default_rng(size)
     given = (rng.standard_normal(size) * 1e3 if code in "df" else rng.integers(0, 2, size)).astype(code)
     x = wf.evaluate(wf.asarray(given))
@@ -462,7 +462,7 @@ def test_reductions_of_what_kernels_alone_know_are_recorded() -> None:
 
 @pytest.mark.parametrize("code", "fd")
 def test_products_of_vectors_in_memory_are_done_at_the_call(code: str) -> None:
-    """With the bits of recorded ones."""
+    """The results have the bits of recorded products."""
     for size in (IMMEDIATE + 1, 3 * IMMEDIATE + 5):
         x, y = (
             wf.evaluate(wf.asarray(each.astype(code))) for each in np.random.default_rng(1).standard_normal((2, size))

@@ -105,7 +105,7 @@ def test_operations_on_turned_arrays_are_found_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_whole_array_is_written_anew_through_any_order_of_axes() -> None:
-    """What was there before is not read."""
+    """The old elements are not read."""
     x = wf.zeros((30, 40))
     x.T[...] = wf.asarray(A[:, :, 0])
     assert len(wf.explain(x).kernels) == 1 and "update" not in str(wf.explain(x))
@@ -124,7 +124,7 @@ def test_places_in_order(values: np.ndarray, axis: int | None) -> None:
 
 
 def test_results_of_numpys_functions_that_somebody_has_are_copied() -> None:
-    """NumPy gives back an argument, or a view of one: it is not weft's to write to."""
+    """NumPy may return an argument or a view of one, which weft must not write to."""
     given = np.arange(100_000.0)
     for function in (np.atleast_1d, np.squeeze, np.ascontiguousarray):
         found = call_numpy(function, (given,), {})

@@ -137,7 +137,7 @@ def compile_on():
 
 
 def test_a_forked_child_computes_while_others_compile(tmp_path: Path) -> None:
-    """A fork at any time while another thread plans and compiles gives a child that plans and compiles."""
+    """A child forked while another thread plans and compiles can plan and compile itself."""
     found = run(
         COMPILE_ON
         + """
@@ -181,7 +181,7 @@ print("end")
 @linux
 @pytest.mark.parametrize("again", [True, False])
 def test_an_interrupt_is_raised_while_a_kernel_is_compiled(again: bool, tmp_path: Path) -> None:
-    """The program goes on with right results, or ends."""
+    """The program continues with right results, or ends."""
     found = run(
         CHAIN
         + f"""

@@ -127,7 +127,7 @@ def test_plans_for_other_lengths_are_those_made_anew(name: str, planned: list[Pl
 
 
 def test_devices_have_plans_of_their_own() -> None:
-    """Also of programs that read nothing, whose expressions say no device."""
+    """Test also programs without inputs, whose expressions name no device."""
     for device in ("cpu", "simt", "simt:sm_80"):
         with wf.device(device):
             for length in (100, 60, 70, 80):

@@ -373,7 +373,7 @@ EDGES = [(9, 4), (33, 12), (31, 65), (18, 68), (5, 130), (6, 260), (0, 64), (7, 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", MOVED)
 def test_vectors_stay_inside_arrays(forget: Callable[[], None], name: str, view: str, dtype: Any) -> None:
-    """Watched, threads raise where an access is beyond its array or not aligned."""
+    """In watched kernels a thread raises an error for an out-of-bounds or misaligned access."""
     form, seen = VIEWS[view]
     with wf.device("simt::watched"):
         for r, c in EDGES:

@@ -217,7 +217,7 @@ def test_a_loop_in_time_allocates_nothing_after_its_second_step() -> None:
 
 
 def test_folds_across_rows_without_columns() -> None:
-    """Nothing is divided by the number of results, which are none."""
+    """The number of results is zero, and nothing must be divided by it."""
     x = wf.asarray(np.ones((4, 17)))
     assert np.array_equal(x[:, 3:3].sum(0), np.ones(0))
     assert wf.diff(x[:, :1]).max(0, keepdims=True).shape == (1, 0)

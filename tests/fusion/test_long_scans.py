@@ -125,7 +125,7 @@ def test_rows_of_more_than_a_tile_are_shared() -> None:
 
 
 def test_groups_of_groups() -> None:
-    """Three levels of notes: tiles, 32 of them, 1024."""
+    """Test three levels of descriptors: tiles, groups of 32 tiles, and groups of 1024."""
     x = RNG.integers(0, 256, 1025 * SHARED_ROW + 77).astype(np.uint8)
     with wf.device("simt"):
         found = np.asarray(wf.cumsum(wf.asarray(x), dtype=np.uint32))

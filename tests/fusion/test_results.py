@@ -59,7 +59,7 @@ def test_one_value_then_the_other(program: Callable[..., tuple[Any, Any]], lengt
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
-    """A sum around a mean has the same bits whether the mean was evaluated before, and however the plan was made."""
+    """A sum around a mean has the same bits whether or not the mean was evaluated before."""
     for length in (40_000, 40_001, 40_002):
         values = RNG.standard_normal((2, length)).astype(np.float32) + 2
         with wf.device(device):
@@ -111,7 +111,7 @@ def test_no_kernel_runs_over_slots_that_hold_something_else() -> None:
 
 @pytest.mark.parametrize("before", [0, 3])
 def test_values_that_are_all_alike_get_memory_without_a_plan(before: int) -> None:
-    """And the recording keeps neither them nor their memory."""
+    """The recording keeps neither the values nor their memory."""
     whole = wf.asarray(np.arange(50_000))
     wf.evaluate(whole)
     pending = [whole * k for k in range(before)]

@@ -181,7 +181,7 @@ def test_finalisers_that_write_inside_recordings() -> None:
 
 
 def test_what_is_evaluated_inside_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a finaliser does it that comes while a plan is made."""
+    """A finalizer evaluates arrays while a plan is made."""
     from weft.fusion.run import planning
 
     x, found = wf.asarray(np.arange(5.0)) + 0, []

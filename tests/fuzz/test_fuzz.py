@@ -94,7 +94,7 @@ def test_random_loops_over_lengths(seed: int) -> None:
 
 
 def test_random_loops_over_lengths_find_plans_used_where_they_are_not_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With conditions left out the comparison has to fail."""
+    """Without some conditions of reuse the comparison has to fail."""
 
     def decide(trace: Trace, op: str, a: object, b: object) -> bool:
         kept = len(trace._lines)
@@ -119,7 +119,7 @@ def test_disturbed_programs() -> None:
 
 
 def test_the_mixtures_hold_what_they_should() -> None:
-    """Templates that NumPy always refuses test nothing."""
+    """A template that NumPy always rejects tests nothing."""
     text = "\n".join("\n".join(graphs.Generator(seed).world.lines) for seed in range(150))
     for word in (
         "evaluate(",

@@ -32,7 +32,7 @@ def check(x: np.ndarray, y: np.ndarray) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_quotients_of_any_bits(part: int) -> None:
-    """2^26 pairs in all."""
+    """Test 2^26 pairs in total."""
     check(any_floats(CHUNK, 2 * part), any_floats(CHUNK, 2 * part + 1))
 
 

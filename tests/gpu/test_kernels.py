@@ -83,7 +83,7 @@ def test_a_million_in_shared_memory_with_the_bits_of_the_cpu() -> None:
 
 
 def test_lost_device_is_not_met_here() -> None:
-    """What ran before left the device usable."""
+    """The tests before leave the device usable."""
     try:
         assert float(wf.ones(8).sum()) == 8
     except DeviceLostError as error:  # pragma: no cover

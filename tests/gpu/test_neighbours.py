@@ -67,7 +67,7 @@ def test_torch_tensors(torch: Any) -> None:
 
 
 def test_the_context_of_others_stays(torch: Any) -> None:
-    """weft leaves current what was current, in this thread and in others."""
+    """weft does not change the current context, in this thread or in others."""
     found: list[float] = []
 
     def work() -> None:

@@ -125,7 +125,7 @@ def test_indices_of_blocks_and_threads() -> None:
 
 
 def test_shared_memory_and_barriers() -> None:
-    """Threads pass values to the thread opposite; without the barrier the order would show."""
+    """Threads pass values to opposite threads. Without the barrier, results would depend on the order of threads."""
     results = {}
     for fenced in (True, False):
         b, out, thread = _threaded()

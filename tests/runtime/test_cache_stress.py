@@ -81,7 +81,7 @@ def test_many_threads_compile_a_kernel_once(fresh: CodeCache) -> None:
 
 
 def test_a_compilation_holds_nobody_up(fresh: CodeCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one thread compiles, others run what is there and compile kernels of their own."""
+    """While one thread compiles, others run cached kernels and compile their own."""
     begun, go_on = threading.Event(), threading.Event()
     real = obtain.compile_kernel
     slow_thread: list[threading.Thread] = []

@@ -88,7 +88,7 @@ def test_nobody_waits_for_a_build_that_was_interrupted() -> None:
 
 
 def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
-    """Also one in the lines that end a build."""
+    """Test also interrupts in the last lines of a build."""
     gc.disable()  # an interrupt in what the collector calls, others' finalisers too, is raised to nobody
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     pick, cache, interrupted = random.Random(0), CodeCache(), 0
@@ -111,7 +111,7 @@ def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
 
 
 def test_a_build_that_asks_for_itself() -> None:
-    """As a finaliser does it that the garbage collector finds while a kernel is compiled."""
+    """A finalizer requests a kernel while the same thread compiles it."""
     cache = CodeCache()
     assert cache.get_or_build("kernel", lambda: cache.get_or_build("kernel", lambda: 1) + 1) == 2
     assert cache.get("kernel") == 2

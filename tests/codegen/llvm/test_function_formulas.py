@@ -68,7 +68,7 @@ def test_error_of_float64(name: str) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_special_values(name: str, kind: type) -> None:
-    """Where results begin and end, and the sign of zeros."""
+    """Test the limits of the results' range and the signs of zeros."""
     tiny, least = np.finfo(kind).tiny, np.finfo(kind).smallest_subnormal
     ends = [88.72283, 88.72284, 103.97, 103.98, 709.782712893384, 709.7827128933841, 744.44, 745.13, 745.14]
     whole = [1, 2, 8, 126, 127, 128, 129, 149, 150, 1022, 1023, 1024, 1025, 1074, 1075, 0.5]
@@ -88,7 +88,7 @@ def test_special_values(name: str, kind: type) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_value_does_not_depend_on_its_place(name: str, kind: type) -> None:
-    """In vectors, one by one behind them, alone, and in loops that LLVM makes vectors of."""
+    """Compare values in vectors, in the remainder, alone, and in loops that LLVM vectorizes."""
     values = np.random.default_rng(1).uniform(0.01, 9, 203).astype(kind)
     right = computed(name, values)
     for part in (slice(0, 1), slice(3, 8), slice(100, 203)):
@@ -105,7 +105,7 @@ def test_whole_powers_of_two_are_exact() -> None:
 
 
 def test_a_machine_without_fused_multiply_add_calls_the_library() -> None:
-    """Where it is no instruction, each would be a call."""
+    """Without the instruction, each fused multiply-add of a formula would be a call."""
     b = KernelBuilder("plain", np.int64)
     x, out = b.pointer("x", np.float32), b.pointer("out", np.float32, writable=True)
     zero = b.constant(0, np.int64)

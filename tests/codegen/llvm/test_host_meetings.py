@@ -99,7 +99,7 @@ def test_threads_that_returned_count_as_arrived() -> None:
 
 
 def test_barriers_of_blocks_with_three_axes() -> None:
-    """Each thread reads what the thread opposite wrote."""
+    """Each thread reads the value that the opposite thread wrote."""
     b = builder("opposite")
     out = b.pointer("out", np.int32, writable=True)
     shared = b.shared(np.int32, 64)
@@ -261,8 +261,9 @@ def test_active_lanes_of_a_branch() -> None:
 
 
 def test_lanes_overtake_each_other() -> None:
-    """Lane k takes part in k exchanges, each among the lanes that are left: a fast lane must not overwrite what a slow
-    one has yet to read."""
+    """Lane k takes part in k exchanges among the remaining lanes. A fast lane must not overwrite values that a slow
+    one has not read.
+    """
     b = builder("overtake")
     out = b.pointer("out", np.int32, writable=True)
     t, zero = number(b, "thread_index"), b.constant(0)
@@ -286,7 +287,7 @@ def test_lanes_overtake_each_other() -> None:
 
 
 def test_warps_do_not_wait_for_each_other() -> None:
-    """Warp barriers in a loop that runs a different number of times in each warp."""
+    """Each warp runs a loop with warp barriers a different number of times."""
     b = builder("warps")
     out = b.pointer("out", np.int32, writable=True)
     shared = b.shared(np.int32, 128)
@@ -398,7 +399,7 @@ def test_dynamic_shared_memory_across_a_barrier() -> None:
 
 
 def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
-    """Lanes of the first warp count down and return one after another; the second warp goes on."""
+    """Lanes of the first warp return one after another while the second warp goes on."""
     b = builder("returns")
     out = b.pointer("out", np.int32, writable=True)
     t, zero = number(b, "thread_index"), b.constant(0)
@@ -424,7 +425,7 @@ def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
 
 
 def test_lanes_that_end_need_not_be_waited_for() -> None:
-    """Half of a warp shuffles with all lanes in its mask; the others meet nobody any more."""
+    """Half of a warp shuffles with a full mask after the others have ended."""
     b = builder("half")
     out = b.pointer("out", np.int32, writable=True)
     t = number(b, "thread_index")

@@ -51,7 +51,7 @@ def test_floats_are_folded_in_one_order(mask: int, dtype: str) -> None:
 
 
 def test_random_programs() -> None:
-    """In a process of their own: code that is wrong may end it."""
+    """Run in a child process, since wrong code may end it."""
     command = [sys.executable, "-m", "tests.codegen.random_explicit", "--programs", "12"]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

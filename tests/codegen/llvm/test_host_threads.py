@@ -98,7 +98,7 @@ def test_three_axes() -> None:
 
 
 def test_leaves_out_of_nested_loops() -> None:
-    """The first pair (a, b) with a * b == i, by loops that are left from inside."""
+    """Find the first pair (a, b) with a * b == i by loops with exits from inside."""
     b = builder("factors")
     out = b.pointer("out", np.int32, writable=True)
     i = position(b)
@@ -236,7 +236,7 @@ def test_atomic_counters_wrap() -> None:
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float32, np.float64])
 def test_compare_and_swap(dtype: Any) -> None:
-    """A sum by compare and swap in a loop, from all cores."""
+    """Add by compare-and-swap in a loop, on all cores."""
     b = builder("swap")
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)
     zero = b.constant(0)

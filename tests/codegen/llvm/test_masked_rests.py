@@ -37,7 +37,7 @@ def test_rows_of_every_length(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_in_place_touch_nothing_else(kind: str) -> None:
-    """Elements beside the slice, in the same lanes' reach, stay as they are."""
+    """Elements beside the slice, within reach of the same vectors, stay unchanged."""
     for length in LENGTHS:
         x = rows(length, kind)
         right = np.ones((3, length + 2, 2), kind)

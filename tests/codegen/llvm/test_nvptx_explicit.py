@@ -107,7 +107,7 @@ def test_what_threads_do_together(arch: str) -> None:
 
 
 def test_a_barrier_of_the_grid_waits_for_blocks_and_orders_their_memory() -> None:
-    """All threads of the block have come, what they wrote is out, the counter is read until all have come, all go on."""
+    """Test the order: block barrier, fence, counter, wait for all blocks, block barrier."""
     parts = ("bar.sync 0;", "fence.sc.gpu;", "atom.global.add.u32", "ld.acquire.gpu.global.b32", "bar.sync 0;", "ret;")
     ptx = re.sub(r"\s+", " ", ptx_of(between_threads()))
     assert re.search(".*".join(map(re.escape, parts)), ptx)

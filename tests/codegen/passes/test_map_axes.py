@@ -143,7 +143,7 @@ def test_transposed(a: int, n: int, dtype: str) -> None:
 @pytest.mark.parametrize(("dtype", "along"), [("f4", 32), ("f8", 32), ("i2", 16), ("i1", 8)])
 def test_tiles_of_transposed_operands_are_as_high_as_a_sector(dtype: str, along: int) -> None:
     def widest(kernel: Kernel) -> int:
-        """The largest number of threads along a row: what the chain of powers of two ends with."""
+        """Return the largest number of threads along a row: the last of the chain of powers of two."""
         threaded = map_axes(kernel, GPU)
         numbers = {o.results[0]: o.attributes["value"] for o in threaded.walk() if o.opcode == "constant"}
         chosen = [o for o in threaded.body.operations if o.opcode == "where" and o.operands[1] in numbers]

@@ -73,7 +73,7 @@ def test_each_index_is_gone_over_once(size: tuple[int, int], first: int, last: i
 
 
 def test_a_fold_keeps_its_loops() -> None:
-    """Its order must not depend on how what it reads is put together."""
+    """A reduction's order must not depend on how its input is concatenated."""
     b = KernelBuilder("folded")
     rows, columns, first = (b.scalar(name) for name in ("rows", "columns", "first"))
     x, out = b.pointer("x", np.float64), b.pointer("out", np.float64, writable=True)

@@ -60,7 +60,7 @@ OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operato
 
 @pytest.mark.parametrize("operate", OPERATORS)
 def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) -> None:
-    """By whoever recorded it: the same expression at the same place, another at another."""
+    """The same expression is found at the same call site, and another one at another."""
     a, b = np.arange(1, 13).reshape(3, 4), np.arange(3, 15).reshape(3, 4)
     x, y = wf.asarray(a), wf.asarray(b)
     cases: list[Callable[[Any, Any], Any]] = [

@@ -229,7 +229,7 @@ def test_compile_to_ptx() -> None:
 
 
 def test_compile_with_device_functions() -> None:
-    """What numba-cuda cannot do without a GPU: a kernel that calls device functions."""
+    """Compile a kernel that calls device functions, which numba-cuda cannot do without a GPU."""
 
     @cuda.jit(device=True)
     def inner(v: Any) -> Any:

@@ -49,7 +49,7 @@ def test_on_the_cpu(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
 @QUIET
 @EACH
 def test_as_python(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
-    """The mode for debuggers, which is what the compiled forms are held against."""
+    """Run probes as plain Python, which is the reference for the compiled forms."""
     wanted, arguments = probe.wanted(), probe.copies()
     capsys.readouterr()
     with override(kernel_python=True), np.errstate(all="ignore"):
@@ -61,7 +61,7 @@ def test_as_python(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("probe", [p for p in PROBES if p.ahead], ids=lambda probe: probe.name)
 def test_for_a_gpu(probe: Probe) -> None:
-    """Compiled for sm_80 where there is no GPU, and assembled where the assembler is installed."""
+    """Compile for sm_80 without a GPU, and assemble if the assembler is installed."""
     types = tuple(typeof(value) for value in bound(probe))
     ptx, result = cuda.compile_ptx(probe.function, types, cc=(8, 0), **compiling(probe))
     assert str(result) in ("void", "none")

@@ -92,7 +92,7 @@ CHECKED: list[tuple[Callable[..., Any], Any, int, type[Exception], str]] = [
 def test_checked_mode(
     function: Callable[..., Any], array: Any, number: int, error: type[Exception], pattern: str
 ) -> None:
-    """With ``debug=True`` a bad index, a failed assert and a raise surface, with block and thread."""
+    """With ``debug=True`` a bad index, a failed assert and a raise are reported with block and thread."""
     with pytest.raises(error) as caught:
         weft.kernel(debug=True)(function)[2, 4](array, number)
         cuda.synchronize()

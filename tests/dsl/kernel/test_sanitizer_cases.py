@@ -384,7 +384,7 @@ def test_complex_numbers():
 
 
 def test_arrays_of_another_device():
-    """They are copied to the CPU and back."""
+    """Arrays of another device are copied to the CPU and back."""
     other = CpuDevice()
     source, target = (wrap(*over(other, other.upload(v), v.dtype, (4,), (8,))) for v in (np.arange(4.0), np.zeros(4)))
 

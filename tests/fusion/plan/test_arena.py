@@ -98,7 +98,7 @@ def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
 
 
 def test_results_have_blocks_of_their_own() -> None:
-    """One that lives on keeps no other's memory."""
+    """A result that is kept does not keep the memory of others."""
     pool: Any = get_device("cpu").memory
     with wf.device("cpu"):
         x = wf.asarray(np.arange(30.0))

@@ -138,7 +138,7 @@ def test_offsets_that_equal_lengths_are_of_the_same_form(monkeypatch: pytest.Mon
 
 
 def test_overlaps_are_part_of_the_form() -> None:
-    """Distances between two views of one array tell forms apart."""
+    """The distance between two views of one array is part of a form."""
     with wf.device("cpu"):
         for distance in (0, 1, 2, 3, -1, -2):
             for begin in (3, 7):

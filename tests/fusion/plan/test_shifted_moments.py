@@ -147,7 +147,7 @@ def test_what_is_not_finite(device: str) -> None:
 
 
 def test_what_only_looks_like_it() -> None:
-    """Other divisors, other elements, other axes: the plain sums."""
+    """Other divisors, elements or axes give plain sums."""
     values = RNG.standard_normal((300, 300)).astype(np.float32)
     x, wide = wf.asarray(values), values.astype(np.float64)
     halves = x.reshape(2, 45_000)

@@ -97,7 +97,7 @@ def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) 
 
 
 def test_iterations_are_cut_alike() -> None:
-    """However a run begins, later iterations find the plans of earlier ones."""
+    """Later iterations find the plans of earlier ones, however a run begins."""
     with wf.device("cpu"):
         lattice_boltzmann(wf, 12)
         for steps in (13, 30, 61):

@@ -45,7 +45,7 @@ def test_no_more_is_kept_than_the_bound() -> None:
 
 @pytest.mark.parametrize("shelved", [False, True])
 def test_many_threads_take_and_give_back(shelved: bool) -> None:
-    """No lock is held while they do: nothing may be handed out twice, and the counts are right in the end."""
+    """Without a lock, no block may be handed out twice, and the counts must be right at the end."""
     device = CpuDevice()
     pool: Any = device.memory
     assert not shelved or pool.obtain_shelves() is not None

@@ -80,7 +80,7 @@ def test_threads_that_sleep_are_woken_for_jobs_that_last() -> None:
 
 
 def test_what_one_thread_cannot_do_another_does() -> None:
-    """A worker that is held up keeps one chunk, not its whole share."""
+    """A delayed worker keeps one chunk of work, not its whole share."""
     held, seen = threading.Event(), []
     first = threading.Lock()
 
@@ -158,7 +158,7 @@ def test_chunks_are_worth_their_trouble_and_keep_to_lines() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_workers_keep_off_the_processor_of_whoever_starts_jobs() -> None:
-    """Else one that wakes there waits until the system has found it another."""
+    """A worker that wakes on the caller's processor would wait until the system moves it."""
     mine = os.sched_getaffinity(0)
     here = min(mine)
     os.sched_setaffinity(0, {here, max(mine)})

@@ -91,7 +91,7 @@ def test_requests_are_prepared_once(device: CpuDevice) -> None:
 
 
 def test_what_native_functions_are_made_of_stays() -> None:
-    """Two threads may make one at the same time, of which a cache keeps only one."""
+    """If two threads compile the same function at the same time, the cache keeps only one."""
     builtin = Builtin(TAKE, take_text(), [python_function(name) for name in TAKES])
     call, seen = builtin.call, weakref.ref(builtin)
     del builtin
@@ -102,7 +102,7 @@ def test_what_native_functions_are_made_of_stays() -> None:
 
 
 def test_what_the_collector_finds_gives_its_block_back_once(device: CpuDevice) -> None:
-    """A buffer in a cycle has its `__del__` run before it dies."""
+    """The `__del__` of a buffer in a cycle runs before the buffer is freed."""
     for _ in range(3):
         buffer = device.allocate(3000)
         buffer.unwritten = [buffer]

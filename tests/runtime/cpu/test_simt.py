@@ -177,7 +177,7 @@ def test_schedules_have_no_races_and_any_number_of_blocks_gives_the_same_bits(na
 
 
 def test_no_signal_ends_a_plans_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a kernel would have overwritten half an array."""
+    """An interrupted kernel would have overwritten half an array."""
 
     def ended(*_: int) -> None:
         raise AssertionError("it can be ended")
@@ -188,7 +188,7 @@ def test_no_signal_ends_a_plans_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_barriers_of_schedules_are_needed_and_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test above can fail: without barriers rows are folded wrongly, and the watched device says so."""
+    """Without barriers the results of rows are wrong, and the watched device reports it."""
     monkeypatch.setattr(ThreadWriter, "barrier", lambda self: None)
     with override(cache=False), wf.device("simt::watched"):
         rows = wf.asarray(X) * 0.4375  # a kernel of its own: what is in memory was compiled with barriers
