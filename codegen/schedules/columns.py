@@ -66,7 +66,9 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
 
 
 def _side(count: int, items: int, lanes: int) -> int:
-    """Return the number of adjacent threads for `count` columns, of `items` elements in total."""
+    """Return the number of adjacent threads for `count` columns. It is smaller if the `items` columns in total are
+    few.
+    """
     side = _power_of_two(-(-count // lanes), GPU.warp)
     while side > SHORT_SIDE and items < FEW_BLOCKS * side * lanes:
         side //= 2

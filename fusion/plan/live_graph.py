@@ -15,7 +15,7 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True)
 class LiveGraph:
-    """The versions to plan.
+    """The versions of an epoch that are to be planned, with values already in memory as leaves.
 
     Attributes
     ----------
