@@ -91,6 +91,44 @@ CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
     ("store", "align"): (0, 1, 2, 4, 8, 16),
 }
 
+# attribute -> its type, and the operations that may have it ("": all).
+ATTRIBUTES: dict[str, tuple[type, str]] = {
+    "across": (bool, "for"),
+    "align": (int, "load store local watch"),
+    "apart": (bool, "for"),
+    "axis": (int, "thread_index block_index block_size grid_size"),
+    "combine": (tuple, "for"),
+    "constraints": (str, "assembly"),
+    "count": (int, "shared local"),
+    "formats": (tuple, "print"),
+    "function": (str, "approximate call"),
+    "hint": (str, "load store"),
+    "kind": (str, "atomic barrier_vote match vote warp_reduce"),
+    "label": (str, "scope leave"),
+    "lanes": (int, "for"),
+    "likely": (bool, "if"),
+    "line": (int, ""),
+    "mask": (int, "shuffle_xor"),
+    "mode": (str, "shuffle"),
+    "nowrap": (bool, ""),
+    "opaque": (bool, "for"),
+    "order": (str, "atomic fence"),
+    "pieces": (tuple, "print"),
+    "role": (str, "for"),
+    "rolled": (bool, "for"),
+    "scope": (str, "atomic atomic_cas fence"),
+    "site": (int, "watch"),
+    "size": (int, "transposed"),
+    "step": (int, "for"),
+    "step_from": (bool, "for"),
+    "symbol": (str, "external"),
+    "template": (str, "assembly"),
+    "value": (np.generic, "constant"),
+    "values": (np.ndarray, "table"),
+    "volatile": (bool, "load store"),
+    "width": (int, "shuffle"),
+}
+
 
 def signature_of(operation: Operation) -> tuple[str, str] | None:
     """Return the signature of an operation, or None if it has no fixed one."""
@@ -124,6 +162,17 @@ def signature_fault(kernel: Kernel, operation: Operation) -> str:
             value = operation.attributes.get(key, allowed[0])
             if value is None or not any(value is a or (value == a and type(value) is type(a)) for a in allowed):
                 return f"its {key} is one of {', '.join(repr(a) for a in allowed if a is not None)}, not {value!r}"
+    return ""
+
+
+def attribute_fault(operation: Operation) -> str:
+    """Return what is wrong with an attribute that an operation does not declare or whose type is another, or ""."""
+    for key, value in operation.attributes.items():
+        kind, opcodes = ATTRIBUTES.get(key, (object, "none"))
+        if opcodes and operation.opcode not in opcodes.split():
+            return f"{operation.opcode} has no attribute {key}"
+        if not isinstance(value, kind):
+            return f"its {key} is {kind.__name__}, not {type(value).__name__}"
     return ""
 
 

@@ -24,7 +24,7 @@ from weft.codegen.kernel_ir.operation import (
     Type,
     Value,
 )
-from weft.codegen.kernel_ir.signatures import KINDS, SIGNATURES, assembly_fault, signature_fault
+from weft.codegen.kernel_ir.signatures import KINDS, SIGNATURES, assembly_fault, attribute_fault, signature_fault
 from weft.codegen.kernel_ir.text import print_operation, show_type
 from weft.codegen.ops import accumulators, find_op, resolve_dtypes
 
@@ -221,6 +221,9 @@ class _Verifier:
             self.fail(o, "an operation without a rule")
         else:
             self.row(o)
+        fault = attribute_fault(o)
+        if fault:
+            self.fail(o, fault)
 
     def constant(self, o: Operation) -> None:
         value, kind = o.attributes.get("value"), o.results[0].type
