@@ -23,7 +23,7 @@ from weft.codegen.passes.keep_rows import keep_rows
 from weft.codegen.passes.map_axes import map_axes
 from weft.codegen.passes.split_borders import split_borders
 from weft.codegen.passes.tile_transposes import tile_transposes
-from weft.codegen.passes.unroll_folds import unroll_folds
+from weft.codegen.passes.unroll_loops import unroll_loops
 from weft.codegen.passes.watch_schedule import watch_schedule
 from weft.codegen.target import Target
 
@@ -66,9 +66,9 @@ PREPARE = (
         lambda kernel, target: expand_bfloat16(kernel),
     ),
     Pass(
-        "unroll_folds",
+        "unroll_loops",
         "Write out reductions over a few elements, and on a GPU parallel loops over them.",
-        lambda kernel, target: unroll_folds(kernel, target.scheduled_for.kind == "cuda"),
+        lambda kernel, target: unroll_loops(kernel, target.scheduled_for.kind == "cuda"),
     ),
 )
 LOOPS = (

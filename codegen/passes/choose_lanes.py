@@ -17,7 +17,7 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow, inline_rows
 from weft.codegen.passes.reduction_identities import reduction_identities, rounds
 from weft.codegen.passes.rewrite import Rewriter
-from weft.codegen.passes.unroll_folds import unroll_folds
+from weft.codegen.passes.unroll_loops import unroll_loops
 from weft.codegen.target import Target
 
 
@@ -232,7 +232,7 @@ def find_fold_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
 
     The kernel is as it was lowered, before any pass.
     """
-    ready = unroll_folds(expand_bfloat16(inline_rows(kernel, straight=True)))
+    ready = unroll_loops(expand_bfloat16(inline_rows(kernel, straight=True)))
     blocks = [(choose_lanes(ready, target).body, 0)]
     while blocks:
         block, depth = blocks.pop()

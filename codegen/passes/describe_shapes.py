@@ -6,8 +6,8 @@ fall into few classes, so that many sizes share a kernel:
 schedule  The mapping of the work to a GPU's threads: a `Decision` of one of the files in `schedules/`.
 kept      On a CPU, alternating names and values: rows of these lengths are kept in memory for this many points
           (`keep_rows`).
-short     Alternating names and values: see `unroll_folds`.
-unrolled  Points of the launch domain per iteration of the innermost loop, if `unroll_folds` unrolls a parallel loop.
+short     Alternating names and values: see `unroll_loops`.
+unrolled  Points of the launch domain per iteration of the innermost loop, if `unroll_loops` unrolls a parallel loop.
 exact     Alternating names and values: these parameters have these values. Set for the first sizes of a kernel.
 
 Invariant: the tree of a reduction depends only on the length of the row and the dtypes, not on alignment or exact sizes.
@@ -23,7 +23,7 @@ from typing import Any
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.keep_rows import describe_rows
-from weft.codegen.passes.unroll_folds import describe_folds, unroll_folds
+from weft.codegen.passes.unroll_loops import describe_short_loops, unroll_loops
 from weft.codegen.schedules.nest import find_nest
 from weft.codegen.schedules.table import choose_schedule
 from weft.codegen.target import Target
@@ -40,11 +40,11 @@ def describe_shapes(
         return kernel
     on_gpu = target.machine.is_gpu
     if "merged" not in kernel.attributes and not parts:
-        kernel = describe_folds(kernel, sizes, on_gpu)  # (few parts are folded as many are)
+        kernel = describe_short_loops(kernel, sizes, on_gpu)  # (few parts are folded as many are)
     if not on_gpu:
         return describe_rows(kernel, sizes)
     inlined = inline_rows(kernel, straight=True)
-    unrolled = unroll_folds(inlined, on_gpu)
+    unrolled = unroll_loops(inlined, on_gpu)
     decision = choose_schedule(unrolled, sizes, exact)
     found: dict[str, Any] = {"schedule": decision}
     if exact and decision.specialised:

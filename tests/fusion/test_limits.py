@@ -15,7 +15,7 @@ import pytest
 import weft as wf
 from tests.fusion.test_programs import layer_norm, softmax
 from weft.codegen import CPU, Pointer
-from weft.codegen.passes.unroll_folds import SHORT
+from weft.codegen.passes.unroll_loops import SHORT
 from weft.fusion import Expr, kernels_of
 from weft.fusion.graph.expr import constant, leaf, map_, reduce_, update, view
 from weft.fusion.plan.grouping import MAX_BUFFERS, MAX_INSTRUCTIONS

@@ -19,7 +19,7 @@ from weft.codegen import (
 )
 from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.map_axes import launch_data
-from weft.codegen.passes.unroll_folds import SHORT, SHORT_ON_GPU, unroll_folds
+from weft.codegen.passes.unroll_loops import SHORT, SHORT_ON_GPU, unroll_loops
 from weft.codegen.pipeline import run_passes
 
 
@@ -44,7 +44,7 @@ def described(columns: int, target: object = HOST) -> Kernel:
 def test_it_computes_the_same(columns: int) -> None:
     x = np.random.default_rng(0).random((50, columns)).astype(np.float32)
     out = np.zeros(50, np.float32)
-    kernel = unroll_folds(described(columns))
+    kernel = unroll_loops(described(columns))
     verify_kernel(kernel)
     assert not [o for o in kernel.walk() if o.attributes.get("role") == "reduce"]
     interpret_kernel(kernel, [50, columns, columns, x.ravel(), out])
@@ -55,7 +55,7 @@ def test_it_computes_the_same(columns: int) -> None:
 
 
 def test_the_loop_around_gets_lanes() -> None:
-    (loop,) = [o for o in choose_lanes(unroll_folds(described(3)), HOST).walk() if o.attributes.get("lanes")]
+    (loop,) = [o for o in choose_lanes(unroll_loops(described(3)), HOST).walk() if o.attributes.get("lanes")]
     assert loop.attributes["role"] == "parallel"
 
 

@@ -2,7 +2,7 @@
 parallel loops too.
 
 In: a logical kernel, and the values of its index parameters in a launch. Out: the kernel with the attribute
-``short``, alternating names and values of the parameters for which it is specialised. `unroll_folds` makes these
+``short``, alternating names and values of the parameters for which it is specialised. `unroll_loops` makes these
 parameters constants and unrolls the loops over so few elements, so that the enclosing loop can be vectorized.
 Invariant: the reductions run from the first element to the last, and depend only on their length.
 """
@@ -19,7 +19,7 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, pr
 SHORT, SHORT_ON_GPU = 8, 4
 
 
-def describe_folds(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
+def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
     """Return the kernel with the attribute ``short`` if an inner loop runs over few elements."""
     short, roles = _limits(on_gpu)
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
@@ -65,7 +65,7 @@ def _is_short(operation: Operation, parameters: Container[Value], roles: Contain
     return plain and not any(o.opcode == "for" for o in program_order(operation.regions[0].operations))
 
 
-def unroll_folds(kernel: Kernel, on_gpu: bool = False) -> Kernel:
+def unroll_loops(kernel: Kernel, on_gpu: bool = False) -> Kernel:
     """Return the kernel with its short loops unrolled."""
     given = kernel.attributes.get("short", ())
     if not given:
