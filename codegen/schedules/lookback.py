@@ -211,18 +211,11 @@ class _TileWriter:
 
     def slots(self, whole: bool) -> list[Slot]:
         """Return this thread's elements."""
-        w, found = self.w, []
-        last = None if whole else w.compute("subtract", self.stop, 1)
-        for k in range(SLOTS):
-            first = w.compute("add", self.first, k * LANES * GPU.warp) if k else self.first
-            if whole:
-                found.append(self.writer.slot(first))
-                continue
-            indices = [w.compute("add", first, lane) if lane else first for lane in range(LANES)]
-            valid: list[Value | None] = [w.test("less", index, self.stop) for index in indices]
-            assert last is not None
-            found.append(Slot([w.compute("minimum", index, last) for index in indices], valid))
-        return found
+        w = self.w
+        firsts = [w.compute("add", self.first, k * LANES * GPU.warp) if k else self.first for k in range(SLOTS)]
+        if whole:
+            return [self.writer.slot(first) for first in firsts]
+        return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
     def read(self, folders: Sequence[Folder]) -> list[list[list[Value]]]:
         """Return the scanned values: a list per scan, with one list per slot."""
