@@ -337,11 +337,11 @@ class _Verifier:
     def combine(self, o: Operation, carried: list[Type]) -> None:
         names = o.attributes.get("combine", ())
         for name in names:
-            self.require(name in REDUCTIONS, o, f"no fold is called {name}")
+            self.require(name in REDUCTIONS, o, f"no reduction is called {name}")
         if o.attributes["role"] != "reduce":
             self.require(not names, o, "only a reduce loop combines")
         elif sum(accumulators(name) for name in names) != len(carried):
-            self.fail(o, f"{', '.join(names) or 'no fold'} for {len(carried)} carried values")
+            self.fail(o, f"{', '.join(names) or 'no reduction'} for {len(carried)} carried values")
 
     # -- memory and odds and ends ---------------------------------------------------------
 

@@ -200,6 +200,3 @@ class AnyRowWriter(RowWriter):
             for pointer, none in zip(shared, identities(w, combine, values), strict=True)
         ]
         return halves(w, combine, found, most // 2)
-
-
-__all__ = ["fits", "write"]

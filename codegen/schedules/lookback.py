@@ -391,6 +391,3 @@ def _both(w: ThreadWriter, x: Value, y: Value) -> Value:
 
 def _either(w: ThreadWriter, x: Value, y: Value) -> Value:
     return w.builder.op("bitwise_or", x, y)
-
-
-__all__ = ["BOARD", "Shared", "fits", "write", "share_rows"]

@@ -477,6 +477,3 @@ def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: i
         values = shuffled(w, combine, values, mask)
         mask //= 2
     return values
-
-
-__all__ = ["RowFacts", "RowNest", "RowWriter", "fits", "find_row", "write", "threads_of"]

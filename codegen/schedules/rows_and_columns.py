@@ -129,6 +129,3 @@ class RowWriterWithColumns(RowWriter):
                 for values, found in zip(slot.values, lanes, strict=True):
                     values[store.operands[2]] = found[k]
             self.writer.copy([*address, store], self.slots, body.parameters[0])
-
-
-__all__ = ["fits", "write"]

@@ -183,6 +183,3 @@ def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowF
         RowWriter(w, row, threads, part, known).write(nest)
         if threads == GPU.wide_block:
             w.barrier()
-
-
-__all__ = ["can_merge", "fits", "write"]
