@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class _Work(Generic[Result]):
-    """Work in a separate thread."""
+    """A call that a separate thread executes, with its result or exception."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work

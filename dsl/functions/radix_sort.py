@@ -142,8 +142,8 @@ class Rows:
             kernel[rows * tiles, THREADS](source, *stages, counts, board, taken, moving, tiles, turn)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the buffers for elements between passes, for their indices, and for the result. Unneeded buffers
-        are the result's.
+        """Return the buffers for elements between passes, for their indices, and for the result. A buffer that no
+        pass needs is an alias of the result's.
         """
         turns, size = self.order.turns, self.rows * self.n
 
