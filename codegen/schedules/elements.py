@@ -78,6 +78,9 @@ def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: Sequence[str], decisi
 
 def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
     """Return 2 if a thread reads few bytes or computes few elements with one vector, and two vectors fit into its registers, else 1."""
+    steps = index_steps(nest.item, nest.levels[0].index)
+    if any((steps.get(o.operands[1]) or 1) > 1 for o in nest.item if o.opcode == "load"):
+        return 1  # (the second vectors would be read in parts, each under its own condition)
     loads = {o.operands[0]: o.operands[0].type for o in nest.item if o.opcode == "load"}
     read = sum(lanes * kind.dtype.itemsize for kind in loads.values())  # type: ignore[union-attr, misc]
     few = lanes < LEAST_ELEMENTS or (target.compute_capability >= WIDE_MEMORY and 0 < read <= GPU.vector_bytes)
