@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from weft.runtime.cpu.native import TYPE, Text
+from weft.runtime.llvm_files import read_llvm
 
 # Words that a pool counts in: bytes of free blocks, of all blocks, the most that was held, the most that is kept.
 KEPT, MADE, PEAK, MOST, COUNTS = range(5)
@@ -27,6 +28,7 @@ FUNCTIONS = (
     "Py_DecRef",
 )
 LISTS = HEAD + len(FUNCTIONS)
+_CALLED = ("IS_FINALIZED", "UNTRACK", "CLEAR_WEAK", "FINALIZE", "FREE", "RELEASE")  # their names in `shelves.ll`
 # Words of what is expected: where, and which object. Of a request: which place, the shelf, the bytes as an int.
 PAIR, REQUEST = 2, 3
 
@@ -34,105 +36,39 @@ KEEP, TAKE = "weft_keep_buffer", "weft_take_buffers"
 TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
 
 
+@cache
+def keep_text(free_list: int) -> str:
+    """Return the text of ``void keep(buffer)``, the deallocator of a buffer, which holds its free list at offset
+    `free_list`.
+    """
+    return read_llvm(
+        __file__,
+        "shelves",
+        KEEP=KEEP,
+        FREE_LIST=free_list,
+        TYPE=TYPE,
+        PAIR=PAIR,
+        KEPT=KEPT,
+        MOST=MOST,
+        TOP=TOP,
+        SIZE=SIZE,
+        STORE=STORE,
+        COUNTED=COUNTED,
+        CLOSED=CLOSED,
+        WEAK=WEAK,
+        UNWRITTEN=UNWRITTEN,
+        ORIGIN=ORIGIN,
+        OWNER=OWNER,
+        EXPECTED=EXPECTED,
+        SLOTS=SLOTS,
+        LISTS=LISTS,
+        **{name: HEAD + k for k, name in enumerate(_CALLED)},
+    )
+
+
 def _field(t: Text, thing: str, store: str, which: int) -> str:
     """Return the address of a buffer's field, at an offset stored with the free lists."""
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
-
-
-@cache
-def keep_text(hidden: int) -> str:
-    """Return the text of ``void keep(buffer)``, the deallocator of a buffer, which holds its free list at offset
-    `hidden`.
-    """
-    t = Text()
-    t.lines.append(f'define void @{KEEP}(ptr %self) nounwind "no-builtins" {{')
-    t.label("entry")
-    shelf = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr %self, i64 {hidden}')}")
-    # (an interrupt came before it had one: it has no memory either)
-    t.branch(f"icmp eq ptr {shelf}, null", "leave", "look")
-    t.label("look")
-    store = t.load(shelf, STORE, "ptr")
-    counts = t.load(store, COUNTED, "ptr")
-    call = {name: t.load(store, HEAD + k, "ptr") for k, name in enumerate(FUNCTIONS)}
-    lists = t.at(store, LISTS)
-    expected = t.load(store, EXPECTED)
-    slots, offsets = t.load(store, SLOTS), t.at(lists, t.new(f"mul i64 {expected}, {PAIR}"))
-    weak = _field(t, "%self", store, WEAK)
-    kind = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr %self, i64 {TYPE}')}")
-    _say_whether_kept(t, shelf, store, counts, lists, expected, call)
-    _put_on_shelf(t, shelf, store, counts, weak, kind, call)
-    t.label("let.go")
-    _let_go(t, weak, kind, offsets, slots, call)
-    t.label("leave")
-    t.do("ret void")
-    return t.end()
-
-
-def _say_whether_kept(
-    t: Text, shelf: str, store: str, counts: str, lists: str, expected: str, call: dict[str, str]
-) -> None:
-    """Branch to ``keep``, or to ``let.go`` if the buffer was used unexpectedly or its free list is full."""
-    owner = t.new(f"load i64, ptr {_field(t, '%self', store, OWNER)}")
-    # (an interrupt came before it was finished: it has no memory to give back)
-    t.branch(f"icmp eq i64 {owner}, 0", "dead", "whole")
-    t.label("whole")
-    t.branch(f"icmp eq i64 {t.load(store, CLOSED)}, 0", "open", "let.go")
-    t.label("open")
-    kept = t.new(f"add i64 {t.load(counts, KEPT)}, {t.load(shelf, SIZE)}")
-    t.branch(f"icmp sgt i64 {kept}, {t.load(counts, MOST)}", "let.go", "room")
-    t.label("room")
-    k = t.begin_loop("expected", expected)
-    pair = t.at(lists, t.new(f"mul i64 {k}, {PAIR}"))
-    there = t.new(f"load i64, ptr {t.new(f'getelementptr i8, ptr %self, i64 {t.load(pair, 0)}')}")
-    t.branch(f"icmp eq i64 {there}, {t.load(pair, 1)}", "expected.same", "let.go")
-    t.label("expected.same")
-    t.end_loop("expected")
-    over = t.new(f"call i32 {call['PyObject_GC_IsFinalized']}(ptr %self)")
-    t.branch(f"icmp eq i32 {over}, 0", "keep", "let.go")
-
-
-def _put_on_shelf(t: Text, shelf: str, store: str, counts: str, weak: str, kind: str, call: dict[str, str]) -> None:
-    t.label("keep")
-    _leave_lists(t, weak, call, "keep")
-    for which in (UNWRITTEN, ORIGIN):
-        where = _field(t, "%self", store, which)
-        old = t.new(f"load ptr, ptr {where}")
-        t.do(f"store ptr null, ptr {where}")
-        t.do(f"call void {call['Py_DecRef']}(ptr {old})")
-    # what is below it on the shelf is where it had its origin
-    t.do(f"store ptr {t.load(shelf, TOP, 'ptr')}, ptr {_field(t, '%self', store, ORIGIN)}")
-    t.do(f"store ptr %self, ptr {shelf}")
-    t.store(t.new(f"add i64 {t.load(counts, KEPT)}, {t.load(shelf, SIZE)}"), counts, KEPT)
-    t.do(f"call void {call['Py_DecRef']}(ptr {kind})")
-    t.do("ret void")
-
-
-def _let_go(t: Text, weak: str, kind: str, offsets: str, slots: str, call: dict[str, str]) -> None:
-    """Emit ``__del__`` and Python's deallocation of an object of a class with slots."""
-    back = t.new(f"call i32 {call['PyObject_CallFinalizerFromDealloc']}(ptr %self)")
-    t.branch(f"icmp slt i32 {back}, 0", "leave", "dead")
-    t.label("dead")
-    _leave_lists(t, weak, call, "dead")
-    # (the last slot is what keeps the store)
-    k = t.begin_loop("slot", slots)
-    where = t.new(f"getelementptr i8, ptr %self, i64 {t.load(offsets, k)}")
-    old = t.new(f"load ptr, ptr {where}")
-    t.do(f"store ptr null, ptr {where}")
-    t.do(f"call void {call['Py_DecRef']}(ptr {old})")
-    t.end_loop("slot")
-    t.do(f"call void {call['PyObject_GC_Del']}(ptr %self)")
-    t.do(f"call void {call['Py_DecRef']}(ptr {kind})")
-    t.do("br label %leave")
-
-
-def _leave_lists(t: Text, weak: str, call: dict[str, str], name: str) -> None:
-    """Untrack the buffer from the garbage collector and clear its weak references."""
-    t.do(f"call void {call['PyObject_GC_UnTrack']}(ptr %self)")
-    t.branch(f"icmp eq ptr {t.new(f'load ptr, ptr {weak}')}, null", f"{name}.unseen", f"{name}.seen")
-    t.label(f"{name}.seen")
-    t.do(f"call void {call['PyObject_ClearWeakRefs']}(ptr %self)")
-    t.do(f"br label %{name}.unseen")
-    t.label(f"{name}.unseen")
 
 
 @cache
