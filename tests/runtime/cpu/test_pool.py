@@ -72,11 +72,10 @@ def _threads(workers: Workers, alone: int) -> int:
     return len(seen)
 
 
-def test_threads_that_sleep_are_woken_for_jobs_that_last() -> None:
+@pytest.mark.parametrize(("alone", "threads"), [(0, 2), (1, 2), (5_000_000, 2), (10**10, 1)])
+def test_threads_that_sleep_are_woken_for_jobs_that_last(alone: int, threads: int) -> None:
     workers = Workers()
-    assert max(_threads(workers, alone) for alone in (0, 1, 5_000_000)) == 2
-    assert any(_threads(workers, 10**10) == 1 for _ in range(20))
-    assert any(_threads(workers, 5_000_000) == 2 for _ in range(20))
+    assert any(_threads(workers, alone) == threads for _ in range(50))  # (a busy machine runs none, or lets none sleep)
 
 
 def test_what_one_thread_cannot_do_another_does() -> None:
