@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from weft.dsl.arrays import again
+from weft.fusion.record import recording, storage
 from weft.runtime import override, set_default_device
 
 # (native code that records stays in its place: its own tests put it there, and take it away)
@@ -29,6 +30,10 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     # plans are tested on arrays that are easy to read: nothing of them is done at the call, but where a module says so; nor are they
     # read from disk
     some = getattr(request.module, "IMMEDIATE", request.config.getoption("--immediate"))
+    # what earlier tests recorded is forgotten, and where recordings ended
+    storage.recording.epoch = None
+    for learned in (storage.limits, recording._heads, recording._misses, recording._before_small):
+        learned.clear()
     with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True, plans=False):
         yield
     set_default_device(None)
