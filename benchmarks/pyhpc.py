@@ -18,7 +18,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.programs import Arrays, Program
-from weft.dsl.script.redirect import Redirected
+from weft.dsl.script.redirect import load_program
 
 # Folder, prefix of its files, name of the function that does the work, the largest difference.
 PROGRAMS = (
@@ -58,8 +58,8 @@ def _program(place: Path, prefix: str, work: str, tolerance: float) -> Program:
     plain = place / f"{prefix}_numpy.py"
     forms = _Forms(
         {
-            "numpy": lambda: Redirected(place, to_weft=False).run(plain)["run"],
-            "weft": lambda: Redirected(place).run(plain)["run"],
+            "numpy": lambda: load_program(plain, plain.stem, to_weft=False)["run"],
+            "weft": lambda: load_program(plain, plain.stem)["run"],
             "numba": lambda: _load(place / f"{prefix}_numba.py").run,
             "jax": lambda: getattr(_load(place / f"{prefix}_jax.py"), work),
             "torch": lambda: _without_script(place / f"{prefix}_pytorch.py").run,

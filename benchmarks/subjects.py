@@ -81,9 +81,9 @@ def weft_subject(path: Path, function: str, values: Sequence[Any], results: Resu
     them.
     """
     from weft.dsl.script.numpy_face import submodule
-    from weft.dsl.script.redirect import Redirected
+    from weft.dsl.script.redirect import load_program
 
-    program = Redirected(path.parent).run(path, path.stem)[function]
+    program = load_program(path, path.stem)[function]
     return weft_call(program, submodule("numpy").array, values, results)
 
 

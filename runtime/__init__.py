@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.native import HEADER, Builtin, Text, is_kept, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
+    from weft.runtime.cpu.random.generators import DRAWN, LEAST, draw_many, drawing
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
     from weft.runtime.cpu.ufuncs import find_inner_loop, make_fold_ufunc, make_map_ufunc, numpy_function
@@ -65,6 +66,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
+        "weft.runtime.cpu.random.generators": "DRAWN LEAST draw_many drawing",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
@@ -80,8 +82,10 @@ __getattr__ = lazy_names(
 
 __all__ = [
     "BLOCK_BYTES",
+    "DRAWN",
     "HEADER",
     "IMMEDIATE",
+    "LEAST",
     "Buffer",
     "BuildNote",
     "Builtin",
@@ -130,6 +134,8 @@ __all__ = [
     "disassemble",
     "divide_axis",
     "disk_cache",
+    "draw_many",
+    "drawing",
     "find_inner_loop",
     "find_libdevice",
     "find_tool",

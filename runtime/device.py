@@ -31,9 +31,12 @@ class Buffer:
         An array over the memory, once host code has looked at it. It does not keep the buffer alive.
     capacity : int
         Bytes that kernels take by value, of what is in host memory for that; 0 for memory of the device.
+    pooled : bool
+        Whether the memory is from a pool of the device's, which other libraries know only through this object.
     """
 
     capacity = 0
+    pooled = False
 
     __slots__ = ("__weakref__", "_owner", "address", "device", "nbytes", "origin", "unwritten", "values")
 

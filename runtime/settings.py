@@ -77,6 +77,13 @@ TABLE = (
     ),
     Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
     Setting("dump", "WEFT_DUMP", str, "", "folder that every kernel's stages are written to"),
+    Setting(
+        "weak_scalars",
+        "WEFT_WEAK_SCALARS",
+        _flag,
+        False,
+        "whether kernels of weft.cuda have NumPy's types of numbers, not Numba's",
+    ),
     Setting("checked", "WEFT_CHECKED", _flag, False, "whether kernels check every index"),
     Setting("sanitize", "WEFT_SANITIZE", _flag, False, "whether kernels run on the CPU with every access checked"),
     Setting("kernel_python", "WEFT_KERNEL_PYTHON", _flag, False, "whether kernels run as plain Python, for a debugger"),

@@ -171,9 +171,7 @@ class _Text:
 
     @property
     def anchor(self) -> float:
-        """Return a float so large that adding it rounds to an integer and leaves the biased exponent in the lowest
-        bits.
-        """
+        """Return the constant c for which x + c rounds x to an integer n, with n plus the exponent bias in the lowest bits."""
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:

@@ -281,7 +281,7 @@ class SplitEmitter(MeetingEmitter):
         super().operation(maker)
 
     def keep(self, values: Iterable[Value]) -> None:
-        """Save the values of this run that later runs use."""
+        """Store the values that code after the next barrier uses, one array element per thread."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:

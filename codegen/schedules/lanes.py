@@ -144,7 +144,7 @@ class LaneWriter:
     def _load(
         self, operation: Operation, pointer: Value, index: Value, at: int, **attributes: Any
     ) -> tuple[Value, ...]:
-        """Load an element `at` a distance from an index, once."""
+        """Emit a load of the element at ``index + at``, or return the earlier load of the same element."""
         key = ("load", pointer, index, at, None)
         if key not in self.memo:
             if at or attributes:
@@ -224,7 +224,7 @@ class LaneWriter:
             self._remember(stores[-1], slot)  # (those before may have been written over)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """Return the value of one lane for a value of the logical kernel."""
+        """Return what a value of the logical kernel became in the threaded code, for one lane."""
         found = slot.values[lane].get(value)
         return found if found is not None else self.w.map[value]
 

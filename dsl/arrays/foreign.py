@@ -9,6 +9,7 @@ foreign. It is converted.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from types import EllipsisType, FunctionType, NoneType
 from typing import Any
 
@@ -24,6 +25,9 @@ _OWN: set[type] = {
     *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG"),
 }
 
+_SEQUENCES = {list, tuple}
+_DEPTH = 65  # NumPy nests sequences to 64 dimensions
+
 
 def has_foreign(values: Iterable[Any]) -> bool:
     """Return whether any value, or any item of a nested list or tuple, is foreign."""
@@ -32,11 +36,27 @@ def has_foreign(values: Iterable[Any]) -> bool:
         if kind in _OWN:
             continue
         if kind is list or kind is tuple:
-            if not _OWN.issuperset(map(type, value)) and has_foreign(value):
+            if not (_OWN.issuperset(map(type, value)) or types_in(value) <= _OWN) and has_foreign(value):
                 return True
         elif is_foreign(value):
             return True
     return False
+
+
+def types_in(values: Iterable[Any]) -> set[type]:
+    """Return the types of values and of the items of nested lists and tuples.
+
+    Builtins walk over the items, as long lists of numbers and of pairs are common.
+    """
+    found: set[type] = set()
+    for _ in range(_DEPTH):
+        items = list(values)
+        kinds = set(map(type, items))
+        found |= kinds - _SEQUENCES
+        if kinds.isdisjoint(_SEQUENCES):
+            break
+        values = chain.from_iterable(items if kinds <= _SEQUENCES else [v for v in items if type(v) in _SEQUENCES])
+    return found
 
 
 def is_foreign(value: Any) -> bool:

@@ -57,7 +57,8 @@ _slotted: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the expression memoized for an operation with this number in a slot, or None."""
+    """Return the memoized expression of an operation that reads its number from a slot, and append `number` to the epoch's
+    slots. None if there is none."""
     found = _slotted.get(key)
     if found is None:
         return None

@@ -29,7 +29,7 @@ from weft.dsl.arrays.array import (
     user_location,
     write,
 )
-from weft.dsl.immediate.at_call import MISSED, call_small, plainly
+from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, plainly
 from weft.dsl.immediate.small_work import is_few
 from weft.fusion import cast, current_epoch
 from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard
@@ -149,6 +149,10 @@ def call_numpy(
     taken: Callable[[Any], Any] = from_host,
 ) -> Any:
     """Call a NumPy function on the host with weft arrays, and convert its result by `taken`."""
+    if not Listening.listeners and PLAIN.issuperset(map(type, (*arguments, *options.values()))):
+        result = function(*arguments, **options)
+        alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
+        return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
     name = getattr(function, "__name__", "")
     place = _place_of_out(function)
     if place is not None and len(arguments) > place and "out" not in options:
@@ -255,7 +259,12 @@ class WrappedObject:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._wrapped, name)
-        return WrappedFunction(found) if callable(found) else from_host(found)
+        if not callable(found):
+            return from_host(found)
+        if isinstance(self._wrapped, np.random.Generator):
+            found = runtime.drawing(self._wrapped, name)
+        made = self.__dict__[name] = WrappedFunction(found)
+        return made
 
 
 class WrappedType(Wrapper):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from weft.dsl.cli.main_program import MainProgram
 from weft.dsl.cli.run import run
 from weft.runtime import override
 
@@ -26,14 +27,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True)
-    running = commands.add_parser("run", help="run an unmodified NumPy script on weft")
+    running = commands.add_parser(
+        "run",
+        help="run an unmodified NumPy script on weft",
+        usage="weft run [options] (SCRIPT | -m MODULE | -c CODE | -) [arguments]",
+    )
     running.add_argument("--compare", action="store_true", help="run it under NumPy too and print what differs")
     running.add_argument("--explain", action="store_true", help="print each new plan")
     running.add_argument("--verify", action="store_true", help="run each plan interpreted too and compare the bits")
     running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
-    running.add_argument("script", help="the program")
-    rest = running.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
-    rest.required = False  # (or argparse would ask for them where there is no script)
     commands.add_parser("info", help="versions, devices, and what was found of CUDA")
     commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
     caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
@@ -41,35 +43,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _own_options(options: argparse.Namespace) -> None:
-    """Parse weft's options after the script's name, up to a ``--``."""
-    rest: list[str] = []
-    given = iter(options.arguments)
-    for word in given:
-        match word:
-            case "--compare":
-                options.compare = True
-            case "--explain":
-                options.explain = True
-            case "--verify":
-                options.verify = True
-            case "--device":
-                options.device = next(given, "")
-            case "--":
-                rest.extend(given)
-            case _:
-                rest.append(word)
-    options.arguments = rest
+def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Split the words after ``run`` into weft's options and the program with its own."""
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "-" and words[at][:2] not in ("-m", "-c"):
+        at += 1 + (words[at] == "--device")
+    return words[:at], words[at:]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
 
-    options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+    words: Sequence[str] = sys.argv[1:] if arguments is None else arguments
+    program: Sequence[str] = ()
+    if words[:1] == ["run"]:
+        own, program = _split(words[1:])
+        words = ["run", *own]
+    options = _parser().parse_args(words)
     if options.command == "run":
-        _own_options(options)
+        if not program and sys.stdin.isatty():
+            print("weft run: no program given", file=sys.stderr)
+            return 2
         with override(verify=True) if options.verify else nullcontext():
-            return run(options.script, options.arguments, options.compare, options.explain, options.device)
+            return run(MainProgram.parse(program), options.compare, options.explain, options.device)
     from weft.dsl.cli import reports
 
     match options.command:

@@ -7,15 +7,18 @@ from importlib import import_module
 from pathlib import Path
 
 from weft import fusion
-from weft.dsl.cli.execution import execute, with_arguments
+from weft.dsl.cli.main_program import MainProgram, show_user_frames
+from weft.dsl.script.redirect import redirect
 from weft.runtime import DeviceNotFoundError, set_default_device
 
 
-def run(script: str, arguments: list[str], compare: bool, explain: bool, device: str) -> int:
-    """Run a script and return its exit status. With `compare`, 1 means that a result differs."""
-    path = Path(script)
-    if not path.is_file():
-        print(f"weft run: there is no file {script}", file=sys.stderr)
+def run(program: MainProgram, compare: bool, explain: bool, device: str) -> int:
+    """Run a program and return its exit status. With `compare`, 1 means that a result differs.
+
+    Without `compare`, everything that leaves the program leaves this function, so that the process ends as under Python.
+    """
+    if not program.option and not Path(program.text).exists():
+        print(f"weft run: there is no file {program.text}", file=sys.stderr)
         return 2
     if device:
         try:
@@ -25,8 +28,15 @@ def run(script: str, arguments: list[str], compare: bool, explain: bool, device:
             return 2
     if explain:
         fusion.show_plans(True)
-    if not compare:
-        with with_arguments(path, arguments):
-            return execute(path, True)[0]
-    status: int = import_module("weft.dsl.cli.compare").compare(path, arguments)
-    return status
+    if compare:
+        status: int = import_module("weft.dsl.cli.compare").compare(program)
+        return status
+    redirect(str(program.folder))
+    try:
+        program.execute()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        show_user_frames(error)
+        raise
+    return 0

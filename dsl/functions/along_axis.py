@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output, int]:
-    """Return the array, the indices and the axis, flattened if no axis is given. Raises NumPy's errors."""
+    """Return the array (flattened if no axis is given), the indices and the axis. Raises NumPy's errors."""
     which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
     if axis is None:
         if which.ndim != 1:

@@ -22,6 +22,7 @@ from weft.dsl.arrays.array import (
     wrap,
 )
 from weft.dsl.arrays.array import start as begin
+from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.objections import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.immediate.at_call import NUMBERS, make_small
@@ -67,7 +68,7 @@ def asarray(
             raise ValueError("Unable to avoid copy while creating an array as requested.")
     elif copy is False:
         raise ValueError("Unable to avoid copy: weft keeps arrays in memory of its own.")
-    elif isinstance(values, (list, tuple)) and _has_array(values):
+    elif isinstance(values, (list, tuple)) and any(issubclass(kind, Array) for kind in types_in(values)):
         result = _stack[0]([asarray(v) for v in values])
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
@@ -101,10 +102,6 @@ def in_order(values: Array, order: Any, source: Any = None) -> Array:
             return values
     turned = values.T
     return values if turned.flags["C_CONTIGUOUS"] else turned.copy().T
-
-
-def _has_array(values: Any) -> bool:
-    return any(isinstance(v, Array) or (isinstance(v, (list, tuple)) and _has_array(v)) for v in values)
 
 
 def array(

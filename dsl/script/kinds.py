@@ -12,7 +12,6 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import convert
 from weft.dsl.arrays.on_host import keep_few
 from weft.dsl.immediate.at_call import hand_out
-from weft.dsl.immediate.small_work import is_few
 from weft.runtime import IMMEDIATE, default_device
 
 
@@ -43,9 +42,10 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dt
 def take(result: Any) -> Any:
     """Convert a large new NumPy array, or those in a sequence, to weft arrays. Other values are unchanged."""
     if type(result) is np.ndarray:
-        if is_few(size := result.size):
+        size, limit = result.size, IMMEDIATE[0]
+        if size * size <= limit:
             return result
-        if size <= IMMEDIATE[0] and result.base is None and (home := default_device()).small_on_host:
+        if size <= limit and result.base is None and (home := default_device()).small_on_host:
             return hand_out(result, home)
         return convert(result) if is_supported(result.dtype) else result
     return keep_few(result)

@@ -1,7 +1,7 @@
-"""Execution of a user's program with weft in place of NumPy.
+"""Redirection of a program's `import numpy` to weft's namespace.
 
-In the program and the modules in its folder, `import numpy` imports weft's namespace. All other modules keep NumPy.
-`numpy` in `sys.modules` is unchanged. The program's code gets builtins with their own `__import__` instead.
+The program is `__main__` and the modules in its folder. All other modules keep NumPy, and `numpy` in `sys.modules` is
+unchanged. Modules are found and loaded by Python's own machinery; only `builtins.__import__` is replaced.
 """
 
 from __future__ import annotations
@@ -9,112 +9,155 @@ from __future__ import annotations
 import builtins
 import contextlib
 import importlib
+import os
 import sys
 import types
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Iterator
+from opcode import opmap
 from pathlib import Path
 from typing import Any
 
-from weft.dsl.script.script_namespace import MARK, script_module
+from weft.dsl.script import script_namespace
+from weft.dsl.tracebacks import is_hidden
+
+_IMPORT_NAME, _EXTENDED_ARG = opmap["IMPORT_NAME"], opmap["EXTENDED_ARG"]
+_INSTALLED = {"site-packages", "dist-packages"}
+
+_import = builtins.__import__
+_folders: set[str] = set()
+_known: dict[str, bool] = {}  # by file: whether it is the program's
+_LOADED = "__weft_loaded__"  # a global name of modules that `isolated` loaded, whose functions stay redirected
 
 
-class Redirected:
-    """One program, in which modules under `folder` import weft as `numpy`.
+def redirect(*folders: str) -> None:
+    """Redirect the imports of `__main__` and of the modules in these folders, in this process and its children."""
+    _folders.update(os.path.join(folder, "") for folder in folders)
+    _known.clear()
+    if not isinstance(builtins.__import__, _Import):
+        from multiprocessing import spawn  # (a few milliseconds)
 
-    Parameters
-    ----------
-    folder : Path
-        Where the program's own modules lie.
-    to_weft : bool
-        False runs the same way on NumPy itself, for comparison.
+        builtins.__import__ = _Import()  # type: ignore[assignment]
+        script_namespace.is_program = is_program
+        spawn.get_preparation_data = _with_redirection(spawn.get_preparation_data)
+
+
+def is_program(frame: types.FrameType | None) -> bool:
+    """Return whether a frame executes code of the program."""
+    main = getattr(sys.modules.get("__main__"), "__dict__", None)  # (runpy removes it for a while)
+    while frame is not None and frame.f_globals is not main and "__file__" not in frame.f_globals:
+        frame = frame.f_back  # ``exec(code, {})``
+    if frame is None:
+        return False
+    names = frame.f_globals
+    return _LOADED in names or (bool(_folders) and (names is main or _is_own(names["__file__"])))
+
+
+def _is_own(file: str | None) -> bool:
+    if file is None:
+        return False
+    if file not in _known:
+        path = os.path.abspath(file)
+        _known[file] = not is_hidden(path) and any(
+            path.startswith(folder) and _INSTALLED.isdisjoint(path[len(folder) :].split(os.sep)) for folder in _folders
+        )
+    return _known[file]
+
+
+class _Import:
+    """Replacement of `builtins.__import__`.
+
+    A property returns the function that the interpreter then calls. Only imports of NumPy leave a frame in tracebacks.
     """
 
-    def __init__(self, folder: Path, to_weft: bool = True) -> None:
-        self.folder = folder
-        self.to_weft = to_weft
-        self.modules: dict[str, types.ModuleType] = {}
-        self.builtins = dict(vars(builtins))
-        self.builtins["__import__"] = self.import_name
-        self.builtins[MARK] = to_weft
+    @property
+    def __call__(self) -> Any:
+        frame = sys._getframe(1)
+        return _import_numpy if is_program(frame) and _imported(frame).startswith("numpy") else _import
 
-    def run(self, path: Path, name: str = "__main__") -> dict[str, Any]:
-        """Execute a file and return its global names."""
+
+def _imported(frame: types.FrameType) -> str:
+    """Return the name in the import statement that a frame executes, or "numpy" if it calls ``__import__``."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] != _IMPORT_NAME:
+        return "numpy"
+    high = code[at - 1] << 8 if at and code[at - 2] == _EXTENDED_ARG else 0
+    return frame.f_code.co_names[high | code[at + 1]]
+
+
+def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    """Implement ``__import__`` in the program for imports of NumPy."""
+    if level or name.partition(".")[0] != "numpy":
+        return _import(name, globals, locals, fromlist, level)
+    found = script_namespace.script_module(name)
+    for item in fromlist or ():
+        if not hasattr(found, item):  # ``from numpy.lib import recfunctions``
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(f"{name}.{item}")
+    return found if fromlist else script_namespace.script_module("numpy")
+
+
+# -- processes that multiprocessing starts ----------------------------------------------------------------
+
+
+class _InChild:
+    """An object that redirects imports in the process that unpickles it."""
+
+    def __reduce__(self) -> Any:
+        return redirect, tuple(_folders)
+
+
+def _with_redirection(prepare: Any) -> Any:
+    """Return `multiprocessing.spawn.get_preparation_data` with the redirection in its data."""
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = {"weft": _InChild(), **prepare(name)}
+        if name == "ignore":  # the fork server, which must not load `__main__` before it unpickles anything
+            data.pop("init_main_from_path", None)
+        return data
+
+    return get_preparation_data
+
+
+# -- programs in a process of ours ------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def isolated(folder: Path, to_weft: bool) -> Iterator[None]:
+    """Run a program in the block on weft or on NumPy. Its modules and `sys` are restored afterwards."""
+    folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
+    path, arguments = list(sys.path), sys.argv
+    _folders.clear()
+    redirect(*([str(folder)] if to_weft else []))
+    try:
+        yield
+    finally:
+        prefix = os.path.join(folder, "")
+        for name in set(sys.modules) - modules:
+            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(prefix):
+                removed = sys.modules.pop(name)
+                if to_weft:
+                    setattr(removed, _LOADED, True)
+        sys.modules["__main__"], sys.path[:], sys.argv = main, path, arguments
+        _folders.clear()
+        redirect(*folders)
+
+
+def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
+    """Execute a file and return its global names, whose functions keep weft or NumPy."""
+    path = path.resolve()
+    with isolated(path.parent, to_weft):
+        sys.path.insert(0, str(path.parent))
         module = types.ModuleType(name)
         module.__file__ = str(path)
-        module.__dict__["__builtins__"] = self.builtins
+        if to_weft:
+            setattr(module, _LOADED, True)
         before = sys.modules.get(name)
-        sys.modules[name] = module  # (pickle looks for the script's classes there)
+        sys.modules[name] = module  # (pickle looks for its classes there)
         try:
-            exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+            exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
         finally:
             if before is None:
                 del sys.modules[name]
             else:
                 sys.modules[name] = before
-        return module.__dict__
-
-    def forget(self) -> None:
-        """Remove the program's modules from `sys.modules`."""
-        for name, module in self.modules.items():
-            if sys.modules.get(name) is module:
-                del sys.modules[name]
-
-    def import_name(
-        self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
-    ) -> Any:
-        """Implement ``__import__`` for the program's modules."""
-        if self.to_weft and level == 0 and (name == "numpy" or name.startswith("numpy.")):
-            found = script_module(name)
-            for item in fromlist or ():
-                if not hasattr(found, item):  # ``from numpy.lib import recfunctions``
-                    with contextlib.suppress(ModuleNotFoundError):
-                        importlib.import_module(f"{name}.{item}")
-            return found if fromlist else script_module("numpy")
-        if level == 0:
-            wanted, first = name, name.partition(".")[0]
-        else:
-            package = (globals or {}).get("__package__") or (globals or {}).get("__name__", "")
-            parts = package.split(".")[: len(package.split(".")) - level + 1]
-            wanted = first = ".".join([*parts, name] if name else parts)
-        own = self.own_module(wanted)
-        if own is None:
-            return builtins.__import__(name, globals, locals, fromlist, level)
-        if not fromlist and level == 0:
-            return self.own_module(first)
-        for item in fromlist or ():
-            if item != "*" and not hasattr(own, item):
-                self.own_module(f"{wanted}.{item}")
-        return own
-
-    def own_module(self, name: str) -> types.ModuleType | None:
-        """Return a module of the program's folder, loaded once, or None if there is none."""
-        if name in self.modules:
-            return self.modules[name]
-        place = self.folder.joinpath(*name.split("."))
-        package = place / "__init__.py"
-        path = package if package.exists() else place.with_suffix(".py")
-        if not path.exists():
-            return None
-        parent, _, last = name.rpartition(".")
-        above = self.own_module(parent) if parent else None
-        if name in self.modules:  # (the package has imported it)
-            return self.modules[name]
-        loader = SourceFileLoader(name, str(path))
-        places = [str(place)] if path == package else None
-        spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=places)
-        assert spec is not None
-        module = module_from_spec(spec)
-        module.__dict__["__builtins__"] = self.builtins
-        self.modules[name] = module
-        sys.modules.setdefault(name, module)  # (an installed module of that name stays what others import)
-        try:
-            exec(loader.get_code(name), module.__dict__)  # type: ignore[arg-type]
-        except BaseException:
-            del self.modules[name]
-            if sys.modules.get(name) is module:
-                del sys.modules[name]
-            raise
-        if above is not None:
-            setattr(above, last, module)
-        return module
+    return module.__dict__

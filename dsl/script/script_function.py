@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array
-from weft.dsl.arrays.foreign import has_foreign
+from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.immediate.at_call import ENOUGH
 from weft.dsl.immediate.small_work import is_few
-from weft.dsl.script.kinds import ALIKE, NUMBERS, MemoryEffect, take
+from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, take
 from weft.runtime import IMMEDIATE, CompileError
 
 MANY = 20_000  # calls after which native code is compiled where it is not in the disk cache
@@ -205,6 +205,8 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
         given = (*arguments, *options.values())
+        if kind is MemoryEffect.DRAW and "device" not in options and types_in(given) <= PLAIN:
+            return take(wrapped(*arguments, **options))
         target = options.get("out") if kind is not MemoryEffect.WRITE else arguments[0] if arguments else None
         if inputs is not None and len(arguments) > inputs:
             target = arguments[inputs]

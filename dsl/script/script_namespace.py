@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+import weft.runtime as runtime
 from weft.dsl.arrays.on_host import ALONE, WrappedFunction, call_numpy, keep_few, take_over
 from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
 from weft.dsl.script.script_function import ScriptFunction
 from weft.runtime import IMMEDIATE
 
-# The name in a script's builtins that tells its frames from those of other modules.
-MARK = "__weft__"
+# Whether a frame executes a script's code, and not a library's (`redirect.py` sets it).
+is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E731
 
 
 @cache
@@ -85,12 +86,18 @@ class Indexed:
 def _drawing(base: type, name: str) -> Any:
     """Return a generator's method that converts large draws to weft arrays in scripts, but not in libraries."""
     draw = getattr(base, name)
+    least = runtime.LEAST
+    has_native = base is np.random.Generator and name in runtime.DRAWN
 
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
-        found = draw(self, *arguments, **options)
+        found = None
+        if has_native and not (arguments and type(arguments[-1]) is int and arguments[-1] < least):
+            found = runtime.draw_many(self, name, arguments, options)
+        if found is None:
+            found = draw(self, *arguments, **options)
         if type(found) is np.ndarray:
             size = found.size
-            if size * size > IMMEDIATE[0] and sys._getframe(1).f_builtins.get(MARK):
+            if size * size > IMMEDIATE[0] and is_program(sys._getframe(1)):
                 return take_over(found, keep_few) if sys.getrefcount(found) == ALONE else keep_few(found)
         return found
 

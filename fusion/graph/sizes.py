@@ -142,7 +142,7 @@ class Size:
 
 
 class Trace:
-    """The computations with sizes and the conditions found about them, in order."""
+    """A record, in order, of the arithmetic done on sizes and of the outcomes of comparisons between them."""
 
     def __init__(self, values: Sequence[int]) -> None:
         self.number = next(_numbers)

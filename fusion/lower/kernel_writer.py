@@ -97,7 +97,7 @@ class KernelWriter:
         )
         self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
-        self.overwritten.update(group.over.values())
+        self.overwritten.update(group.over.values(), *group.donors.values())
         self.by_value = {*taken_by_value(group)} - self.overwritten
 
     def _index_dtype(self) -> np.dtype:

@@ -89,7 +89,7 @@ def _skeleton(kernel: Kernel) -> str:
 
 
 def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
-    """Return the group's kernels for a target. `special` kernels are for these numbers and sizes only.
+    """Return the group's kernels for a target. With `special`, constants and sizes are compiled in.
 
     Those that go through more memory than the target's caches hold are marked. What a GPU does in one launch is one.
     """

@@ -12,21 +12,25 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 ALIGNMENT = 256
+IF_UNSHARED = ("take-if-unshared", "take-or-new")
 
 
 @dataclass(slots=True)
 class Take:
-    """An update's memory: its previous version's, or new memory with a copy of it.
+    """A result's memory: that of a value that the result replaces, or new memory.
 
-    ``take`` and ``take-if-unshared`` hand the memory on, the second with a copy where another reader needs the previous
-    version; ``fill`` copies into memory that was asked for, all but the range of bytes `except_for`.
+    ``take`` hands the memory on. ``take-if-unshared`` does so unless another reader needs the value; then it copies the
+    value to new memory. ``take-or-new`` hands on the memory of the first of `source` and `others` that no other reader
+    needs and no other library knows, and does not copy, because all elements are written. ``fill`` copies into memory that was asked for, all but the
+    range of bytes `except_for`.
     """
 
     place: int
     source: int
-    how: Literal["take", "take-if-unshared", "fill"]
+    how: Literal["take", "take-if-unshared", "take-or-new", "fill"]
     nbytes: int
     except_for: tuple[int, int] = (0, 0)
+    others: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -128,7 +132,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Return the arena offset of each owner, and the arena's size under -1."""
+    """Return the arena offset by owner, as a dict. The key -1 has the arena's size."""
     pending = dict.fromkeys(size, 0)  # places that have the memory and were not given up yet
     for place in owner:
         if place in pending:
@@ -158,7 +162,7 @@ def _memory_first(steps: list[Any], slots: int) -> list[Any]:
 
     def rank(step: Any) -> int:
         if isinstance(step, Take):
-            return 0 if step.how == "take-if-unshared" and step.source < slots else 2
+            return 0 if step.how in IF_UNSHARED and step.source < slots else 2
         return 0 if isinstance(step, tuple) else 1 if isinstance(step, Carve) else 2
 
     return sorted(steps, key=rank)

@@ -52,6 +52,7 @@ class Group:
     over: dict[Expr, Expr] = field(
         default_factory=dict
     )  # value -> one read here for the last time, whose memory it takes
+    donors: dict[Expr, list[Expr]] = field(default_factory=dict)  # value -> leaves, one of which may give it its memory
 
     def outer(self) -> int:
         """Number of parallel loops."""

@@ -1,4 +1,4 @@
-"""Horizontal fusion: live values that an evaluation computes at no extra cost.
+"""Horizontal fusion: an evaluation also computes values that were not asked for, where that costs almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little: those on the way to them, those that extend updates on the way, and reductions of inputs

@@ -68,8 +68,8 @@ class PlanRecord:
                     loop = import_module("weft.fusion.plan.numpy_loops").TABLE[node.kind, node.op] if step[4] else None
                     steps.append(HostCall(node, step[2], operands, loop))
                 case "take":
-                    _, place, source, how, n, begin, end = step
-                    steps.append(Take(place, source, how, numbers[n], (numbers[begin], numbers[end])))
+                    _, place, source, how, n, begin, end, *others = step
+                    steps.append(Take(place, source, how, numbers[n], (numbers[begin], numbers[end]), tuple(others)))
                 case "carve":
                     parts = [(place, numbers[offset], numbers[n]) for place, offset, n in step[2]]
                     steps.append(Carve(step[1], parts))
@@ -81,7 +81,6 @@ class PlanRecord:
             None,
             data["slots"],
             data["scalars"],
-            data["overwrites"],
             data["ticket"],
             None if board is None else (board[0], numbers[board[1]]),
             [(place, slot) for place, slot in data["values"]],
@@ -187,8 +186,8 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
                 case HostCall(node, out, given, loop):
                     operands = [[place, where[child], window] for place, child, window in given]
                     steps.append(["call", where[node], out, operands, loop is not None])
-                case Take(place, source, how, nbytes, except_for):
-                    steps.append(["take", place, source, how, at(nbytes), *map(at, except_for)])
+                case Take(place, source, how, nbytes, except_for, others):
+                    steps.append(["take", place, source, how, at(nbytes), *map(at, except_for), *others])
                 case Carve(whole, parts):
                     steps.append(["carve", whole, [[place, at(offset), at(n)] for place, offset, n in parts]])
                 case (place, nbytes):
@@ -204,7 +203,6 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
         "outputs": outputs,
         "slots": plan.slots,
         "scalars": plan.scalars,
-        "overwrites": plan.overwrites,
         "ticket": plan.ticket,
         "values": plan.values,
         "moved": plan.moved,

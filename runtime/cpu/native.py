@@ -98,6 +98,27 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
     return code
 
 
+def optimised_object(entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True) -> ObjectCode | None:
+    """Return optimised object code of `text` from the disk cache, or None if it is not there (yet).
+
+    With `compiling`, a thread compiles it a little later, or this one if there is no disk cache or one core. Raises
+    CompileError where it cannot be compiled.
+    """
+    cache = disk_cache()
+    key = _keys_of(text)[0]
+    code = cache.get(key) if cache is not None else None
+    if code is not None or not compiling:
+        return code
+    empty = ObjectCode("object", entry, b"", "host", (), symbols)
+    if cache is not None and usable_cores() > 1:
+        _improve_later(empty, text, key)
+        return None
+    code = replace(empty, code=undisturbed(lambda: _compile(text, True), text))
+    if cache is not None:
+        cache.put(key, code)
+    return code
+
+
 def is_kept(text: str) -> bool:
     """Return whether the disk cache has object code of `text`."""
     cache = disk_cache()
@@ -131,7 +152,7 @@ def _improve() -> None:
             with suppress(CompileError, MemoryError):  # (what was made without optimisation is as right)
                 better = replace(code, code=_compile(text, True))
                 cache.put(key, better)
-                if not code.symbols:
+                if code.code and not code.symbols:
                     _exchange_code(obtain_native(code.entry, text).address, better)
         _improved.pop()
 

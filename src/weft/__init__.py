@@ -6,6 +6,7 @@ run when a value is needed. What weft has no kernels for is NumPy's own function
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,9 @@ _LAZY = {
 }
 _NAMES = frozenset(" ".join(_LAZY.values()).split())
 _find_lazy = lazy_names(globals(), _LAZY)
+
+if hasattr(sys.modules.get("IPython"), "get_ipython"):
+    import_module("weft.dsl.tracebacks").hide_in_ipython()
 
 
 def __getattr__(name: str) -> Any:

@@ -88,18 +88,19 @@ _COMPILED = frozenset(
         "compile_ptx",
         "compile_ptx_for_current_device",
         "declare_device",
-        "guvectorize",
         "jit",
         "literal_unroll",
         "reduce",
-        "vectorize",
     }
 )
+_DECORATORS = frozenset({"guvectorize", "vectorize"})  # with Numba's types
 
 
 def __getattr__(name: str) -> _Any:
     if name in _COMPILED:
         return getattr(_import_module("weft.dsl.kernel"), name)
+    if name in _DECORATORS:
+        return getattr(_import_module("weft.dsl.kernel.launch.decorators"), name)
     if name == "bfloat16":  # asks for ml_dtypes
         return _types.bfloat16
     if name in _LACKING:
@@ -108,7 +109,13 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_COMPILED, *(_name for _name in globals() if not _name.startswith("_") and _name != "annotations")})
+    return sorted(
+        {
+            *_COMPILED,
+            *_DECORATORS,
+            *(_name for _name in globals() if not _name.startswith("_") and _name != "annotations"),
+        }
+    )
 
 
 __all__ = [

@@ -37,6 +37,8 @@ def test_wheel_holds_the_folders(tmp_path: Path) -> None:
     wanted = {"weft/__init__.py", "weft/__main__.py", "weft/cuda.py", "weft/numpy_names.pyi", "weft/py.typed"}
     for layer in ("dsl", "fusion", "codegen", "runtime"):
         wanted |= {
-            f"weft/{p.relative_to(ROOT)}" for p in (ROOT / layer).rglob("*.*") if p.suffix in (".py", ".pyi", ".ll")
+            f"weft/{p.relative_to(ROOT)}"
+            for p in (ROOT / layer).rglob("*.*")
+            if p.suffix in (".py", ".pyi", ".ll", ".npy")
         }
     assert held == wanted

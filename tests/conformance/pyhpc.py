@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from weft.dsl.script.redirect import Redirected
+from weft.dsl.script.redirect import load_program
 
 PROGRAMS = {"equation_of_state": "eos_numpy", "isoneutral_mixing": "isoneutral_numpy"}
 
@@ -25,9 +25,9 @@ def main(folder: str, size: int) -> int:
     bad = 0
     for name, module in PROGRAMS.items():
         place = Path(folder) / "benchmarks" / name
-        inputs = Redirected(place, to_weft=False).run(place / "__init__.py", name)["generate_inputs"](size)
-        theirs = Redirected(place, to_weft=False).run(place / f"{module}.py", module)["run"]
-        ours = Redirected(place).run(place / f"{module}.py", module)["run"]
+        inputs = load_program(place / "__init__.py", name, to_weft=False)["generate_inputs"](size)
+        theirs = load_program(place / f"{module}.py", module, to_weft=False)["run"]
+        ours = load_program(place / f"{module}.py", module)["run"]
         expected = _listed(theirs(*(np.array(x) for x in inputs)))
         arguments = [wf.asarray(x) for x in inputs]
         wf.reset_statistics()

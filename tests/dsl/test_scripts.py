@@ -8,6 +8,7 @@ import builtins
 import copy
 import inspect
 import pickle
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +19,10 @@ import pytest
 
 import weft as wf
 from weft.dsl.arrays.array import Array
-from weft.dsl.script import native_script, script_function
-from weft.dsl.script.redirect import Redirected
+from weft.dsl.script import native_script, script_function, script_namespace
+from weft.dsl.script.redirect import load_program
 from weft.dsl.script.script_function import ScriptFunction, choose, is_few, quicken
-from weft.dsl.script.script_namespace import MARK, script_module
+from weft.dsl.script.script_namespace import script_module
 from weft.runtime import override
 
 IMMEDIATE = 16384
@@ -32,6 +33,7 @@ FEW = 128
 def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Return a new namespace whose functions choose in Python or in native code."""
     script_module.cache_clear()
+    monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
         monkeypatch.setattr(script_function, "_native", [])
         monkeypatch.setattr(script_function, "quicken", lambda compiling: None)
@@ -113,8 +115,7 @@ xp.fft.fftfreq(1000)
 
 
 def _run(program: str, xp: Any) -> Any:
-    # in a frame with a script's builtins, which generators look for
-    return eval(program, {"xp": xp, "__builtins__": {**vars(builtins), MARK: True}})
+    return eval(program, {"xp": xp})
 
 
 @pytest.mark.parametrize("program", SMALL)
@@ -152,6 +153,20 @@ def test_large_arrays_of_numpys_become_wefts(xp: Any) -> None:
     square = theirs.reshape(30, 30) + np.eye(30) * 1e3
     for found in (xp.exp(-theirs), xp.add(theirs, 1), xp.array(theirs), xp.sort(theirs), xp.linalg.inv(square)):
         assert isinstance(found, Array)
+
+
+def test_long_sequences_are_numpys_until_they_are_large(xp: Any) -> None:
+    pairs = [(i, i + 1) for i in range(300)]
+    made = xp.array(pairs, dtype=np.float32)
+    assert type(made) is Array and made.dtype == np.float32
+    np.testing.assert_array_equal(made, np.array(pairs))
+    assert xp.array(["name"] * 300).dtype.kind == "U"
+    of_arrays = xp.array([(made[0], made[1])] * 300)
+    assert type(of_arrays) is Array and of_arrays.shape == (300, 2, 2)
+    endless: list[Any] = [1]
+    endless.append(endless)
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        xp.array(endless)
 
 
 def test_what_may_be_a_view_stays_one(xp: Any) -> None:
@@ -277,6 +292,51 @@ def test_generators_are_numpys(xp: Any) -> None:
     assert xp.random.default_rng(3).integers(0, 10**6) == np.random.default_rng(3).integers(0, 10**6)
 
 
+def test_many_numbers_are_drawn_as_numpy_draws_them(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled: list[str] = []
+
+    def fill(method: str, generator: Any, values: np.ndarray, scale: float, place: float) -> bool:
+        filled.append(method)
+        drawn = getattr(np.random.Generator(generator), method)(values.shape)
+        np.add(place, np.multiply(scale, drawn), out=values)
+        return True
+
+    monkeypatch.setattr("weft.runtime.cpu.random.generators.fill_with_draws", fill)
+    native = {
+        "random": [((40_000,), {}), (((300, 200),), {})],
+        "uniform": [((-2, 5, 30_000), {}), ((), {"high": 0.5, "size": (10, 4000)})],
+        "normal": [((3.0, 2.0, 20_000), {}), ((), {"size": 20_000, "scale": 0.0})],
+        "standard_normal": [((20_000,), {})],
+        "exponential": [((2.5, 20_000), {})],
+        "standard_exponential": [((20_000,), {})],
+    }
+    numpys = {
+        "random": [((20_000, np.float32), {}), ((5,), {})],
+        "uniform": [((0, [1.0, 2.0]), {}), ((0, np.inf, 20_000), {})],
+        "normal": [((0, -1, 20_000), {}), ((np.zeros(3),), {}), (("a",), {})],
+        "standard_normal": [((-4,), {}), ((), {}), ((20_000,), {"out": np.zeros(20_000)})],
+        "integers": [((9, 10, 20_000), {})],
+    }
+    ours, theirs = xp.random.default_rng(6), np.random.default_rng(6)
+    for expected, cases in ((1, native), (0, numpys)):
+        for name, calls in cases.items():
+            for arguments, options in calls:
+                filled.clear()
+                results = []
+                for generator in (ours, theirs):
+                    try:
+                        results.append(getattr(generator, name)(*arguments, **options))
+                    except (ValueError, OverflowError, TypeError) as error:
+                        results.append((type(error), str(error)))
+                np.testing.assert_equal(*map(_plain, results))
+                assert len(filled) == expected, (name, arguments, options)
+    assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def _plain(result: Any) -> Any:
+    return np.asarray(result) if isinstance(result, Array) else result
+
+
 def test_without_tier_zero_all_arrays_are_wefts(xp: Any) -> None:
     with override(immediate=0):
         assert (
@@ -339,7 +399,7 @@ def test_scripts_import_the_namespace(tmp_path: Path) -> None:
         "import numpy as np, numpy.random as nr\nfrom numpy import linalg, sin\nfrom numpy.random import default_rng\n"
         "small, large = np.zeros(3), np.zeros(1000)\ndrawn = default_rng(0).normal(size=1000)\ntold = np.mean(drawn)\n"
     )
-    left = Redirected(tmp_path).run(script)
+    left = load_program(script, "script")
     assert type(left["small"]) is np.ndarray and isinstance(left["large"], Array) and isinstance(left["drawn"], Array)
     assert float(left["told"]) == pytest.approx(np.random.default_rng(0).normal(size=1000).mean())
 
@@ -352,7 +412,7 @@ def test_numbers_that_only_the_script_has_are_not_copied(tmp_path: Path, monkeyp
         "import numpy as np\nrng = np.random.default_rng(0)\nfirst = rng.random(out=kept)\nsecond = rng.random(30_000)\n"
         "third = rng.integers(0, 9, (200, 300)).T\nsecond[1:] += first[:-1]\nfirst[0] = 7\n"
     )
-    left = Redirected(tmp_path).run(script)
+    left = load_program(script, "script")
     rng = np.random.default_rng(0)
     wanted = [rng.random(30_000), rng.random(30_000), rng.integers(0, 9, (200, 300)).T]
     assert np.array_equal(kept, wanted[0])  # (NumPy's array stays as it was drawn)
@@ -380,12 +440,9 @@ def test_packages_beside_the_script(tmp_path: Path) -> None:
         "class Own:\n    pass\n"
         "same = pickle.loads(pickle.dumps(Point(1.5))), type(pickle.loads(pickle.dumps(Own()))) is Own\n"
     )
-    program = Redirected(tmp_path)
-    left = program.run(script)
+    left = load_program(script, "script")
     assert left["DEPTH"] == 2 and left["same"][0].x == 1.5 and left["same"][1]
     assert isinstance(left["first"].made, Array) and left["beside"].second is left["second"]
-    assert "beside.first" in sys.modules
-    program.forget()
     assert not [name for name in sys.modules if name.startswith("beside")]
 
 
@@ -395,4 +452,15 @@ def test_a_module_that_fails_is_not_kept(tmp_path: Path) -> None:
     script.write_text(
         "found = []\nfor _ in range(2):\n    try:\n        import broken_beside\n    except ValueError as error:\n        found.append(str(error))\n"
     )
-    assert Redirected(tmp_path).run(script)["found"] == ["as it loads"] * 2 and "broken_beside" not in sys.modules
+    assert load_program(script, "script")["found"] == ["as it loads"] * 2 and "broken_beside" not in sys.modules
+
+
+def test_what_ends_with_a_program(tmp_path: Path) -> None:
+    """Its functions stay on weft; other modules of its folder import NumPy again."""
+    (tmp_path / "beside_program.py").write_text("import numpy as np\nmade = np.zeros(1000)\n")
+    script = tmp_path / "script.py"
+    script.write_text("def draw():\n    import numpy as np\n    return np.random.default_rng(0).random(1000)\n")
+    left = load_program(script, "script")
+    assert isinstance(left["draw"](), Array)
+    assert isinstance(load_program(script, "script", to_weft=False)["draw"](), np.ndarray)
+    assert type(runpy.run_path(str(tmp_path / "beside_program.py"))["made"]) is np.ndarray

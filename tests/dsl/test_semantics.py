@@ -358,7 +358,8 @@ def test_what_kills_processes_elsewhere() -> None:
 
 
 def test_a_failed_evaluation_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = wf.arange(8.0) + 1
+    start = wf.arange(8.0)  # (its memory would be the result's)
+    x = start + 1
     device = x.device
     with monkeypatch.context() as patch:
         patch.setattr(type(device), "allocate", lambda self, n: (_ for _ in ()).throw(wf.OutOfMemoryError("cpu", n, 0)))

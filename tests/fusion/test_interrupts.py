@@ -47,6 +47,25 @@ def test_an_update_in_place_is_not_done_twice(monkeypatch: pytest.MonkeyPatch) -
     assert np.array_equal(x, wanted)
 
 
+def test_a_whole_assignment_in_place_is_not_done_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.asarray(np.arange(12.0)).copy()
+    wf.evaluate(x)
+    before, run, interrupts = x._storage.buffer.address, HostLaunches.run, [KeyboardInterrupt()]
+
+    def stopped(self: HostLaunches, table: list) -> None:
+        run(self, table)
+        if interrupts:
+            raise interrupts.pop()
+
+    x *= 2
+    with monkeypatch.context() as patch:
+        patch.setattr(HostLaunches, "run", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            wf.evaluate(x)
+    assert np.array_equal(x, np.arange(12.0) * 2)
+    assert x._storage.buffer.address == before
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_loops_that_are_stopped_anywhere_and_go_on(seed: int) -> None:
     pick = random.Random(seed)

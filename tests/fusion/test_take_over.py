@@ -71,3 +71,109 @@ def test_gpu_schedules_in_the_memory_of_a_product(device: str) -> None:
         np.testing.assert_allclose(np.asarray(row_softmax(wf, x @ w)), row_softmax(np, X @ W), rtol=1e-4)
         p = x @ x.T
         np.testing.assert_allclose(np.asarray(p + p.T), X @ X.T + (X @ X.T).T, rtol=1e-4, atol=1e-4)
+
+
+# -- memory from before the plan ----------------------------------------------------------------------
+
+
+def _address(array: Any) -> int:
+    wf.evaluate(array)
+    return int(array._storage.buffer.address)
+
+
+ASSIGNMENTS: dict[str, Callable[[Any, Any, Any], None]] = {
+    "operator": lambda xp, x, y: x.__iadd__(y),
+    "operand that comes second": lambda xp, x, y: x.__setitem__(slice(None), y * 2 - x),
+    "output": lambda xp, x, y: xp.multiply(x, y, out=x),
+    "mask": lambda xp, x, y: x.__setitem__(y > 0, 0.5),
+    "several": lambda xp, x, y: (x.__isub__(1), x.__imul__(y), x.__setitem__(x > 2, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ASSIGNMENTS)
+def test_a_whole_array_is_assigned_in_place(name: str) -> None:
+    a, b = SOURCE.standard_normal((2, 7, 90))
+    x, y = wf.asarray(a), wf.asarray(b)
+    before = _address(x)
+    for _ in range(3):
+        ASSIGNMENTS[name](wf, x, y)
+        ASSIGNMENTS[name](np, a, b)
+        assert _address(x) == before
+        np.testing.assert_array_equal(np.asarray(x), a)
+    np.testing.assert_array_equal(np.asarray(y), b)
+
+
+KEPT: dict[str, Callable[[Any], Any]] = {
+    "NumPy's array": lambda x: x.numpy(),
+    "part of NumPy's array": lambda x: np.asarray(x)[1:],
+    "memory": lambda x: memoryview(x.numpy()),
+    "pending": lambda x: x + 1,
+    "copy": lambda x: x.copy(),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_is_still_needed_is_not_overwritten(name: str) -> None:
+    a = SOURCE.standard_normal((40, 30))
+    x = wf.asarray(a)
+    view = x[::2]
+    wf.evaluate(x)
+    before = KEPT[name](x)
+    wanted = a + 1 if name == "pending" else np.array(before)
+    x += 1
+    np.testing.assert_array_equal(np.asarray(x), a + 1)
+    np.testing.assert_array_equal(np.asarray(view), (a + 1)[::2])
+    np.testing.assert_array_equal(np.asarray(before), wanted)
+
+
+def test_memory_of_other_libraries_is_not_overwritten() -> None:
+    class Foreign:
+        def __init__(self, values: np.ndarray) -> None:
+            self.values = values
+            self.__cuda_array_interface__ = {
+                **values.__array_interface__,
+                "version": 3,
+                "data": (values.ctypes.data, False),
+            }
+
+    values, own = SOURCE.standard_normal((2, 40, 30))
+    found = wf.add(wf.asarray(Foreign(values)), 1)
+    np.testing.assert_array_equal(np.asarray(found), values + 1)
+    before = own.copy()
+    found = wf.asarray(SOURCE.standard_normal((40, 30))) + own
+    wf.evaluate(found)
+    np.testing.assert_array_equal(own, before)
+
+
+def test_two_results_do_not_take_the_same_memory() -> None:
+    a, b = SOURCE.standard_normal((2, 50, 30))
+    x, y = wf.asarray(a), wf.asarray(b)
+    wf.evaluate(x, y)
+    x[:], y[:] = x + y, x - y
+    wf.evaluate(x, y)
+    np.testing.assert_array_equal(np.asarray(x), a + b)
+    np.testing.assert_array_equal(np.asarray(y), a - b)
+    assert _address(x) != _address(y)
+
+
+def test_elements_that_are_read_elsewhere_stay() -> None:
+    a = SOURCE.standard_normal((50, 50))
+    x = wf.asarray(a)
+    wf.evaluate(x)
+    x[:] = x[::-1] + x.T
+    np.testing.assert_array_equal(np.asarray(x), a[::-1] + a.T)
+    x[:] = x + x.sum(axis=1, keepdims=True)  # a row is read twice
+    np.testing.assert_allclose(np.asarray(x), (w := a[::-1] + a.T) + w.sum(axis=1, keepdims=True))
+
+
+def test_a_plan_serves_arrays_that_are_kept_and_arrays_that_are_not() -> None:
+    for keep in (True, False, True, False):
+        x = wf.asarray(A := SOURCE.standard_normal(700))
+        wf.evaluate(x)
+        if keep:
+            y = x * 3 - 1
+        else:
+            y, x = x * 3 - 1, None
+        np.testing.assert_array_equal(np.asarray(y), A * 3 - 1)
+        if keep:
+            np.testing.assert_array_equal(np.asarray(x), A)

@@ -265,7 +265,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: Any, **attributes: Any) ->
         check_fits(c, value, view)
     if isinstance(value, ArrayValue) and value.ndim > view.ndim:
         c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
-    with each(c, view.shape) as place:
+    with each(c, view.shape, goes_backward(c, view, value)) as place:
         spots = TupleValue(place)
         if isinstance(value, ArrayValue):
             inner = select(c, value, TupleValue(aligned(value, place)))
@@ -298,12 +298,47 @@ def aligned(array: ArrayValue, place: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
-class each:
-    """Loop over a shape: ``with each(c, shape) as place`` compiles one loop per axis, with indices `place`."""
+def goes_backward(c: Compiler, view: ArrayValue, value: Any) -> Value | None:
+    """Return whether elements are assigned from the last to the first, or None if the order makes no difference.
 
-    def __init__(self, c: Compiler, shape: tuple[Extent, ...]) -> None:
+    A part of an array that is assigned to another part, which overlaps it, is read before it is overwritten, as in NumPy:
+    if it is moved to higher addresses, the last element is the first to move. Raises KernelTypeError if neither order does
+    that.
+    """
+    if not isinstance(value, ArrayValue) or not value.ndim or value is view:
+        return None
+    if (value.origin, value.space, value.dtype) != (view.origin, view.space, view.dtype):
+        return None
+    steps, own = ([s for s, n in zip(a.strides, a.shape, strict=True) if n != 1] for a in (value, view))
+    if len(steps) != len(own) or any(
+        s is not o and not (isinstance(s, int) and s == o) for s, o in zip(steps, own, strict=True)
+    ):
+        if len(steps) == len(own) and own and (value.origin >= 0 or (value.label and value.label == view.label)):
+            c.fail(
+                f"parts of {view.label or 'an array'} with different steps are assigned to each other, and may overlap: "
+                "use a loop, or a local array between them"
+            )
+        return None
+    if not own:
+        return None
+    b = c.builder
+    ends = [b.emit("address", (a.pointer,), (np.dtype(np.int64),))[0] for a in (value, view)]
+    higher = b.op("less", *ends, dtype=np.bool_)
+    if isinstance(own[0], int):
+        return higher if own[0] > 0 else b.op("logical_not", higher, dtype=np.bool_)
+    return b.op("not_equal", higher, b.op("less", extent_ir(c, own[0]), b.constant(0), dtype=np.bool_), dtype=np.bool_)
+
+
+class each:
+    """Loop over a shape: ``with each(c, shape) as place`` compiles one loop per axis, with indices `place`.
+
+    Where `backward` holds at run time, the indices go from the last to the first.
+    """
+
+    def __init__(self, c: Compiler, shape: tuple[Extent, ...], backward: Value | None = None) -> None:
         self.c = c
         self.shape = shape
+        self.backward = backward
         self.open: list[Any] = []
 
     def __enter__(self) -> tuple[ScalarValue, ...]:
@@ -312,7 +347,12 @@ class each:
             loop = self.c.builder.loop(extent_ir(self.c, extent), "serial")
             entered = loop.__enter__()
             self.open.append(loop)
-            place.append(ScalarValue(self.c.builder.cast(entered.index, np.int64), True, True))
+            index = entered.index
+            if self.backward is not None:
+                b = self.c.builder
+                last = b.op("subtract", extent_ir(self.c, extent), b.constant(1))
+                index = b.op("where", self.backward, b.op("subtract", last, index), index)
+            place.append(ScalarValue(self.c.builder.cast(index, np.int64), True, True))
         return tuple(place)
 
     def __exit__(self, *error: Any) -> None:

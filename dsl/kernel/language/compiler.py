@@ -27,6 +27,7 @@ from weft.dsl.kernel.language.kernel_errors import (
     Place,
 )
 from weft.dsl.kernel.language.known import can_fold, fold
+from weft.dsl.kernel.language.numba_types import has_floats, numba_operands, turns_double
 from weft.dsl.kernel.language.source import Source
 from weft.dsl.kernel.language.values import (
     BOOL,
@@ -152,6 +153,9 @@ class Compiler:
         self.watch: Watch | None = None  # for the sanitizer: who is told of every access
         self.reporting = True  # whether asserts and raises reach the host
         self.dividing = False  # whether a division by zero is an error
+        # whether numbers have Numba's types (Python's are int64 and float64): as asked for, and in the current function
+        self.numba_asked = self.numba = False
+        self.doubles: list[Place | None] = []  # with Numba's types: where a float32 became a float64, first
         self.index_dtype = index_dtype
         self.variables: dict[tuple[Any, ...], Variable] = {}
         self.recursive: dict[Any, Any] = {}  # functions that call themselves: kept over runs
@@ -174,6 +178,10 @@ class Compiler:
         self.stack: list[Any] = []  # the functions that are being compiled in place
         self.block: tuple[int, int, int] | None = None  # threads of a block, where the kernel is compiled for them
 
+    def use_types_for(self, function: Any) -> None:
+        """Compute as the kernel's options say, but in functions of weft's own, which are written for NumPy's types."""
+        self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
+
     def begin(self, name: str) -> None:
         """Start a run."""
         self.run += 1
@@ -182,6 +190,7 @@ class Compiler:
         self.builder = KernelBuilder(name, self.index_dtype) if self.watch is None else self.watch.begin(self, name)
         self.builder.kernel.level = "threaded"
         self.sites = []
+        self.doubles = []
         self.tables = {}
         self.hidden = []
         self.hidden_scalars = {}
@@ -277,13 +286,17 @@ class Compiler:
     def apply(self, name: str, *operands: Any) -> Constant | ScalarValue:
         """Apply an op to numbers, with NumPy's promotion."""
         numbers = [self.number(value, f"a number for {name}") for value in operands]
-        if name in _COUNTING:
+        if name in _COUNTING and not self.numba:
             numbers = [self._count(n) for n in numbers]
         if name == "power":
             short = self._power(*numbers)
             if short is not None:
                 return short
-        if all(isinstance(n, Constant) for n in numbers) and can_fold(name):
+        if (
+            all(isinstance(n, Constant) for n in numbers)
+            and can_fold(name)
+            and not (self.numba and has_floats(numbers))
+        ):
             return fold(self, name, [n.value for n in numbers])  # type: ignore[union-attr]
         return self._row(name, numbers)
 
@@ -303,18 +316,26 @@ class Compiler:
                     return self._row("power", [self.cast(base, np.float64, weak=True), Constant(float(number))])
                 self.fail("integers to negative integer powers are not allowed: make the base a float")
             if number in _POWERS and (not integer or (isinstance(number, int) and number > 0)):
+                if self.numba and base.dtype.kind in "iufc" and (isinstance(number, float) or base.dtype.kind != "f"):
+                    base = self.cast(base, np.result_type(base.dtype, type(number)) if not integer else INT)
                 return self.apply(_POWERS[number], base)
         return None
 
     def _row(self, name: str, numbers: list[Constant | ScalarValue]) -> ScalarValue:
         row = find_op(name)
+        kinds = beside(self.kind(n) for n in numbers)
+        if self.numba and not any(isinstance(k, np.dtype) and is_bfloat16(k) for k in kinds):
+            own = [number_kind(kind_of(n)) if isinstance(n, Constant) else n for n in numbers]  # type: ignore[arg-type]
+            kinds = numba_operands(row, dtypes := tuple(n.dtype for n in own))  # type: ignore[union-attr]
+            if not self.doubles and turns_double(dtypes):
+                self.doubles.append(self.place)
         try:
-            dtypes, result = resolve_dtypes(row, beside(self.kind(n) for n in numbers))
+            dtypes, result = resolve_dtypes(row, kinds)
         except TypeError as error:
             names = " and ".join(describe(n) for n in numbers)
             detail = "" if "ufunc" in str(error) else f": {error}"
             self.fail(f"{name} cannot be computed of {names}{detail}")
-        weak = all(isinstance(self.kind(n), type) for n in numbers)
+        weak = not self.numba and all(isinstance(self.kind(n), type) for n in numbers)
         values = [self.ir(n, d) for n, d in zip(numbers, dtypes, strict=True)]
         natural = name in _NATURAL and result.kind in "iu" and all(_is_natural(n) for n in numbers)
         made = self.builder.op(name, *values, dtype=result)
@@ -399,7 +420,7 @@ class Compiler:
             kind = array_kind(value) or kind
         elif isinstance(known, HeldKind) and isinstance(value, ArrayValue) and variable.run == self.run:
             self._choose(variable, value)
-        joined = kind if known is None else join(known, kind)
+        joined = kind if known is None else join(known, kind, self.numba)
         if joined is None:
             assert known is not None
             if variable.run == self.run and variable.home == tuple(self.builder.blocks):

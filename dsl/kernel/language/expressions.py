@@ -447,7 +447,7 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: Any) -> None:
 
 
 def named_variable(frame: FunctionFrame, name: str) -> Any:
-    """Return the variable of a name that inner functions share, or None."""
+    """Return the variable called `name` if inner functions use it too, else None."""
     number = frame.source.webs.shared.get(name)
     return None if number is None else frame.compiler.variable((*frame.path, number), name)
 

@@ -19,7 +19,7 @@ from weft.codegen import Kernel, verify_kernel
 from weft.dsl.kernel.language.calls import call_value
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Restart
 from weft.dsl.kernel.language.expressions import evaluate
-from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, KernelTypeError, LaunchError
+from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, KernelTypeError, LaunchError, Place
 from weft.dsl.kernel.language.outside import wrap
 from weft.dsl.kernel.language.recursion import result_types, result_values
 from weft.dsl.kernel.language.source import outer_value, source_of
@@ -38,7 +38,8 @@ class Specialisation:
     """A kernel for certain argument types.
 
     `descriptors` say how each argument is passed, `hidden` are the parameters behind the user's, `sites` what it can report, `written` the numbers of the arguments
-    that it writes to, `watch` what the sanitizer knows of its accesses.
+    that it writes to, `watch` what the sanitizer knows of its accesses, `doubled` the first place where Numba's types turn a float32 into a
+    float64.
     """
 
     kernel: Kernel
@@ -48,6 +49,7 @@ class Specialisation:
     returns: Any = None
     descriptors: tuple[Descriptor, ...] = ()
     watch: Watch | None = None
+    doubled: Place | None = None
     functions: dict[Any, Any] = field(default_factory=dict)  # by target
 
     @property
@@ -74,6 +76,7 @@ class Options:
     lineinfo: bool = False
     max_registers: int = 0
     launch_bounds: tuple[int, ...] = ()
+    numba: bool = False  # whether numbers have Numba's types
 
     def attributes(self) -> dict[str, Any]:
         """Return the kernel IR's attributes."""
@@ -121,6 +124,8 @@ def specialise(
     c = Compiler(call_value, target, (checked or options.debug) and watch is None, index_dtype)
     c.reporting = reporting or options.debug
     c.dividing = options.debug
+    c.numba_asked = options.numba
+    c.use_types_for(function)
     c.block = block
     c.function = function
     c.lines = options.lineinfo or checked or options.debug or watch is not None
@@ -184,7 +189,15 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
             verify_kernel(kernel)
     except InvalidKernel as error:
         raise KernelTypeError(f"this cannot be compiled: {error}", source.place(source.tree)) from error
-    return Specialisation(kernel, c.hidden, c.sites, frozenset(c.written), returns, watch=c.watch)
+    return Specialisation(
+        kernel,
+        c.hidden,
+        c.sites,
+        frozenset(c.written),
+        returns,
+        watch=c.watch,
+        doubled=c.doubles[0] if c.doubles else None,
+    )
 
 
 def _bind(frame: FunctionFrame, parameter: ast.arg, value: Any) -> None:

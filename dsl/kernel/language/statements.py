@@ -127,7 +127,7 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
 
 def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: Any) -> None:
     c = frame.compiler
-    with arrays.each(c, array.shape) as place:
+    with arrays.each(c, array.shape, arrays.goes_backward(c, array, value)) as place:
         other = value
         if isinstance(value, ArrayValue):
             other = arrays.select(c, value, TupleValue(arrays.aligned(value, place)))
@@ -446,7 +446,9 @@ def inline(frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[A
     """Inline a function and return its result."""
     c = frame.compiler
     inner = enter(frame, node, function, arguments, keywords)
-    place = c.place
+    place, numba = c.place, c.numba
+    if not isinstance(function, Closure):
+        c.use_types_for(function)
     body = inner.source.tree.body
     if isinstance(body, ast.expr):
         value = evaluate(inner, body)
@@ -460,7 +462,7 @@ def inline(frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[A
             if lower_body(inner, body):
                 c.assign(inner.result, Constant(None))
         value = c.load(inner.result) if inner.result.kind is not None else Constant(None)
-    c.place = place
+    c.place, c.numba = place, numba
     return value
 
 

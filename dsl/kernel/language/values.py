@@ -298,8 +298,8 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
     return ScalarKind(dtype, True, natural)
 
 
-def join(first: Kind, second: Kind) -> Kind | None:
-    """Return the kind that holds both kinds, or None."""
+def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
+    """Return the kind that holds both kinds, or None. With Numba's types, Python's numbers are int64 and float64."""
     if first == second:
         return first
     if isinstance(first, ArrayKind) and isinstance(second, ArrayKind):
@@ -317,9 +317,10 @@ def join(first: Kind, second: Kind) -> Kind | None:
             return None
         second = number
     if isinstance(first, ScalarKind) and isinstance(second, ScalarKind):
-        weak = first.weak and second.weak
+        numba = numba and not is_bfloat16(first.dtype) and not is_bfloat16(second.dtype)
+        weak = first.weak and second.weak and (not numba or first.dtype == second.dtype)
         natural = first.natural and second.natural
-        operands = [k.dtype if not k.weak else k for k in (first, second)]
+        operands = [k if k.weak and not numba else k.dtype for k in (first, second)]
         return ScalarKind(_promote(operands), weak, natural)
     return None
 

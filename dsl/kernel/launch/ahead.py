@@ -20,6 +20,7 @@ from weft.dsl.kernel.launch.arguments import from_type
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 from weft.dsl.kernel.launch.inspection import architecture
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
+from weft.runtime import setting
 
 
 def compile_ptx(
@@ -62,7 +63,9 @@ def compile_ptx(
     KernelError
         If the function cannot be compiled.
     """
-    options = make_options({"debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "launch_bounds": launch_bounds})
+    own = pyfunc.options.numba if isinstance(pyfunc, KernelDispatcher) else not setting("weak_scalars")
+    given = {"debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "launch_bounds": launch_bounds}
+    options = make_options({**given, "weak_scalars": not own})
     device = device or isinstance(pyfunc, DeviceFunction)
     target = resolve_target(architecture(cc))
     made = _specialised(pyfunc, sig, target, options, device, abi)

@@ -1,4 +1,4 @@
-"""`cuda.jit`: Numba's decorator, implemented by weft's."""
+"""Numba's decorators, `cuda.jit`, `cuda.vectorize` and `cuda.guvectorize`: weft's, with Numba's types of numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, kernel
+from weft.dsl.kernel.library import generalized, vectorized
+from weft.runtime import setting
 
 _REJECTED = {
     "argtypes": "give a signature",
@@ -24,6 +26,9 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
     func_or_sig : function, or signature(s)
         As for `weft.kernel`.
     device : bool
+    weak_scalars : bool
+        Whether Python numbers take the dtype of what they meet, as in NumPy 2 and in `weft.kernel`. By default (setting
+        ``WEFT_WEAK_SCALARS``) they are int64 and float64, and integers compute in 64 bits, as in Numba.
     **options
         As for `weft.kernel`. Numba's ``inline``, ``opt``, ``cache``, ``link`` and similar options have no effect.
     """
@@ -34,9 +39,20 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
         if isinstance(func_or_sig, (FunctionType, DeviceFunction, KernelDispatcher)):
             return DeviceFunction(func_or_sig.py_func if isinstance(func_or_sig, KernelDispatcher) else func_or_sig)
         return lambda inner: DeviceFunction(inner, () if func_or_sig is None else func_or_sig)
-    if func_or_sig is None or isinstance(func_or_sig, FunctionType):
-        return kernel(func_or_sig, **options)
+    options.setdefault("weak_scalars", setting("weak_scalars"))
     return kernel(func_or_sig, **options)
+
+
+def vectorize(function: Any = None, signatures: Any = None, **options: Any) -> Any:
+    """Make a function of numbers one of arrays, as `weft.vectorize`, with Numba's types of numbers."""
+    options.setdefault("weak_scalars", setting("weak_scalars"))
+    return vectorized.vectorize(function, signatures, **options)
+
+
+def guvectorize(function: Any = None, layout: Any = None, **options: Any) -> Any:
+    """Make a function of small arrays one of larger ones, as `weft.guvectorize`, with Numba's types of numbers."""
+    options.setdefault("weak_scalars", setting("weak_scalars"))
+    return generalized.guvectorize(function, layout, **options)
 
 
 def declare_device(name: str, sig: Any, **options: Any) -> Any:

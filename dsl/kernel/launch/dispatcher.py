@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import Kernel
 from weft.dsl import kernel as face  # for what is loaded when it is used
 from weft.dsl.cuda.streams import as_queue
 from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction
@@ -29,7 +30,7 @@ from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch, run_in_python
 from weft.dsl.kernel.launch.ready import Ready, signature_of
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
 from weft.dsl.kernel.sanitizer.watch import Watch
-from weft.runtime import default_device, setting
+from weft.runtime import PerformanceWarning, default_device, setting, warn_user
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
@@ -102,6 +103,7 @@ class KernelDispatcher(KernelFunction, Inspection):
             raise TypeError(f"a kernel is made of a Python function, not of {type(function).__name__}")
         self.py_func: Any = function
         self.options = options or Options()
+        self._hinted = False
         self._found: dict[Any, Specialisation] = {}
         self._by_block: set[Any] = set()
         self.specializations: dict[Any, KernelDispatcher] = {}
@@ -269,9 +271,17 @@ class KernelDispatcher(KernelFunction, Inspection):
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, watched: bool
     ) -> Specialisation:
         watch = Watch() if watched else None
-        return specialise(
+        made = specialise(
             self.py_func, descriptors, target, index, self.options, checked=setting("checked"), block=block, watch=watch
         )
+        if made.doubled is not None and target.machine.is_gpu and not self._hinted and _is_single(made.kernel):
+            self._hinted = True
+            warn_user(
+                f"{self.__name__} computes in float64 over float32 arrays, as Numba does, which is slow on most GPUs: write "
+                f"np.float32(...), or cuda.jit(weak_scalars=True)\n{made.doubled.show()}",
+                PerformanceWarning,
+            )
+        return made
 
     # -- launching ----------------------------------------------------------------------------
 
@@ -298,6 +308,12 @@ class KernelDispatcher(KernelFunction, Inspection):
             raise KernelTypeError(f"{self.__name__}{self._signature}: {error}") from None
         bound.apply_defaults()
         return tuple(bound.arguments.values())
+
+
+def _is_single(kernel: Kernel) -> bool:
+    """Return whether a kernel has float32 parameters and none of float64."""
+    kinds = {getattr(p.value.type, "dtype", p.value.type) for p in kernel.parameters}
+    return np.dtype(np.float32) in kinds and kinds.isdisjoint((np.dtype(np.float64), np.dtype(np.complex128)))
 
 
 def _signature_of(kernel: KernelDispatcher, function: FunctionType) -> inspect.Signature:
@@ -339,7 +355,7 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     return lambda inner: KernelDispatcher(inner, found, make_options(options))
 
 
-_KNOWN = ("debug", "fastmath", "lineinfo", "max_registers", "launch_bounds")
+_KNOWN = ("debug", "fastmath", "lineinfo", "max_registers", "launch_bounds", "weak_scalars")
 # Numba's options that say nothing here: everything is inlined, optimised, cached and linked as it is.
 _IGNORED = (
     "opt",
@@ -377,4 +393,5 @@ def make_options(given: dict[str, Any]) -> Options:
         lineinfo=bool(given.get("lineinfo")),
         max_registers=int(given.get("max_registers") or 0),
         launch_bounds=bounds,
+        numba=given.get("weak_scalars") is False,
     )

@@ -302,7 +302,9 @@ def _float(call: Invocation, x: Any = None) -> Any:
     if isinstance(x, Constant) and isinstance(x.value, str):
         return compute(c, "float()", float, x.value)
     x = Constant(0.0) if x is None else c.number(x)
-    return compute(c, "float()", float, x.value) if isinstance(x, Constant) else c.cast(x, np.float64, weak=True)
+    if isinstance(x, Constant):
+        return compute(c, "float()", float, x.value)
+    return x if c.numba and x.dtype == np.float32 else c.cast(x, np.float64, weak=True)
 
 
 @handles(bool)

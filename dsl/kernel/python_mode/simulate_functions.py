@@ -83,7 +83,7 @@ def _raised(name: str, reference: Any, plain: list[Any]) -> float:
 
 
 class _Cast(type):
-    """Metaclass of number types that convert like kernels, and otherwise act as the real type."""
+    """Metaclass of stand-ins for `int`, `float` etc.: calling one converts as a kernel does, and the rest is the builtin's."""
 
     real: type
 

@@ -298,7 +298,7 @@ def _brev(thread: RunningThread, x: Any) -> Any:
 
 
 def _float_function(function: Callable[[Any], Any]) -> Action:
-    """Return a function of one number, in the number's float dtype or else in float64."""
+    """Wrap `function` to convert its argument first: to the argument's own dtype if that is a float, else to float64."""
 
     def action(thread: RunningThread, a: Any) -> Any:
         dtype = common_dtype(a)

@@ -91,7 +91,8 @@ def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Orders) -> bool:
 
 
 def may_be_shifted(node: Expr, origins: Any) -> bool:
-    """Return whether a node may be a sum of deviations from a reduction of the same elements."""
+    """Return whether a node looks like the sum in a variance or a softmax: of squares or exponentials of x minus its mean or
+    maximum."""
     (operand,) = node.operands
     if node.op != "add" or operand.kind != "map" or operand.op not in _SHIFTED:
         return False
@@ -148,7 +149,8 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: Orders) -> None:
-    """Raise NeedsKernelError if a scan is divided among threads, or has a GPU's order."""
+    """Raise NeedsKernelError for a scan whose rounding depends on the order of a kernel: one split among threads, or any on
+    a GPU."""
     if rounds(node) and (orders.machine.is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 

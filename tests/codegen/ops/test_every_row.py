@@ -107,6 +107,8 @@ def operands_of(row: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
     if row.name in DOMAINS:
         inside = DOMAINS[row.name](*found)
         found = [x[inside] for x in found]
+        if row.name.startswith("_"):  # whole vectors: no guard protects lanes without an element
+            found = [np.resize(x, -(-len(x) // 64) * 64) for x in found]
     return found
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from weft.dsl.cli import main
+from weft.dsl.script.redirect import isolated
 from weft.fusion.run import judge
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -24,24 +28,18 @@ SMALL = {
 
 @pytest.mark.parametrize("name", SMALL)
 def test_examples_give_numpys_results(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(EXAMPLES / name), "--compare", *SMALL[name]]) == 0
+    assert main(["run", "--compare", str(EXAMPLES / name), *SMALL[name]]) == 0
     text = capsys.readouterr().out
     assert "NumPy against weft" in text
     assert re.search(r"printed +(\d+) of \1 lines equal", text) or "numbers differ" in text
+    assert re.search(r"cold +new process +warm", text) and " nan ms" not in text
     for name in ("cold", "warm"):
         assert re.search(
             rf"^{name}: \d+ plans made and \d+ read, \d+ kernels printed, .* ms outside of plans$", text, re.MULTILINE
         )
 
 
-def test_errors_name_the_scripts_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    script = tmp_path / "wrong.py"
-    script.write_text("import numpy as np\nx = np.zeros(3)\nx + np.zeros(4)\n")
-    assert main(["run", str(script)]) == 1
-    assert 'wrong.py", line 3' in capsys.readouterr().err
-
-
-def test_arguments_exit_codes_and_neighbours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_exit_codes_and_neighbours(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("import numpy\ndef make():\n    return numpy.ones(3)\n")
     script = tmp_path / "script.py"
     script.write_text(
@@ -49,8 +47,10 @@ def test_arguments_exit_codes_and_neighbours(tmp_path: Path, capsys: pytest.Capt
         "x = beside.make()\nassert type(x) is type(np.zeros(2)) and type(x).__module__.startswith('weft')\n"
         "print(sys.argv[1:], float(norm(x * 2)) > 3, isinstance(x, np.ndarray), __name__)\nsys.exit(7)\n"
     )
-    assert main(["run", str(script), "a", "--flag"]) == 7
-    assert capsys.readouterr().out == "['a', '--flag'] True True __main__\n"
+    command = [sys.executable, "-m", "weft", "run", str(script), "a", "--flag", "--device"]
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent / "src"), "WEFT_IMMEDIATE": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7, "['a', '--flag', '--device'] True True __main__\n")
 
 
 def test_reports(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,8 @@ def test_verify_compares_plans_with_what_is_interpreted(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import numpy as np\nx = np.arange(300_000.0) * 3 - 7\nprint(np.exp(-x / 1e5).sum())\n")
     before = judge.JudgeCounts.compared
-    assert main(["run", "--verify", str(script)]) == 0
+    with isolated(tmp_path, to_weft=True):
+        assert main(["run", "--verify", str(script)]) == 0
     assert judge.JudgeCounts.compared > before
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft
 from weft import cuda
 from weft.codegen import CompileCounts, compile_kernel, resolve_target
 from weft.dsl.kernel.language.specialise import specialise
@@ -52,7 +53,7 @@ def parameters(ptx: str) -> int:
 
 @pytest.mark.parametrize("layout", ["[::1]", "[:]"])
 def test_float32_stays_float32(layout: str) -> None:
-    ptx = ptx_of(axpby, *[f"float32{layout}"] * 3)
+    ptx = ptx_of(weft.kernel(axpby), *[f"float32{layout}"] * 3)
     assert not re.search(r"\.f64|\bcvt\.f64|%fd", ptx)
     assert re.search(r"\.(rn\.)?f32", ptx)
 

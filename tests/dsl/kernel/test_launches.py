@@ -219,7 +219,7 @@ def test_compile_to_ptx() -> None:
     ptx, result = cuda.compile_ptx_for_current_device(fill, (cuda.types.float32[:], cuda.types.float32))
     assert ".visible .entry" in ptx
     ptx, result = cuda.compile_ptx(scaled_sum, "float32, float32", device=True, cc=(7, 5), abi="c")
-    assert re.search(r"\.visible \.func\s+\(\.param \.b32 \S+\) scaled_sum", ptx) and str(result) == "float32"
+    assert re.search(r"\.visible \.func\s+\(\.param \.b64 \S+\) scaled_sum", ptx) and str(result) == "float64"
     ptx, _ = cuda.compile_ptx(
         scaled_sum, "float32(float32, float32)", device=True, cc=(8, 0), abi="c", abi_info={"abi_name": "my_sum"}
     )

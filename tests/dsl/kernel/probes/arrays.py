@@ -435,3 +435,19 @@ def local_array_into_function(out):
     out[0] = own[2]
     fill(own[1:], 2)
     out[1] = own[1]
+
+
+@probe(np.arange(12.0), np.arange(24.0).reshape(4, 6))
+def parts_that_overlap(x, m):
+    x[1:5] = x[0:4]
+    x[6:10] = x[7:11]
+    x[1:] += x[:-1]
+    x[9:3:-1] = x[10:4:-1]
+    part = x[2:8]
+    part[2:] = part[:-2]
+    x[::2] = x[1::2]
+    m[1:, 1:] = m[:-1, :-1]
+    m[:, :-1] = m[:, 1:]
+    m[2] = m[0]
+    m[1:, :-1] = m[:-1, 1:]
+    m[0, 1:] *= m[0, :-1]

@@ -28,6 +28,16 @@ def too_few_indices(m):
     m[0, 0] = m[1] + 1  # here
 
 
+@refused(TYPE, "may overlap.*(loop|local array)")
+def reversed_in_place(x):
+    x[:] = x[::-1]  # here
+
+
+@refused(TYPE, "may overlap.*(loop|local array)", np.zeros((3, 3)))
+def transposed_in_place(m):
+    m[:] = m.T  # here
+
+
 @refused(TYPE, "index|integer")
 def float_index(x):
     x[0] = x[1.5]  # here

@@ -1,0 +1,120 @@
+"""Differences between the results of two runs of a program, judged by the sizes of its values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+# A difference is rounding if it is at most this many times the precision, of the value itself or of the program's largest.
+OF_ITSELF = 1e6
+OF_PROGRAM = 1e4
+
+SIGNS = "equal but for the signs of vectors"
+
+Row = tuple[str, str, bool]
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Comparison of a run with a reference run.
+
+    Attributes
+    ----------
+    again : Arrays
+        The results of a second reference run. What differs there is not judged.
+    scale : float
+        The largest magnitude in the program. Residuals and changes between iterations are differences of values of this size.
+    """
+
+    again: Arrays
+    printed_again: str
+    scale: float
+
+    def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:
+        """Compare arrays by name."""
+        rows = []
+        for name in sorted(set(theirs) | set(ours)):
+            if name not in theirs or name not in ours:
+                rows.append((name, f"only under {'NumPy' if name in theirs else 'weft'}", False))
+                continue
+            verdict, good = self._verdict(theirs[name], ours[name])
+            if not good and name in self.again and not self._verdict(theirs[name], self.again[name])[1]:
+                verdict, good = f"{verdict}; differs between runs of NumPy too", True
+            rows.append((name, verdict, good))
+        return rows
+
+    def _verdict(self, wanted: np.ndarray, found: np.ndarray) -> tuple[str, bool]:
+        shape = f"{wanted.dtype}{list(wanted.shape)}"
+        if wanted.shape != found.shape or wanted.dtype != found.dtype:
+            return f"{shape} against {found.dtype}{list(found.shape)}", False
+        if wanted.dtype.kind not in "biufc":
+            same = bool((wanted == found).all())
+            return f"{shape} {'equal' if same else 'different'}", same
+        if np.array_equal(wanted, found, equal_nan=wanted.dtype.kind in "fc"):
+            return f"{shape} equal", True
+        wide, other = wanted.astype(complex), found.astype(complex)
+        if not np.array_equal(np.isfinite(wide), np.isfinite(other)):
+            return f"{shape} infinite or not a number at other elements", False
+        wide, other = (np.where(np.isfinite(values), values, 0) for values in (wide, other))
+        largest, difference = float(np.abs(wide).max(initial=0)), float(np.abs(wide - other).max(initial=0))
+        precision = float(np.finfo(wanted.dtype).eps) if wanted.dtype.kind in "fc" else 0.0
+        limit = OF_ITSELF * precision * largest
+        text = f"{shape} largest difference {difference:.3g} ({difference / largest if largest else difference:.2g} of the largest value)"
+        if difference <= limit:
+            return text, True
+        if precision and difference <= OF_PROGRAM * precision * self.scale:
+            return f"{text}; rounding of values of {self.scale:.2g}", True
+        if precision and 0 < wide.ndim <= 2 and _differs_in_sign(wide, other, limit):
+            return f"{shape} {SIGNS}", True
+        return text, False
+
+    def printed(self, theirs: str, ours: str, signs: bool) -> list[Row]:
+        """Compare printed lines. Return a row for each line that differs. With `signs`, signs of numbers may differ."""
+        a, b, c = theirs.splitlines(), ours.splitlines(), self.printed_again.splitlines()
+        if len(a) != len(b):
+            return [("printed", f"{len(a)} lines against {len(b)}", len(a) != len(c))]
+        rows = []
+        for k, (x, y) in enumerate(zip(a, b, strict=True), 1):
+            if x == y:
+                continue
+            verdict, good = self._line(x, y, signs)
+            if not good and len(c) == len(a) and c[k - 1] != x:
+                verdict, good = f"{verdict}; differs between runs of NumPy too", True
+            rows.append((f"printed line {k}", verdict, good))
+        return [("printed", f"{len(a) - len(rows)} of {len(a)} lines equal", True), *rows]
+
+    def _line(self, x: str, y: str, signs: bool) -> tuple[str, bool]:
+        numbers = [[float(n) for n in NUMBER.findall(line)] for line in (x, y)]
+        if re.sub(r"\s", "", NUMBER.sub("#", x)) != re.sub(r"\s", "", NUMBER.sub("#", y)) or len(numbers[0]) != len(
+            numbers[1]
+        ):
+            return f"{x!r} against {y!r}", False
+        worst, noise = 0.0, OF_PROGRAM * float(np.finfo(float).eps) * self.scale
+        for p, q in zip(*numbers, strict=True):
+            difference = min(abs(p - q), abs(p + q)) if signs else abs(p - q)
+            if difference > noise:
+                worst = max(worst, difference / max(abs(p), 1e-300))
+        if worst:
+            return f"numbers differ by up to {worst:.2g} of their value", worst < 1e-4
+        return f"numbers differ {'in sign, or ' if signs else ''}by the rounding of values of {self.scale:.2g}", True
+
+
+def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:
+    """Return whether arrays are equal but for factors of -1 of columns or rows."""
+    for axis in range(wanted.ndim):
+        signs = np.sign(np.sum(np.conj(wanted) * found, axis=axis, keepdims=True).real)
+        if np.abs(wanted - signs * found).max() <= limit:
+            return True
+    return False
+
+
+def scale_of(arrays: Arrays, printed: str) -> float:
+    """Return the largest finite magnitude among floating-point arrays, or among printed numbers if there are none."""
+    large = [np.abs(a[np.isfinite(a)]).max(initial=0) for a in arrays.values() if a.dtype.kind in "fc" and a.size > 1]
+    return float(max(large or [abs(float(text)) for text in NUMBER.findall(printed)], default=0.0))

@@ -1,0 +1,95 @@
+"""Execution of a program as `__main__`, as the interpreter does."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import pkgutil
+import runpy
+import sys
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.machinery import BuiltinImporter, SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from weft.dsl.tracebacks import hide_frames
+
+
+@dataclass(frozen=True)
+class MainProgram:
+    """A program in one of the forms that ``python`` takes.
+
+    Attributes
+    ----------
+    option : str
+        "-m", "-c", "-" (standard input), or "" for a file or folder.
+    text : str
+        The module's name, the code, or the path.
+    arguments : list of str
+        ``sys.argv`` as the program begins.
+    """
+
+    option: str
+    text: str
+    arguments: list[str]
+
+    @staticmethod
+    def parse(words: Sequence[str]) -> MainProgram:
+        """Parse the command line from the program on. No words mean standard input."""
+        first, *rest = words or ("",)
+        if first in ("", "-"):
+            return MainProgram("-", "", [first, *rest])
+        if first[:2] in ("-m", "-c"):
+            text, rest = (first[2:], rest) if first[2:] else ("".join(rest[:1]), rest[1:])
+            return MainProgram(first[:2], text, [first[:2], *rest])
+        return MainProgram("", first, [first, *rest])
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the program's own modules."""
+        path = Path(self.text).resolve()
+        return Path.cwd() if self.option else path if path.is_dir() else path.parent
+
+    def execute(self) -> dict[str, Any]:
+        """Execute the program as `__main__` and return its global names."""
+        main = types.ModuleType("__main__")
+        names = main.__dict__
+        sys.modules["__main__"], sys.argv = main, list(self.arguments)
+        if "__mp_main__" in sys.modules:  # (multiprocessing takes what is `__main__` as it is imported)
+            sys.modules["__mp_main__"] = main
+        names.update(__annotations__={}, __builtins__=builtins)
+        container = not self.option and pkgutil.get_importer(self.text) is not None
+        if not sys.flags.safe_path or container:
+            path = os.path.abspath(self.text) if container else "" if self.option in ("-c", "-") else str(self.folder)
+            sys.path[: not sys.flags.safe_path] = [path]
+        if self.option == "-m":
+            runpy._run_module_as_main(self.text)  # type: ignore[attr-defined]
+        elif container:
+            runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
+        else:
+            exec(self._code(names), names)
+        return names
+
+    def _code(self, names: dict[str, Any]) -> types.CodeType:
+        file = {"-c": "<string>", "-": "<stdin>"}.get(self.option) or os.path.abspath(self.text)
+        names["__loader__"] = BuiltinImporter if self.option else SourceFileLoader("__main__", file)
+        if self.option == "-c":
+            source: str | bytes = self.text + "\n"
+        else:
+            names.update(__file__=file, __cached__=None)
+            source = sys.stdin.buffer.read() if self.option else Path(file).read_bytes()
+        code: types.CodeType = compile(source, file, "exec", dont_inherit=True)
+        return code
+
+
+def show_user_frames(error: BaseException) -> None:
+    """Let the interpreter print an error that leaves the program without weft's frames."""
+    hide_frames(error)
+    show, trace = sys.excepthook, error.__traceback__
+
+    def excepthook(kind: type[BaseException], error: BaseException, _: Any) -> None:
+        show(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = excepthook

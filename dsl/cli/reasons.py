@@ -1,0 +1,80 @@
+"""Reasons why a program on weft is not faster than under NumPy."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import FrameType
+from typing import Any, Protocol
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array
+from weft.dsl.script.redirect import is_program
+from weft.dsl.tracebacks import is_hidden
+from weft.runtime import IMMEDIATE, show_file
+
+_READING = ("numpy", "_number")  # the methods that all conversions to NumPy and Python use
+_OFTEN = 10  # values asked for at a line, from where it is a reason
+_SMALL = 256 << 10  # bytes per kernel, below which calls cost more than kernels
+
+
+class Counts(Protocol):
+    """Figures of one run."""
+
+    seconds: float
+    kernels: int
+    bytes: int
+    outside: float
+    arrays: dict[str, np.ndarray]
+
+
+def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
+    """Return reasons, from the figures of a warm run and another run in which reads of values are counted."""
+    if not counts.kernels:
+        limit = max((values.size for values in counts.arrays.values()), default=IMMEDIATE[0])
+        return [f"arrays of at most {limit:,} elements, or nothing but library calls: NumPy's ground"]
+    with _count_reads() as reads:
+        run()
+    reasons = []
+    if counts.bytes < _SMALL * counts.kernels:
+        elements = counts.bytes // (16 * counts.kernels)
+        reasons.append(f"a kernel reads and writes about {max(elements, 1):,} elements: NumPy's ground")
+    for (file, line), number in reads.most_common(3):
+        if number >= _OFTEN:
+            reasons.append(f"values are asked for {number:,} times at {show_file(file)}:{line}, which ends fusion")
+    share = counts.outside / counts.seconds
+    if share > 0.5:
+        reasons.append(f"{100 * share:.0f} % of the time passes outside of kernels: Python, libraries, or NumPy itself")
+    return reasons or ["the kernels take as long as NumPy's"]
+
+
+@contextlib.contextmanager
+def _count_reads() -> Iterator[Counter[tuple[str, int]]]:
+    """Count the values that the program asks arrays for in the block, by file and line."""
+    reads: Counter[tuple[str, int]] = Counter()
+
+    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def read(self: Array, *arguments: Any, **options: Any) -> Any:
+            if self._home is None:
+                frame: FrameType | None = sys._getframe(1)
+                while frame is not None and is_hidden(frame.f_code.co_filename):
+                    frame = frame.f_back
+                if frame is not None and is_program(frame):
+                    reads[frame.f_code.co_filename, frame.f_lineno] += 1
+            return method(self, *arguments, **options)
+
+        return read
+
+    before = {name: Array.__dict__[name] for name in _READING}
+    for name, method in before.items():
+        setattr(Array, name, counted(method))
+    try:
+        yield reads
+    finally:
+        for name, method in before.items():
+            setattr(Array, name, method)

@@ -1,0 +1,68 @@
+"""Numba's promotion of numbers, for the kernels of `weft.cuda`.
+
+In: an op and the dtypes of its operands; Python numbers are int64, float64 and complex128. Out: the dtypes that the operands
+are converted to before NumPy's promotion. Integers compute in 64 bits, signed if one operand is signed.
+
+Numba describes its rules in https://numba.readthedocs.io/en/stable/proposals/integer-typing.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import OpDef, dtype_kind, resolve_dtypes
+
+_SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
+_DOUBLE = np.dtype(np.float64)
+_SHIFTS = frozenset({"left_shift", "right_shift"})
+_BITS = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "invert"})
+# Operators whose operands keep their integer dtypes: the result is one of them, or a truth.
+_KEPT = frozenset(
+    "minimum maximum absolute equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not".split()
+)
+_COMPUTED = frozenset(
+    "add subtract multiply floor_divide remainder power negative positive square left_shift right_shift".split()
+)
+
+
+def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
+    """Return the dtypes that the operands of an op are converted to.
+
+    Parameters
+    ----------
+    op : OpDef
+        A row of the op table.
+    kinds : tuple of dtype
+    """
+    name = op.name
+    if name in _KEPT:
+        return kinds
+    integers = [k.kind in "biu" for k in kinds]
+    if all(integers):
+        if name in _BITS and all(k.kind == "b" for k in kinds):
+            return kinds
+        if name in _COMPUTED or name in _BITS:
+            unsigned = (kinds[0] if name in _SHIFTS else min(kinds, key=lambda k: "biu".index(k.kind))).kind == "u"
+            return (_UNSIGNED if unsigned else _SIGNED,) * len(kinds)
+        # what is no integer of integers is float64, where NumPy has smaller floats for small integers
+        small = dtype_kind(resolve_dtypes(op, (_SIGNED,) * len(kinds))[1]) == "f"
+        return (_DOUBLE,) * len(kinds) if small else kinds
+    if name == "power" and kinds[0].kind == "f" and integers[1]:
+        return (kinds[0], kinds[0])
+    if any(k.kind == "u" and k.itemsize == 2 for k in kinds):  # (NumPy has float32 for uint16 with float32)
+        return tuple(np.dtype(np.uint32) if k.kind == "u" else k for k in kinds)
+    return kinds
+
+
+def turns_double(kinds: Iterable[np.dtype]) -> bool:
+    """Return whether a float32 meets a number with which it becomes a float64."""
+    kinds = tuple(kinds)
+    return np.dtype(np.float32) in kinds and np.result_type(*kinds) == _DOUBLE
+
+
+def has_floats(constants: Iterable[Any]) -> bool:
+    """Return whether a constant is a NumPy float, which Numba does not convert Python numbers to."""
+    return any(isinstance(c.value, np.generic) and c.value.dtype.kind not in "biu" for c in constants)

@@ -1,0 +1,54 @@
+"""Tracebacks without weft's frames."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import pairwise
+from types import TracebackType
+from typing import Any
+
+import weft.runtime
+
+_PACKAGE = os.path.dirname(os.path.dirname(weft.runtime.__file__)) + os.sep
+
+
+def is_hidden(file: str) -> bool:
+    """Return whether a source file is weft's."""
+    return file.startswith(_PACKAGE)
+
+
+def hide_frames(error: BaseException) -> None:
+    """Remove weft's frames from the tracebacks of an error and of the errors that led to it."""
+    pending, seen = [error], set[int]()
+    while pending:
+        error = pending.pop()
+        if id(error) in seen:
+            continue
+        seen.add(id(error))
+        kept, trace = [], error.__traceback__
+        while trace is not None:
+            if not is_hidden(trace.tb_frame.f_code.co_filename):
+                kept.append(trace)
+            trace = trace.tb_next
+        for here, after in pairwise([*kept, None]):
+            if here is not None:
+                here.tb_next = after
+        if kept or isinstance(error, SyntaxError):
+            error.__traceback__ = kept[0] if kept else None
+        linked = (error.__cause__, error.__context__, *getattr(error, "exceptions", ()))
+        pending += [one for one in linked if isinstance(one, BaseException)]
+
+
+def hide_in_ipython() -> None:
+    """Let a running IPython or notebook show errors without weft's frames, unless it has its own handler of errors."""
+    shell = sys.modules["IPython"].get_ipython()
+    if shell is not None and not shell.custom_exceptions:
+        shell.set_custom_exc((Exception,), _show)
+
+
+def _show(
+    shell: Any, kind: type[BaseException], error: BaseException, _: TracebackType | None, tb_offset: int | None = None
+) -> None:
+    hide_frames(error)
+    shell.showtraceback((kind, error, error.__traceback__), tb_offset=tb_offset)

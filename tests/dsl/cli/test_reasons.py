@@ -1,0 +1,37 @@
+"""Why a program is not faster on weft."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from weft.dsl.cli.reasons import explain_speed
+from weft.dsl.script.redirect import load_program
+
+
+@dataclass
+class Figures:
+    seconds: float = 1.0
+    kernels: int = 100
+    bytes: int = 10**9
+    outside: float = 0.1
+    arrays: dict[str, np.ndarray] = field(default_factory=lambda: {"x": np.zeros(300)})
+
+
+def test_lines_that_ask_for_values(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nx = np.arange(20_000.0)\nfor k in range(20):\n    x = x * 0.5\n"
+        "    if x.sum() < k:\n        pass\nprint(x.mean() > 3, float(x[0]))\n"
+    )
+    (reason,) = explain_speed(lambda: load_program(script, "script"), Figures())
+    assert reason.startswith("values are asked for 20 times at ") and "script.py:5" in reason
+    assert explain_speed(lambda: None, Figures()) == ["the kernels take as long as NumPy's"]
+
+
+def test_small_arrays_and_time_outside() -> None:
+    assert "at most 300 elements" in explain_speed(lambda: None, Figures(kernels=0))[0]
+    small, outside = explain_speed(lambda: None, Figures(bytes=100 * 16 * 500, outside=0.9))
+    assert "about 500 elements" in small and "90 % of the time" in outside

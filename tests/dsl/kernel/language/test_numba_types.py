@@ -1,0 +1,196 @@
+"""Kernels of `weft.cuda` compute in Numba's types, kernels of `weft.kernel` in NumPy's."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.dsl.kernel.language.numba_table import BINARY, DTYPES, LITERALS, PATH, UNARY
+from weft import cuda
+from weft.codegen import KernelBuilder
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.kernel_errors import KernelError
+from weft.dsl.kernel.language.values import Constant, ScalarValue, join, kind_of
+from weft.runtime import override
+
+TABLE: dict[str, Any] = json.loads(PATH.read_text())
+INDEX = np.dtype(np.int64)
+ROWS = dict(
+    zip(
+        "+ - * / // % ** << >> & | ^ < <= > >= == != min max atan2".split(),
+        "add subtract multiply divide floor_divide remainder power left_shift right_shift bitwise_and bitwise_or bitwise_xor "
+        "less less_equal greater greater_equal equal not_equal minimum maximum arctan2".split(),
+        strict=True,
+    )
+)
+COMPLEX = ("complex64", "complex128", "1j")
+# Where weft differs, and why.
+OURS: dict[tuple[str, str, str], str] = {
+    ("**", "bool", "int32"): "int64",  # Numba has float32, by the order of its overloads
+}
+
+
+def _wanted(op: str, left: str, right: str, numbas: str) -> str | None:
+    """Return the dtype, or None if weft has an operation that Numba refuses: of complex numbers."""
+    if numbas == "-" and (left in COMPLEX or right in COMPLEX):
+        return None
+    return OURS.get((op, left, right), numbas)
+
+
+class _Numbers:
+    """Numbers of a kernel with Numba's types."""
+
+    def __init__(self) -> None:
+        self.compiler = Compiler(None, None, False, INDEX)  # type: ignore[arg-type]
+        self.compiler.numba_asked = self.compiler.numba = True
+        self.compiler.builder = KernelBuilder("k", INDEX)
+
+    def of(self, name: str) -> Constant | ScalarValue:
+        if name not in DTYPES:
+            return Constant({"2": 2, "0.5": 0.5, "True": True, "1j": 1j}[name])
+        count = len(self.compiler.builder.kernel.parameters)
+        return ScalarValue(self.compiler.builder.scalar(f"s{count}", np.dtype(name)))
+
+    def result(self, row: str, *operands: Any) -> str:
+        try:
+            found = self.compiler.scalar(self.compiler.apply(row, *operands))
+        except KernelError:
+            return "-"
+        return found.dtype.name
+
+
+@pytest.mark.parametrize("op", BINARY)
+def test_results_have_numbas_types(op: str) -> None:
+    wrong = []
+    for left, line in zip(DTYPES, TABLE[op], strict=True):
+        for right, numbas in zip((*DTYPES, *LITERALS), line.split(), strict=True):
+            numbers = _Numbers()
+            x, y = numbers.of(left), numbers.of(right)
+            if op == "join":
+                found: Any = join(kind_of(x), kind_of(y), True)
+                found = found.dtype.name
+            else:
+                found = numbers.result(ROWS[op], x, y)
+            if (wanted := _wanted(op, left, right, numbas)) is not None and found != wanted:
+                wrong.append(f"{left} {op} {right}: {found}, not {wanted}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_unary_operation_is_in_the_table() -> None:
+    assert set(TABLE) == {*BINARY, *UNARY}
+
+
+OF_ONE: dict[str, Any] = {
+    "-x": lambda n, x: n.result("negative", x),
+    "+x": lambda n, x: n.result("positive", x),
+    "~x": lambda n, x: n.result("invert", x),
+    "math.sqrt(x)": lambda n, x: n.result("sqrt", x),
+    "math.exp(x)": lambda n, x: n.result("exp", x),
+    "x**2": lambda n, x: n.result("power", x, Constant(2)),
+    "x**3": lambda n, x: n.result("power", x, Constant(3)),
+    "x**0.5": lambda n, x: n.result("power", x, Constant(0.5)),
+    "2 + x": lambda n, x: n.result("add", Constant(2), x),
+    "0.5 * x": lambda n, x: n.result("multiply", Constant(0.5), x),
+    "1 / x": lambda n, x: n.result("divide", Constant(1), x),
+}
+
+
+@pytest.mark.parametrize("text", OF_ONE)
+def test_results_of_one_number_have_numbas_types(text: str) -> None:
+    for name, numbas in zip(DTYPES, TABLE[text].split(), strict=True):
+        numbers = _Numbers()
+        if (wanted := _wanted(text, name, "", numbas)) is not None:
+            assert OF_ONE[text](numbers, numbers.of(name)) == wanted, (text, name)
+
+
+# -- whole kernels ----------------------------------------------------------------------------------
+
+
+@cuda.jit
+def grey(red: Any, green: Any, blue: Any, out: Any) -> None:
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = (red[i] + green[i] + blue[i]) / 3
+
+
+@cuda.jit
+def total(x: Any, out: Any) -> None:
+    t = 0.0
+    for i in range(x.size):
+        t += x[i]
+    out[0] = t
+
+
+@cuda.jit(device=True)
+def product(x: Any, y: Any) -> Any:
+    return x * y
+
+
+@cuda.jit
+def products(x: Any, y: Any, out: Any) -> None:
+    i = cuda.grid(1)
+    out[i] = product(x[i], y[i])
+
+
+def test_integers_do_not_wrap_below_64_bits() -> None:
+    a = np.full(5, 200, np.uint8)
+    out = np.zeros(5, np.float32)
+    grey[1, 8](a, a, a, out)
+    np.testing.assert_array_equal(out, np.full(5, 200, np.float32))
+    large, wide = np.full(4, 2**31 - 1, np.int32), np.zeros(4, np.int64)
+    products[1, 4](large, large, wide)
+    np.testing.assert_array_equal(wide, (2**31 - 1) ** 2)
+
+
+def test_sums_of_float32_are_float64() -> None:
+    x = np.full(1 << 16, 0.1, np.float32)
+    out = np.zeros(1)
+    total[1, 1](x, out)
+    assert math.isclose(out[0], x.astype(np.float64).sum(), rel_tol=1e-12)
+
+
+def test_numpys_types_on_request() -> None:
+    a = np.full(5, 200, np.uint8)
+    for kernel in (cuda.jit(grey.py_func, weak_scalars=True), wf.kernel(grey.py_func)):
+        out = np.zeros(5, np.float32)
+        kernel[1, 8](a, a, a, out)
+        np.testing.assert_allclose(out, (600 - 512) / 3, rtol=1e-6)
+    with override(weak_scalars=True):
+        kernel = cuda.jit(grey.py_func)
+    out = np.zeros(5, np.float32)
+    kernel[1, 8](a, a, a, out)
+    np.testing.assert_allclose(out, (600 - 512) / 3, rtol=1e-6)
+
+
+def test_vectorized_functions_have_numbas_types() -> None:
+    def middle(x: Any, y: Any) -> Any:
+        return (x + y) / 2
+
+    x = np.full(3, 200, np.uint8)
+    np.testing.assert_array_equal(np.asarray(cuda.vectorize(middle)(x, x)), np.full(3, 200.0))
+    assert np.asarray(wf.vectorize(middle)(x, x))[0] == 72.0
+
+
+def test_a_hint_names_the_line_of_the_first_float64() -> None:
+    @cuda.jit
+    def scaled(x: Any, out: Any) -> None:
+        i = cuda.grid(1)
+        y = x[i] + x[i]
+        out[i] = y * 0.5  # here
+
+    x = wf.asarray(np.ones(4, np.float32))
+    with wf.device("simt"):
+        a, b = wf.asarray(np.ones(4, np.float32)), wf.zeros(4, np.float32)
+        with pytest.warns(wf.PerformanceWarning, match=r"(?s)scaled computes in float64.*y \* 0.5  # here"):
+            scaled[1, 4](a, b)
+        np.testing.assert_array_equal(np.asarray(b), 1)
+        scaled[1, 4](a[1:], b[1:])  # (once)
+        wide = wf.zeros(4)
+        cuda.jit(scaled.py_func)[1, 4](a, wide)
+        cuda.jit(scaled.py_func, weak_scalars=True)[1, 4](a, b)
+    scaled[1, 4](x, wf.zeros(4, np.float32))

@@ -1,0 +1,99 @@
+"""Draws from PCG64 in native code: NumPy's numbers, and NumPy's generator behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.runtime import override
+from weft.runtime.cpu import native
+from weft.runtime.cpu.random import draws
+
+METHODS = list(draws.METHODS)
+
+
+@cache
+def _code(method: str) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "disk_cache", lambda: None)  # (then this thread compiles)
+        return draws._obtain(draws.METHODS[method], True)
+
+
+@pytest.fixture(autouse=True)
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All methods have been drawn often enough."""
+    monkeypatch.setattr(draws, "_loaded", {method: _code(method) for method in METHODS})
+    yield
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("method", METHODS)
+def test_numbers_and_state_are_numpys(method: str, threads: int) -> None:
+    ours, theirs = np.random.default_rng(11), np.random.default_rng(11)
+    with override(threads=threads):
+        for count in (8192, 8193, 50_000, 300_001):
+            values = np.empty(count)
+            assert draws.fill_with_draws(method, ours.bit_generator, values)
+            np.testing.assert_array_equal(values, getattr(theirs, method)(count))
+            assert ours.bit_generator.state == theirs.bit_generator.state
+            # in turns with NumPy, half a step of the generator too
+            assert ours.integers(9, dtype=np.int32) == theirs.integers(9, dtype=np.int32)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_blocks_that_begin_inside_an_element_are_drawn_again(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draws, "LEAST_BLOCK", 16)
+    monkeypatch.setattr(draws, "BLOCK", 64)  # some hundred blocks begin inside an element
+    ours, theirs = np.random.default_rng(5), np.random.default_rng(5)
+    values = np.empty(1_000_000)
+    with override(threads=2):
+        assert draws.fill_with_draws(method, ours.bit_generator, values)
+    np.testing.assert_array_equal(values, getattr(theirs, method)(1_000_000))
+    assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def test_scale_and_place() -> None:
+    ours, theirs = np.random.default_rng(2), np.random.default_rng(2)
+    values = np.empty((100, 200))
+    assert draws.fill_with_draws("standard_normal", ours.bit_generator, values, 3.0, -7.0)
+    np.testing.assert_array_equal(values, theirs.normal(-7.0, 3.0, (100, 200)))
+
+
+def test_what_numpy_draws() -> None:
+    values = np.empty(100_000)
+    assert not draws.fill_with_draws("random", np.random.MT19937(1), values)
+    assert not draws.fill_with_draws("random", np.random.PCG64DXSM(1), values)
+    generator = np.random.PCG64(1)
+    assert not draws.fill_with_draws("random", generator, np.empty(100))
+    assert generator.state == np.random.PCG64(1).state
+
+
+def test_code_that_draws_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = draws._ziggurats()[0].copy()
+    wrong[1, 77] += np.uint64(1)  # the last bit of a layer's unit
+    code = _code("standard_normal")
+    assert draws._draws_as_numpy(draws.METHODS["standard_normal"], code)
+    assert not draws._draws_as_numpy(draws.METHODS["standard_normal"], code._replace(tables=wrong.ctypes.data))
+
+
+def test_native_code_waits_for_enough_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def obtain(method: draws.Drawing, compiling: bool) -> None:
+        asked.append(compiling)
+
+    monkeypatch.setattr(draws, "_loaded", {})
+    monkeypatch.setattr(draws, "_drawn", {})
+    monkeypatch.setattr(draws, "_obtain", obtain)
+    generator = np.random.PCG64(1)
+    values = np.empty(100_000)
+    for _ in range(39):
+        assert not draws.fill_with_draws("random", generator, values)
+    assert asked == [False]  # the disk cache is looked at, once
+    for _ in range(200):
+        draws.fill_with_draws("random", generator, values)
+    assert asked[1:] and all(asked[1:]) and len(asked) < 8
