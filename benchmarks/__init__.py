@@ -1,1 +1,1 @@
-"""Benchmarks, one file for each question. ``python -m benchmarks`` runs them."""
+"""Benchmarks, one file per question. ``python -m benchmarks`` runs them."""

@@ -1,14 +1,17 @@
-"""The command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``. It measures,
-prints, and writes JSON, Markdown and pictures.
+"""The command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``.
 
-The suites `classical`, `first`, `npbench`, `small` and `sweep` run where they are named. ``--suite npbench --data FOLDER [--preset S|M|L]
-[--programs a,b]`` measures the programs of a checkout of spcl/npbench in processes of their own. ``--suite sweep`` measures
-single operations on a million elements, ``--suite classical [--programs a,b]`` the programs of `benchmarks.classical`,
-``--suite first`` chains of ten operations in new processes.
+It measures, prints results, and writes JSON, Markdown and pictures.
 
-On the CPU the suites `fused` and `sizes` run where they are named: they take minutes. On a GPU everything runs, in
-``--minutes`` (7 unless it says otherwise), each suite in a process of its own. ``--peers`` sets weft against every peer that is installed, or those that are
-named, ``--threads`` limits all alike, ``--only`` picks programs, ``--quick`` takes small sizes, ``--more`` adds programs.
+The suites `classical`, `first`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
+``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the programs of a checkout of spcl/npbench,
+each in processes of its own. ``--suite sweep`` measures single operations on a million elements, ``--suite classical
+[--programs a,b]`` measures the programs of `benchmarks.classical`, ``--suite packages`` those of
+`tests.clients.packages`, and ``--suite first`` measures chains of ten operations in new processes.
+
+On the CPU, the suites `fused` and `sizes` run only if they are named, since they take minutes. On a GPU, `fused`,
+`sizes`, `kernels`, `overhead` and `compile` run within ``--minutes`` (default 7), each in a process of its own.
+``--peers`` compares weft with all installed peers, or with those named. ``--threads`` limits the threads of all
+libraries, ``--only`` selects programs, ``--quick`` uses small sizes, and ``--more`` adds programs.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ from benchmarks import (
     lengths,
     npbench,
     overhead,
+    packages,
     peers,
     picture,
     pyhpc,
@@ -64,6 +68,7 @@ SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
     "classical": classics.run,
     "first": first.run,
     "npbench": npbench.run,
+    "packages": packages.run,
     "small": small.run,
     "sweep": sweep.run,
 }
@@ -108,8 +113,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_apart(arguments: list[str], minutes: float) -> int:
-    """Run each suite in a process of its own, so that a suite that hangs or breaks the device does not stop the
-    others.
+    """Run each suite in a process of its own.
+
+    If a suite hangs or breaks the device, the others still run.
     """
     found = probe()
     if found.status != "ok":
@@ -150,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--pyhpc", type=Path, help="fused: a checkout of pyhpc-benchmarks, for two programs more")
     made.add_argument("--data", type=Path, metavar="FOLDER", help="npbench: a checkout of spcl/npbench")
     made.add_argument("--preset", choices=("S", "M", "L", "paper"), default="S", help="npbench: sizes")
-    made.add_argument("--programs", default="", metavar="NAME,NAME", help="npbench, classical, first: these; else all")
+    made.add_argument("--programs", default="", metavar="NAME,NAME", help="suites of programs: these; else all")
     made.add_argument("--limit", type=float, default=120.0, help="suites of programs: seconds that a call may take")
     made.add_argument("--seconds", type=float, default=12.0, help="suites of programs: of turns of one program, about")
     made.add_argument("--rounds", type=int, default=3, help="suites of programs: new processes for each first call")
@@ -176,7 +182,7 @@ def describe() -> dict[str, Any]:
 
 
 def as_index(folder: Path, facts: dict[str, Any]) -> str:
-    """Return an index of the result files in a folder, from this run and earlier ones."""
+    """Return an index of the result files in a folder, including those of earlier runs."""
     suites = sorted({path.stem.partition("-")[0] for path in folder.glob("*.json")})
     lines = ["# Measured", "", *(f"- {key}: {value}" for key, value in facts.items()), ""]
     return (
@@ -186,7 +192,7 @@ def as_index(folder: Path, facts: dict[str, Any]) -> str:
 
 
 def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Run a suite of single figures. Write the results so far after each measurement."""
+    """Run a suite of single measurements. After each measurement, write all results so far."""
     results: dict[str, str] = {}
     for measure in FIGURES[name]:
         for key, value in measure().items():
@@ -198,7 +204,7 @@ def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -
 
 
 def chosen_peers(options: argparse.Namespace) -> Any:
-    """Return the names of the chosen peers, None for all installed ones, or an empty tuple for none."""
+    """Return the names of the chosen peers: None for all installed peers, and an empty tuple for no peers."""
     return () if options.peers is None else options.peers or None
 
 
@@ -238,7 +244,7 @@ def run_fused(options: argparse.Namespace, facts: dict[str, Any], minutes: float
 
 
 def run_sizes(options: argparse.Namespace, facts: dict[str, Any], minutes: float) -> None:
-    """Run the suite that varies the size."""
+    """Run the suite that measures the same programs at several sizes."""
 
     def tell(points: list[sizes.Point]) -> None:
         write(options.out, "sizes.md", sizes.as_markdown(points, facts))

@@ -1,7 +1,7 @@
-"""Classical programs in plain NumPy at everyday sizes, on weft beside NumPy.
+"""Classical programs in plain NumPy at everyday sizes, on weft and on NumPy.
 
-The programs lie in `benchmarks.classical`, a file each, with ``main(size)``. Each side of each program has a process of its
-own (`benchmarks.processes`).
+The programs are in `benchmarks.classical`, one per file, with a function ``main(size)``. Each program runs on each side
+in a process of its own (`benchmarks.processes`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SLOWEST, KERNEL_SHARE = 0.6, 0.7  # what each program should reach: NumPy / weft
 
 @dataclass(frozen=True)
 class Classic:
-    """The size of a program, a small one for tests, and whether its arrays have more than 10,000 elements."""
+    """A classical program: its size, a small size for tests, and whether it has arrays of more than 10,000 elements."""
 
     size: int
     small: int
@@ -61,7 +61,7 @@ PROGRAMS = {
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program on one side: NumPy or weft."""
+    """Load a program for NumPy or for weft."""
     path = FOLDER / f"{spec['name']}.py"
     if spec["side"] == WEFT:
         return weft_subject(path, "main", [spec["size"]], numpy_results)
@@ -69,12 +69,12 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-    """Describe how a side's results differ from NumPy's."""
+    """Return a description of how a side's results differ from NumPy's."""
     return compare(ours, theirs)
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the totals that only this suite has."""
+    """Return totals that only this suite reports, by name."""
     ratios = [ratio for o in outcomes if (ratio := o.ratio()) is not None]
     large = [o for o in outcomes if PROGRAMS[o.program].large and o.kernel_share is not None]
     planning = [o.program for o in outcomes if programs_report.steady_plans(o)]

@@ -1,7 +1,7 @@
-"""Time to the first result, in new processes, with empty and with filled caches.
+"""Time to the first result in new processes, with empty and with filled caches.
 
-Each figure is the median over processes of the time from the first line behind the imports to the result; imports are
-told apart. Peers that are installed do the pointwise kernel and softmax as well.
+Each figure is the median, over several processes, of the time from the end of the imports to the result. The time of
+imports is listed separately. Installed peers also run the pointwise kernel and softmax.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PEERS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
-    """Return the milliseconds of imports and of work in a new process, and the compilers that it loaded."""
+    """Run code in a new process. Return the milliseconds of the imports and of the work, and the compilers loaded."""
     told = {"PYTHONPATH": str(_ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_CACHE_DIR": cache, "JAX_PLATFORMS": "cpu"}
     code = _FRAME.format(imports=imports, work=work)
     done = subprocess.run(
@@ -77,7 +77,7 @@ def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
 
 
 def measure() -> dict[str, str]:
-    """Return a line of text for each figure."""
+    """Measure all programs with weft and the installed peers. Return a line of text for each."""
     results = {}
     for name, (imports, work) in WORK.items():
         first, second = [], []

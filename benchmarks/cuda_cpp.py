@@ -1,7 +1,9 @@
-"""Hand-written CUDA C++ as a peer. It compiles `cuda_programs.cu` with nvcc, if installed, and calls it through C.
+"""Hand-written CUDA C++ as a peer.
 
-In: a program's name and its inputs. Out: a call that returns when the device is done, with results that come to NumPy by
-``get()``. The library is made once a process, for the architecture of the device.
+If nvcc is installed, it compiles `cuda_programs.cu`, and the result is called through C.
+
+In: a program's name and its inputs. Out: a function that runs the program and waits for the device. Its results have a
+method ``get()`` that copies them to NumPy. The library is built once per process, for the architecture of the device.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ OUTPUTS: dict[str, tuple[Shapes, int]] = {
 
 
 def find_nvcc() -> str | None:
-    """Return the path of nvcc, from PATH or the CUDA installation, or None."""
+    """Return the path of nvcc, from PATH or from the CUDA installation. Return None if there is none."""
     from weft.runtime import find_tool
 
     return shutil.which("nvcc") or find_tool("nvcc")
@@ -48,7 +50,10 @@ def find_nvcc() -> str | None:
 
 @lru_cache(maxsize=1)
 def is_there() -> bool:
-    """Return whether nvcc is installed and can build the programs. If only building fails, print the reason."""
+    """Return whether nvcc is installed and can build the programs.
+
+    If building fails, the reason is printed.
+    """
     if find_nvcc() is None:
         return False
     try:
@@ -61,7 +66,7 @@ def is_there() -> bool:
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """Return the compiled programs. Raise RuntimeError if nvcc is missing or fails."""
+    """Return the compiled programs. Raises RuntimeError if nvcc is missing or fails."""
     nvcc = find_nvcc()
     if nvcc is None:
         raise RuntimeError("no nvcc")
@@ -71,7 +76,7 @@ def library() -> Any:
 
 
 def build(nvcc: str, arch: str, folder: Path) -> Path:
-    """Compile the programs into a shared library and return its path."""
+    """Compile the programs into a shared library, and return its path."""
     path = folder / "cuda_programs.so"
     flags = ["-O3", "--fmad=false", f"-arch={arch}", "-shared", "-Xcompiler", "-fPIC"]
     done = subprocess.run([nvcc, *flags, "-o", str(path), str(SOURCE)], capture_output=True, text=True, check=False)
@@ -118,7 +123,10 @@ def _checked(code: int) -> None:
 
 
 def prepare(name: str, inputs: tuple[np.ndarray, ...]) -> Callable[[], Any]:
-    """Return a call that runs the program. Raise NotImplementedError if there is no CUDA C++ version of it."""
+    """Return a function that runs a program and returns its results.
+
+    Raises NotImplementedError if the program has no CUDA C++ version.
+    """
     if name not in OUTPUTS:
         raise NotImplementedError("not written by hand")
     code = library()

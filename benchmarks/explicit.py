@@ -1,7 +1,8 @@
-"""Compute-bound explicit kernels: n bodies, and a matrix product through shared memory.
+"""Compute-bound explicit kernels: n bodies, and a matrix product in shared memory.
 
-The same Python source runs on weft and, on a GPU, on numba-cuda; beside them the same kernels in CUDA C++, where nvcc is
-there, and a library's product. Results are checked first. Medians over the turns, everybody in turn.
+The same Python source runs on weft and, on a GPU, on numba-cuda. They are compared with the same kernels in CUDA C++,
+if nvcc is installed, and with the matrix product of a library. Results are checked first. Times are medians over the
+turns; in each turn, all implementations run once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CHECKED = 256  # bodies
 
 
 def n_body(x, y, z, out):  # type: ignore[no-untyped-def]
-    """Compute the potential at each body, with the other bodies loaded into shared memory in pieces."""
+    """Compute the potential at each body. The other bodies are loaded into shared memory, tile by tile."""
     px = cuda.shared.array(THREADS, np.float32)
     py = cuda.shared.array(THREADS, np.float32)
     pz = cuda.shared.array(THREADS, np.float32)
@@ -77,7 +78,7 @@ def expected_n_body(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[], Any]:
-    """Return a call that runs a kernel through weft's or Numba's `cuda` module and waits for it."""
+    """Return a function that runs a kernel through the `cuda` module of weft or Numba, and waits for it."""
     globals()["cuda"] = face  # the kernel's own name of it, when it is compiled
     made = face.jit(kernel)
     n = out.shape[0]
@@ -95,7 +96,7 @@ def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[],
 
 
 def participants(kernel: Any, inputs: list[np.ndarray], shape: tuple[int, ...]) -> dict[str, Callable[[], Any]]:
-    """Return a call for each implementation that works here. Leave out those that fail."""
+    """Return a function that runs the kernel, for each implementation that works on this machine."""
     from benchmarks import cuda_cpp
 
     makers: dict[str, Callable[[], Callable[[], Any]]] = {
@@ -147,7 +148,7 @@ def _values(result: Any) -> np.ndarray:
 
 
 def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float, unit: str) -> dict[str, str]:
-    """Check the first rows of each implementation's result, then time the implementations alternately."""
+    """Check the first rows of the result of each implementation, then time the implementations alternately."""
     calls = participants(kernel, inputs, inputs[0].shape)
     for name in list(calls):
         found = _values(calls[name]())[: len(expected)]
@@ -172,7 +173,7 @@ def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float
 
 
 def measure(bodies: int = 0, size: int = 0) -> dict[str, str]:
-    """Measure both kernels, with larger sizes on a GPU."""
+    """Measure both kernels. Return text by name. The default sizes are larger on a GPU."""
     large = wf.default_device().name.startswith("cuda")
     bodies = bodies or (1 << 16 if large else 1 << 12)
     size = size or (2048 if large else 256)

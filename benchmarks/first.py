@@ -1,7 +1,7 @@
-"""First calls in new processes: chains of about ten operations on a million elements, weft beside NumPy.
+"""First calls in new processes: chains of about ten operations on a million elements, on weft and on NumPy.
 
-Each side of each chain has a process of its own (`benchmarks.processes`), weft one with an empty cache and one with the cache
-that the former left.
+Each chain runs on each side in a process of its own (`benchmarks.processes`). Weft has two processes: one with an empty
+cache, and one with the cache that the first process has filled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ELEMENTS, QUICK_ELEMENTS = 1_000_000, 20_000
 
 
 def arithmetic(xp: Any, x: Any, y: Any) -> Any:
-    """Return the result of operations that NumPy does at the speed of memory."""
+    """Return the result of arithmetic operations, which are bound by memory bandwidth in NumPy."""
     z = (x + y) * 0.5
     z = z - x * y
     z = z * z + x
@@ -29,14 +29,14 @@ def arithmetic(xp: Any, x: Any, y: Any) -> Any:
 
 
 def functions(xp: Any, x: Any, y: Any) -> Any:
-    """Return the result of operations, half of them transcendental functions."""
+    """Return the result of operations of which half are transcendental functions."""
     z = xp.exp(-x) * xp.sin(y)
     z = xp.sqrt(x * x + y) + z
     return xp.tanh(z) / (xp.log(y + 2.0))
 
 
 def norms(xp: Any, x: Any, y: Any) -> Any:
-    """Return a standardized product and its sum: elementwise operations around reductions."""
+    """Return the squares and a sum of a standardized product: elementwise operations before and after reductions."""
     z = x * y + x
     z = (z - z.mean()) / z.std()
     return z * z, xp.maximum(z, 0.0).sum()
@@ -46,7 +46,7 @@ CHAINS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (arithmetic, fun
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a chain on one side: NumPy or weft."""
+    """Load a chain for NumPy or for weft."""
     chain, source = CHAINS[spec["name"]], np.random.default_rng(21)
     values = [source.random(spec["elements"]), source.random(spec["elements"])]
     if spec["side"] != WEFT:

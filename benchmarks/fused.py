@@ -1,8 +1,10 @@
-"""Ten fused programs: weft compared with NumPy, numexpr, Numba, JAX and torch.compile, as far as they are installed.
+"""Ten fused programs on weft, compared with NumPy, numexpr, Numba, JAX and torch.compile.
 
-Results are checked against float64 first; who is wrong is said to be and counts for nothing. Then everybody takes turns,
-so that whatever else the machine does meets all alike. A ratio is the best peer's time over weft's, turn by turn, and of
-those the median; the best peer is the one with the least median.
+Peers that are not installed are left out.
+
+Results are first compared with float64. A peer with wrong results is reported and not timed. Then weft and all peers
+are timed alternately, in turns, so that other load on the machine affects all alike. A ratio is the time of the best
+peer divided by that of weft, as the median over the turns. The best peer is the one with the smallest median time.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ COPIED = 1 << 26  # bytes of the copy that bandwidth is measured with
 
 @dataclass
 class Result:
-    """The measurements of one program."""
+    """The measurements of a program."""
 
     program: str
     first_ms: dict[str, float] = field(default_factory=dict)
@@ -49,36 +51,39 @@ class Result:
     copied: int = COPIED
 
     def median(self, name: str) -> float:
-        """Return a peer's median time in milliseconds."""
+        """Return the median time of a peer in milliseconds."""
         return statistics.median(self.turns_ms[name])
 
     def spread(self, name: str) -> float:
-        """Return half of the interquartile range of the times."""
+        """Return half of the interquartile range of a peer's times, in milliseconds."""
         times = sorted(self.turns_ms[name])
         return (times[(3 * len(times) - 1) // 4] - times[len(times) // 4]) / 2
 
     @property
     def best(self) -> str | None:
-        """The peer with the smallest median."""
+        """The name of the peer with the smallest median time, or None if there is no peer."""
         others = [name for name in self.turns_ms if name not in (WEFT.name, "copy")]
         return min(others, key=self.median) if others and WEFT.name in self.turns_ms else None
 
     def ratio(self, name: str) -> float:
-        """Return a peer's time divided by weft's: the median over the turns."""
+        """Return the time of a peer divided by the time of weft, as the median over the turns."""
         pairs = zip(self.turns_ms[name], self.turns_ms[WEFT.name], strict=True)
         return statistics.median(theirs / ours for theirs, ours in pairs)
 
     def quickest(self, name: str) -> float:
-        """Return the ratio of the fastest turns: a peer's time divided by weft's."""
+        """Return the fastest time of a peer divided by the fastest time of weft."""
         return min(self.turns_ms[name]) / min(self.turns_ms[WEFT.name])
 
     def share(self) -> float:
-        """Return weft's memory bandwidth as a fraction of the bandwidth of a copy."""
+        """Return the memory bandwidth of weft as a fraction of the bandwidth of a copy."""
         return self.ratio("copy") * self.moved / (2 * self.copied) if "copy" in self.turns_ms else math.nan
 
 
 class TooLongError(BaseException):
-    """Raised when a call exceeds its time limit. It derives from BaseException, since compilers catch Exception."""
+    """Raised if a call exceeds its time limit.
+
+    It derives from BaseException, since compilers catch Exception.
+    """
 
 
 @contextmanager
@@ -110,7 +115,7 @@ def milliseconds(call: Call) -> float:
 
 
 def copy_call(threads: int) -> Call:
-    """Return a call that copies memory with several threads. It measures the bandwidth."""
+    """Return a function that copies memory with several threads, to measure the memory bandwidth."""
     source, target = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
     part = COPIED // threads
     pool = ThreadPoolExecutor(threads)
@@ -122,7 +127,7 @@ def copy_call(threads: int) -> Call:
 
 
 def difference(program: Program, found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
-    """Describe how results differ from the expected ones. Return an empty string if they are right."""
+    """Return a description of how results differ from the expected ones, or "" if they are right."""
     if [x.shape for x in found] != [x.shape for x in expected]:
         return f"shapes {[x.shape for x in found]}"
     for ours, right in zip(found, expected, strict=True):
@@ -142,7 +147,7 @@ def run_program(
     seconds: float = math.inf,
     check: bool = True,
 ) -> Result:
-    """Check weft and all peers, then time them alternately within a time limit."""
+    """Check a program on weft and all peers, then time them alternately. `seconds` limits the total time."""
     result = Result(program.name, streams=program.streams)
     end = time.monotonic() + seconds
     expected = program.expected(inputs) if check else None
@@ -183,16 +188,18 @@ def run_program(
 
 
 def as_problem(error: BaseException) -> str:
-    """Describe in one line why a peer was left out."""
+    """Return an error as one line of text."""
     return f"{type(error).__name__}: {str(error).strip()[:120]}"
 
 
 def take_turns(
     result: Result, calls: dict[str, Call], timers: dict[str, Timer], turns: int, seconds: float = SECONDS
 ) -> None:
-    """Time all calls once in each turn, repeating short ones to fill a millisecond. The first turn is not counted.
+    """Time all calls alternately: in each turn, every call once.
 
-    Who fails, or takes too long, takes part no longer.
+    A call that takes less than a millisecond is repeated. The first turn does not count.
+
+    A call that fails or takes too long is removed.
     """
     taken, events = result.turns_ms, result.events_ms
     begin = time.perf_counter()
@@ -226,7 +233,7 @@ def take_turns(
 
 
 def one_turn(call: Call, timer: Timer | None, times: int) -> tuple[float, float | None]:
-    """Return the milliseconds of a call, by the host's clock and by the GPU's."""
+    """Return the mean milliseconds per call by the host's clock and, if there is a timer, by the GPU's clock."""
     if timer is not None:
         timer.start()
     found = sum(milliseconds(call) for _ in range(times)) / times
@@ -245,10 +252,11 @@ def measure(
     minutes: float = math.inf,
     tell: Callable[[list[Result]], None] = lambda results: None,
 ) -> list[Result]:
-    """Measure the programs whose names contain one of `only`, including `more`, against the named peers or all
-    installed ones.
+    """Measure the programs of the suite and of `more` whose names contain one of `only`.
 
-    `tell` gets the results so far after each program.
+    `peers` are names of peers, or None for all that are installed.
+
+    After each program, `tell` is called with all results so far.
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = [p for p in installed(device) if peers is None or p.name.lower() in {name.lower() for name in peers}]
@@ -267,7 +275,7 @@ def measure(
 
 
 def summary(results: Sequence[Result]) -> dict[str, float]:
-    """Return the geometric means of the ratios, and how often weft is at least as fast as the best peer."""
+    """Return the geometric means of the ratios, and in how many programs weft is at least as fast as the best peer."""
     compared = [r for r in results if r.best is not None]
     best = [r.ratio(r.best) for r in compared if r.best is not None]
     return {
@@ -320,7 +328,7 @@ def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
 
 
 def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return all measurements, including each turn."""
+    """Return all measurements, including every turn."""
     return [
         {
             "program": r.program,

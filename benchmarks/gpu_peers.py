@@ -1,6 +1,6 @@
-"""The peers on a GPU. Each has its own device arrays and its own way to wait for a result.
+"""The peers on a GPU. Each peer has its own device arrays, and its own way to wait for a result.
 
-In and out as in `benchmarks.peers`; who has a clock of its own for the GPU brings it.
+Inputs and outputs are as in `benchmarks.peers`. Libraries that can time GPU work also provide a timer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from benchmarks.programs import Arrays, Program
 
 
 def with_cupy(program: Program, inputs: Arrays) -> Call:
-    """Run the program with CuPy, one kernel for each operation."""
+    """Return a function that runs the program with CuPy, which launches a kernel per operation."""
     import cupy
 
     run = program.forms.get("cupy", program.run)
@@ -28,7 +28,10 @@ def with_cupy(program: Program, inputs: Arrays) -> Call:
 
 
 def with_cupy_fuse(program: Program, inputs: Arrays) -> Call:
-    """Run the program under `cupy.fuse`, which fuses elementwise operations and reductions of them."""
+    """Return a function that runs the program under `cupy.fuse`.
+
+    It fuses elementwise operations, and reductions with the operations that compute their operands.
+    """
     import cupy
 
     run = program.forms.get("cupy", program.run)
@@ -55,19 +58,20 @@ class CupyTimer:
         self._before, self._after = cupy.cuda.Event(), cupy.cuda.Event()
 
     def start(self) -> None:
-        """Record the start."""
+        """Record the start of the work."""
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end and return the milliseconds since the start."""
+        """Record the end of the work, and return the milliseconds since the start."""
         self._after.record()
         self._after.synchronize()
         return float(self._cupy.cuda.get_elapsed_time(self._before, self._after))
 
 
 def with_jax(program: Program, inputs: Arrays) -> Call:
-    """Run the program under `jax.jit` on the first GPU, with 64-bit types. Raise an error if JAX has no CUDA
-    support.
+    """Return a function that runs the program under `jax.jit` on the first GPU, with 64-bit types.
+
+    Raises an error if JAX does not support CUDA.
     """
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would take most of the memory for itself
     import jax
@@ -102,12 +106,12 @@ def _with_torch(program: Program, inputs: Arrays, compiled: bool) -> Call:
 
 
 def with_torch(program: Program, inputs: Arrays) -> Call:
-    """Run the program with PyTorch, one kernel for each operation."""
+    """Return a function that runs the program with PyTorch, which launches a kernel per operation."""
     return _with_torch(program, inputs, compiled=False)
 
 
 def with_torch_compile(program: Program, inputs: Arrays) -> Call:
-    """Run the program under `torch.compile`, specialized for the shapes."""
+    """Return a function that runs the program under `torch.compile`, specialized for the shapes."""
     return _with_torch(program, inputs, compiled=True)
 
 
@@ -121,25 +125,25 @@ class TorchTimer:
         self._after = torch.cuda.Event(enable_timing=True)
 
     def start(self) -> None:
-        """Record the start."""
+        """Record the start of the work."""
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end and return the milliseconds since the start."""
+        """Record the end of the work, and return the milliseconds since the start."""
         self._after.record()
         self._after.synchronize()
         return float(self._before.elapsed_time(self._after))
 
 
 def with_cuda_cpp(program: Program, inputs: Arrays) -> Call:
-    """Run the hand-written CUDA C++ version, if nvcc is installed and there is one."""
+    """Return a function that runs the hand-written CUDA C++ version of the program, if there is one."""
     from benchmarks import cuda_cpp
 
     return cuda_cpp.prepare(program.run.__name__, inputs)
 
 
 def peers() -> tuple[Peer, ...]:
-    """Return all peers for a GPU, installed or not."""
+    """Return all peers for a GPU, whether they are installed or not."""
     from benchmarks import cuda_cpp
 
     return tuple(peer for peer in PEERS if peer.module or cuda_cpp.is_there())

@@ -1,7 +1,7 @@
-"""Explicit kernels: the time of warm launches on the CPU device, and of compiling to PTX.
+"""Explicit kernels: the time of warm launches on the CPU device, and the time of compiling to PTX.
 
-Medians over the turns. Where the simulator of numba-cuda is installed, it takes turns with weft on the same kernels, on
-fewer elements (it runs about 10,000 threads a second), and its figure is given for those.
+Times are medians over the turns. If numba-cuda is installed, its simulator and weft alternately run the same kernels on
+fewer elements, since the simulator runs only about 10,000 threads per second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def vector_add(x, y, out):  # type: ignore[no-untyped-def]
 
 
 def block_sums(x, out):  # type: ignore[no-untyped-def]
-    """Compute the sum of each block by a tree in shared memory."""
+    """Compute the sum of the elements of each block by a tree reduction in shared memory."""
     part = cuda.shared.array(THREADS, np.float32)
     t = cuda.threadIdx.x
     i = cuda.grid(1)
@@ -60,13 +60,13 @@ def milliseconds(function: Callable[[], Any]) -> float:
 
 
 def median(function: Callable[[], Any], turns: int = TURNS) -> float:
-    """Return the median time of a call in milliseconds, without the first call."""
+    """Return the median time of a call in milliseconds, after a first call that does not count."""
     function()
     return statistics.median(milliseconds(function) for _ in range(turns))
 
 
 def launches() -> dict[str, str]:
-    """Measure warm launches and NumPy's time for the same result."""
+    """Measure warm launches, and NumPy's time for the same results."""
     source = np.random.default_rng(0)
     x, y = (source.random(ELEMENTS, dtype=np.float32) for _ in range(2))
     d_x, d_y, d_out = cuda.to_device(x), cuda.to_device(y), cuda.device_array_like(x)
@@ -149,7 +149,7 @@ for kernel in (kernels.vector_add, kernels.block_sums):
 
 
 def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
-    """Run a program in a new process. Return the numbers that it prints, by line."""
+    """Run a program in a new process. Return the numbers that it prints on each line."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.py"
         path.write_text(code)
@@ -178,7 +178,10 @@ def compiles(processes: int = 5) -> dict[str, str]:
 
 
 def simulator() -> dict[str, str]:
-    """Measure numba-cuda's simulator and weft on a few elements. Return nothing if Numba is not installed."""
+    """Measure numba-cuda's simulator and weft on a few elements.
+
+    Return nothing if Numba is not installed.
+    """
     if find_spec("numba") is None:
         return {}
     add, reduction = _child(_SIMULATED, str(FEW), NUMBA_ENABLE_CUDASIM="1")
@@ -189,5 +192,5 @@ def simulator() -> dict[str, str]:
 
 
 def measure() -> dict[str, str]:
-    """Return every figure with its unit."""
+    """Return all measurements with their units."""
     return {**launches(), **compiles(), **simulator()}

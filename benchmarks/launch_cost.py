@@ -1,7 +1,7 @@
-"""Host time of starting work: explicit kernels of three arrays, one-kernel plans, and many small kernels.
+"""Host time for starting work: explicit kernels with three arrays, plans of one kernel, and many small kernels.
 
-Time is taken over many calls without waiting in between, so that on a GPU it is the host's alone; everybody waits at the
-end of a turn. On the CPU device a call ends with its work.
+Many calls are timed together, without waiting for the device between them, so that on a GPU only host time is measured.
+The wait at the end of a turn is not included. On the CPU device, a call includes its work.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _torch_add() -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 
 def measure() -> dict[str, str]:
-    """Return the median microseconds of each call, with all calls timed alternately."""
+    """Time all kinds of launches alternately. Return the median microseconds per call of each kind, by name."""
     makers: dict[str, Callable[[], tuple[Callable[[], Any], Callable[[], Any]]]] = {
         "explicit kernel of three arrays": _weft_kernel,
         "plan of one kernel": lambda: _weft_plan(1),

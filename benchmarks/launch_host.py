@@ -1,7 +1,7 @@
-"""Host time of launches, measured with a stand-in for CUDA's driver whose native functions do nothing.
+"""Host time for launches, measured with a stand-in for CUDA's driver whose functions do nothing.
 
-In: nothing. Out: microseconds, medians over the turns, of a process of its own, in which libcuda.so.1 is the stand-in; so
-cuda.bindings and ctypes are measured on the same functions as weft's own launcher.
+Times are medians over the turns, in microseconds. They are measured in a process in which libcuda.so.1 is the stand-in,
+so that cuda.bindings, ctypes and weft's own launcher all call the same functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OUTPUTS = (1, 4, 64)  # results of a plan
 
 
 def measure() -> dict[str, str]:
-    """Return every figure with its unit, or none if cuda.bindings is missing."""
+    """Return all measurements with their units, or an empty dict if they are impossible here."""
     if find_spec("cuda") is None or sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return {}
     command = [sys.executable, "-m", "benchmarks.launch_host"]
@@ -43,7 +43,7 @@ def measure() -> dict[str, str]:
 
 
 def run() -> dict[str, float]:
-    """Return the median microseconds of each call by name, with all calls timed alternately."""
+    """Time all functions alternately. Return the median microseconds per call of each, by name."""
     from tests.stand_in import StandIn
     from tests.stand_in.library import load_library
 
@@ -63,7 +63,7 @@ def run() -> dict[str, float]:
 
 
 def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
-    """Return calls of cuLaunchKernel with three prepared arguments, by ctypes and by cuda.bindings."""
+    """Return functions that call cuLaunchKernel with three arguments, by ctypes and by cuda.bindings."""
     from cuda.bindings import driver as table
 
     slots = array("q", [1, 2, 3])
@@ -85,7 +85,7 @@ def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _explicit() -> dict[str, Callable[[], Any]]:
-    """Return calls of an explicit kernel with three arrays, and of a one-kernel plan."""
+    """Return functions that launch an explicit kernel with three arrays, or evaluate an expression of one kernel."""
     import weft as wf
     from benchmarks.launch_cost import vector_add
 
@@ -102,7 +102,7 @@ def _explicit() -> dict[str, Callable[[], Any]]:
 
 
 def _prepared() -> dict[str, Callable[[], Any]]:
-    """Return calls that run the kernels of cached plans, by single launches and as a graph."""
+    """Return functions that run the kernels of a prepared plan, by single launches and as a CUDA graph."""
     from weft.runtime import ObjectCode, get_device
     from weft.runtime.cuda.graphs import MOST_BYTES
     from weft.runtime.cuda.launcher import CudaLaunches
@@ -131,7 +131,10 @@ def _prepared() -> dict[str, Callable[[], Any]]:
 
 
 def _outputs() -> dict[str, Callable[[], Any]]:
-    """Return calls that run cached plans with several results, including allocation and release of the results."""
+    """Return functions that run cached plans with several results.
+
+    Their times include the allocation and release of the results.
+    """
     from importlib import import_module
 
     import weft as wf

@@ -1,6 +1,7 @@
-"""Loops whose array lengths change with each iteration, as in hand-written linear algebra.
+"""Loops in which the lengths of arrays change with each iteration, as in hand-written linear algebra.
 
-Each program runs in this process for the first time, at another size, at that size again, and on NumPy; results are compared.
+Each program runs on weft for the first time, then at a larger size, then repeatedly at that size, and on NumPy. Results
+are compared.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import weft as wf
 
 
 def triangular(xp: Any, a: Any, b: Any) -> Any:
-    """Forward substitution."""
+    """Solve a triangular system by forward substitution."""
     x = xp.zeros(len(b))
     for i in range(len(b)):
         x[i] = (b[i] - a[i, :i] @ x[:i]) / a[i, i]
@@ -23,7 +24,7 @@ def triangular(xp: Any, a: Any, b: Any) -> Any:
 
 
 def lu(xp: Any, a: Any, b: Any) -> Any:
-    """LU decomposition, element by element."""
+    """Compute an LU decomposition, element by element."""
     for i in range(len(b)):
         for j in range(i):
             a[i, j] -= a[i, :j] @ a[:j, j]
@@ -34,7 +35,7 @@ def lu(xp: Any, a: Any, b: Any) -> Any:
 
 
 def cholesky(xp: Any, a: Any, b: Any) -> Any:
-    """Cholesky decomposition, element by element."""
+    """Compute a Cholesky decomposition, element by element."""
     a[0, 0] = xp.sqrt(a[0, 0])
     for i in range(1, len(b)):
         for j in range(i):
@@ -46,7 +47,7 @@ def cholesky(xp: Any, a: Any, b: Any) -> Any:
 
 
 def elimination(xp: Any, a: Any, b: Any) -> Any:
-    """LU decomposition by outer products."""
+    """Compute an LU decomposition by outer products."""
     for k in range(len(b) - 1):
         a[k + 1 :, k] /= a[k, k]
         a[k + 1 :, k + 1 :] -= xp.outer(a[k + 1 :, k], a[k, k + 1 :])
@@ -54,7 +55,7 @@ def elimination(xp: Any, a: Any, b: Any) -> Any:
 
 
 def durbin(xp: Any, a: Any, b: Any) -> Any:
-    """Levinson-Durbin recursion."""
+    """Solve a Toeplitz system by the Levinson-Durbin recursion."""
     y = xp.zeros(len(b))
     alpha, beta = -b[0], 1.0
     y[0] = -b[0]
@@ -67,7 +68,7 @@ def durbin(xp: Any, a: Any, b: Any) -> Any:
 
 
 def gram_schmidt(xp: Any, a: Any, b: Any) -> Any:
-    """Gram-Schmidt orthogonalization of columns."""
+    """Orthogonalize columns by the Gram-Schmidt process."""
     q = xp.zeros(a.shape)
     for k in range(len(b)):
         q[:, k] = a[:, k] / xp.sqrt(xp.dot(a[:, k], a[:, k]))
@@ -87,7 +88,7 @@ PROGRAMS: dict[Callable[[Any, Any, Any], Any], tuple[int, int]] = {
 
 
 def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[float, np.ndarray]:
-    """Return the seconds of a run and its result."""
+    """Run a program at size `n`. Return the seconds and the result."""
     a = np.random.default_rng(0).random((n, n)) * 0.1
     inputs = xp.asarray(a @ a.T + n * np.eye(n)), xp.asarray(0.3 / np.arange(1.0, n + 1))
     begin = time.perf_counter()
@@ -96,7 +97,7 @@ def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[floa
 
 
 def measure() -> dict[str, str]:
-    """Return the milliseconds of each program."""
+    """Return the milliseconds of each program, by name."""
     results: dict[str, str] = {}
     for program, (small, large) in PROGRAMS.items():
         wf.reset_statistics()

@@ -1,6 +1,6 @@
-"""The ten programs as a Numba user writes them for speed: loops over `prange` with strict floating point.
+"""The ten programs as a Numba user writes them for speed: as loops over `prange` with strict floating point.
 
-Needs Numba. Each function is named like its program, takes its inputs and makes its results.
+This module needs Numba. Each function has the name, the inputs and the results of its program.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Programs added to the ten of the fused suite, where indices depend on the data or a library does most of the work.
+"""Programs in addition to the ten of the fused suite.
 
-In and out as in `benchmarks.programs`. They run with ``--more``, and on a GPU.
+In these programs, indices depend on the data, or a library does most of the work.
+
+Inputs and outputs are as in `benchmarks.programs`. The programs run with ``--more``, and always on a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ CENTRES = 16
 
 
 def cumulative_sum(xp: Any, x: Any) -> Any:
-    """Running sums of a long array, scaled before and after."""
+    """Return the cumulative sums of a long array, which is scaled before and after."""
     return xp.cumsum(x * 0.5) * 2.0
 
 
@@ -25,7 +27,7 @@ def _torch_cumulative_sum(xp: Any, x: Any) -> Any:
 
 
 def histogram(xp: Any, x: Any) -> Any:
-    """The count of values in each of 64 bins."""
+    """Return the number of values in each of 64 bins."""
     place = xp.clip((x + 4.0) * (BINS / 8.0), 0.0, BINS - 1.0)
     return xp.bincount(place.astype(xp.int32), minlength=BINS)
 
@@ -63,7 +65,7 @@ def _clusters(source: np.random.Generator, n: int) -> Arrays:
 
 
 def matmul_epilogue(xp: Any, x: Any, w: Any, b: Any) -> Any:
-    """A layer: a matrix product, a bias, and ReLU."""
+    """Return the output of a layer: a matrix product, a bias, and ReLU."""
     y = x @ w + b
     return xp.where(y > 0.0, y, 0.0 * y)
 

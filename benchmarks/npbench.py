@@ -1,7 +1,7 @@
-"""NPBench: its unchanged programs on weft, compared with NumPy and NPBench's own ports to Numba and JAX.
+"""NPBench: its unmodified programs on weft, compared with NumPy and with NPBench's ports to Numba and JAX.
 
 The programs come from a checkout of spcl/npbench, which is no part of this project. Weft runs the files written for NumPy,
-unmodified. Each side of each program has a process of its own (`benchmarks.processes`).
+unmodified. Each program runs on each side in a process of its own (`benchmarks.processes`).
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ SLOWEST = 0.6  # of NumPy's speed, that every program should have
 
 
 def names(folder: str | Path) -> list[str]:
-    """Return the programs of a checkout."""
+    """Return the names of the programs in a checkout."""
     return sorted(path.stem for path in Path(folder, "bench_info").glob("*.json"))
 
 
 def description(folder: Path, name: str) -> dict[str, Any]:
-    """Return what NPBench says about a program."""
+    """Return NPBench's description of a program."""
     found: dict[str, Any] = json.loads((folder / "bench_info" / f"{name}.json").read_text())["benchmark"]
     return found
 
 
 def place(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
-    """Return the path of one of a program's files: its data or one of its versions."""
+    """Return the path of the version of a program that `ending` names, or of the file that makes its inputs."""
     name = f"{info['module_name']}_{ending}.py" if ending else f"{info['module_name']}.py"
     return folder / "npbench" / "benchmarks" / info["relative_path"] / name
 
 
 def data(folder: Path, info: Mapping[str, Any], preset: str) -> dict[str, Any]:
-    """Return a program's inputs by name."""
+    """Return the inputs of a program by name."""
     values: dict[str, Any] = dict(info["parameters"][preset])
     if info.get("init"):
         np.random.seed(0)
@@ -66,7 +66,7 @@ def data(folder: Path, info: Mapping[str, Any], preset: str) -> dict[str, Any]:
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program on one side: NumPy, weft or a port."""
+    """Load a program for NumPy or for weft, or one of its ports."""
     folder, side = Path(spec["folder"]), spec["side"]
     info = description(folder, spec["name"])
     inputs = data(folder, info, spec["preset"])
@@ -99,7 +99,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether rounding errors grow as a program runs. NPBench states tolerances for such programs."""
+    """Return whether rounding errors grow as a program runs: whether NPBench states tolerances for it."""
     return "rtol" in info or "norm_error" in info
 
 
@@ -107,9 +107,10 @@ def growing(info: Mapping[str, Any]) -> bool:
 
 
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
-    """Describe how a port's results differ, by NPBench's own rules.
+    """Return a description of how a side's results differ from NumPy's by the rules of NPBench, or "" if they agree.
 
-    What a port returns stands for what NumPy's form returns, then for the arrays that it overwrites.
+    The values that a port returns are compared first with those that NumPy's version returns, and then with the arrays
+    that it overwrites.
     """
     outputs = [f"array {name}" for name in info["output_args"]]
     expected = [theirs[name] for name in (*(n for n in theirs if n.startswith("result")), *outputs)]
@@ -129,7 +130,7 @@ def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs
 
 
 def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | None) -> list[str]:
-    """Return the wanted ports of a program whose library is installed."""
+    """Return the names of the ports of a program that exist, are wanted, and whose libraries are installed."""
     return [
         name
         for name, (ending, module) in PORTS.items()
@@ -140,7 +141,7 @@ def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | N
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the programs that are slower than they should be."""
+    """Return the number and the names of the programs that are slower than they should be."""
     slow = {o.program: ratio for o in outcomes if (ratio := o.ratio()) is not None and ratio < SLOWEST}
     named = ", ".join(f"{name} {slow[name]:.2f}" for name in sorted(slow, key=slow.__getitem__))
     return {f"warm, below {SLOWEST} of NumPy's speed": f"{len(slow)}{': ' if slow else ''}{named}"}

@@ -1,7 +1,7 @@
-"""The single operations of the sweep: their names, what they compute, and their operands.
+"""The single operations of the sweep: their names, their computations, and their operands.
 
-An operation takes the namespace (NumPy or weft), two arrays of one shape, layout and dtype, and `Extra`: indices, masks and
-a threshold that lies among the values.
+An operation takes the namespace (NumPy or weft), two arrays of the same shape, layout and dtype, and `Extra`: indices,
+masks and a threshold in the range of the values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIXED = 6  # cases of each operation in which shape, layout and dtype all differ
 
 @dataclass(frozen=True)
 class Extra:
-    """Further arguments of an operation beside its operands."""
+    """Further arguments of an operation, in addition to its operands."""
 
     limit: Any  # a number among the values
     rows: Any  # indices along the first axis
@@ -131,7 +131,7 @@ OPERATIONS = {**ELEMENTWISE, **REDUCTIONS, **OTHERS}
 
 
 def shapes(elements: int) -> dict[str, tuple[int, ...]]:
-    """Return seven shapes of about the given number of elements."""
+    """Return seven shapes, each with about the given number of elements."""
     side, edge, few = math.isqrt(elements), round(elements ** (1 / 3)), min(100, math.isqrt(elements) // 3)
     return {
         "1-D": (elements,),
@@ -146,7 +146,7 @@ def shapes(elements: int) -> dict[str, tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Case:
-    """An operation on arrays of one shape, layout and dtype."""
+    """An operation on arrays with one shape, layout and dtype."""
 
     operation: str
     shape: str
@@ -158,8 +158,9 @@ class Case:
 
 
 def cases(elements: int = ELEMENTS) -> Iterator[Case]:
-    """Yield each operation with all shapes, all layouts and all dtypes, varied one at a time, and with some
-    combinations.
+    """Yield each operation with all shapes, all layouts and all dtypes, varied one at a time.
+
+    Then yield the operation with some random combinations of shape, layout and dtype.
     """
     known = list(shapes(elements))
     for k, operation in enumerate(OPERATIONS):
@@ -173,7 +174,7 @@ def cases(elements: int = ELEMENTS) -> Iterator[Case]:
 
 
 def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of the array that a layout is a view of."""
+    """Return the shape of a base array, such that `lay_out` makes a view of it with the given layout and shape."""
     match layout:
         case "transposed":
             return shape[::-1]
@@ -186,7 +187,7 @@ def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
-    """Return a view of a base array, of the given shape."""
+    """Return a view of a base array with the given layout and shape."""
     match layout:
         case "transposed":
             return base.T
@@ -201,9 +202,11 @@ def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
 
 
 def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, mostly: bool) -> np.ndarray:
-    """Return random values: integers from 1 to 99, floats from 0.5 to 50, or booleans that are mostly `mostly`.
+    """Return random values.
 
-    Only the middle third of each axis has the other truth value, so that a search from either end does not stop at once.
+    Integers are from 1 to 99, floats from 0.5 to 50, and most booleans are equal to `mostly`.
+
+    Only the middle third of each axis contains other booleans, so that a search from either end does not stop early.
     """
     kind = np.dtype(dtype).kind
     if kind == "b":
@@ -218,7 +221,7 @@ def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, most
 
 
 def operands(xp: Any, case: Case, elements: int) -> tuple[Any, Any, Extra]:
-    """Return the operands of a case and its further arguments, as NumPy's arrays or weft's."""
+    """Return the operands and further arguments of a case, as NumPy arrays or weft arrays."""
     source = np.random.default_rng(7)
     shape = shapes(elements)[case.shape]
     below = base_shape(case.layout, shape)

@@ -1,6 +1,6 @@
-"""The overhead of lazy evaluation: recording, cached plans, long chains, and loops without evaluation.
+"""The overhead of lazy evaluation: recording, cached plans, long chains, and loops that evaluate nothing.
 
-Each figure of weft's is taken in turns with NumPy's in the same run; medians over the turns.
+Weft and NumPy are timed alternately in the same run. Figures are medians over the turns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TURNS = 15
 
 
 def per_call(function: Callable[[], Any], calls: int) -> float:
-    """Return the microseconds of a call."""
+    """Return the mean microseconds of a call."""
     begin = time.perf_counter()
     for _ in range(calls):
         function()
@@ -27,7 +27,7 @@ def per_call(function: Callable[[], Any], calls: int) -> float:
 
 
 def in_turns(first: Callable[[], Any], second: Callable[[], Any], calls: int) -> tuple[float, float]:
-    """Return the median microseconds of two calls, measured alternately."""
+    """Return the median microseconds of a call of each of two functions, measured alternately."""
     first()
     second()
     pairs = [(per_call(first, calls), per_call(second, calls)) for _ in range(TURNS)]
@@ -50,13 +50,16 @@ def _record(x: Any, y: Any) -> None:
 
 
 def _heat(u: Any) -> None:
-    """Do a time step of the heat equation by slices, including the boundary."""
+    """Compute a time step of the heat equation by slices, including the boundary."""
     u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2.0 * u[1:-1] + u[:-2])
     u[0] = u[-1] = 0.0
 
 
 class _Steps:
-    """Tiny units of work as in loops, on NumPy's arrays or weft's. Every call evaluates its results."""
+    """Small units of work that occur in loops, on NumPy arrays or weft arrays.
+
+    Each call evaluates its results.
+    """
 
     def __init__(self, xp: Any, done: Callable[..., Any]) -> None:
         source = np.random.default_rng(1)
@@ -68,7 +71,7 @@ class _Steps:
         self.sand, self.points = xp.asarray(source.integers(0, 9, (12, 12))), xp.asarray(source.random((12, 3)))
 
     def one(self) -> None:
-        """Do one operation."""
+        """Compute one operation."""
         self.done(self.x + self.y)
 
     def four(self) -> None:
@@ -81,16 +84,16 @@ class _Steps:
         self.done(*[self.x * k for k in range(1, 65)])
 
     def changing(self) -> None:
-        """Use a scalar that differs in each call."""
+        """Multiply by a scalar that differs in each call."""
         self.count += 1
         self.done(self.x * (1e-3 * self.count))
 
     def total(self) -> None:
-        """Return a sum as a Python number."""
+        """Compute a sum as a Python number."""
         float(self.x.sum())
 
     def read(self) -> None:
-        """Return an element as a Python number."""
+        """Read an element as a Python number."""
         self.count += 1
         float(self.x[self.count % 97])
 
@@ -100,20 +103,20 @@ class _Steps:
         self.y[self.count % 97] = 0.5
 
     def heat(self) -> None:
-        """Do a time step of the heat equation."""
+        """Compute a time step of the heat equation."""
         _heat(self.y)
         self.done(self.y)
 
     # loops that look at something in each turn
 
     def until(self) -> None:
-        """Do a time step and test for convergence."""
+        """Compute a time step, and test whether values grow too large."""
         _heat(self.y)
         if self.y.max() > 1e6:
             raise ArithmeticError
 
     def wave(self) -> None:
-        """Do a time step from two states."""
+        """Compute a time step of the wave equation from the two previous states, and read an element."""
         before, now = self.states
         after = self.xp.zeros(100)
         after[1:-1] = 2 * now[1:-1] - before[1:-1] + 0.1 * (now[2:] - 2 * now[1:-1] + now[:-2])
@@ -121,7 +124,7 @@ class _Steps:
         float(after[5])
 
     def topple(self) -> None:
-        """Do a step of a sandpile model."""
+        """Compute a step of a sandpile model, and read the largest value."""
         sand = self.sand
         fall = sand >> 2
         sand[:, :] = sand - 4 * fall
@@ -133,7 +136,7 @@ class _Steps:
             raise ArithmeticError
 
     def nearest(self) -> None:
-        """Return the index of the nearest of twelve points."""
+        """Compute the index of the point that is nearest to one of twelve points."""
         self.count += 1
         distances = ((self.points - self.points[self.count % 12]) ** 2).sum(axis=1)
         int(distances.argmin())
@@ -160,7 +163,7 @@ def _peak() -> float:
 
 
 def measure() -> dict[str, str]:
-    """Return every figure with its unit."""
+    """Return all measurements with their units."""
     source = np.random.default_rng(0)
     a, b = source.random(100), source.random(100)
     x, y = wf.asarray(a), wf.asarray(b)

@@ -1,7 +1,7 @@
-"""weft and its peers on the CPU. Each has its own arrays and its own way to wait for a result.
+"""weft and its peers on the CPU. Each has its own arrays, and its own way to wait for a result.
 
-In: a program and NumPy inputs. Out: a call without arguments that returns when its results are there. A peer is loaded
-when it is asked for, after `limit_threads`, since most read how many threads they may use once.
+In: a program and NumPy inputs. Out: a function without arguments that runs the program and waits for the results. A
+peer is imported only when it is used, after `limit_threads`, since most libraries read the number of threads only once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ COPIED_ON_DEVICE = 1 << 29  # bytes: more than a GPU's caches hold
 
 @dataclass(frozen=True)
 class Peer:
-    """A library to compare with: its name, the module it needs, and how to prepare a call."""
+    """A library to compare with.
+
+    It has a name, a module that must be installed, and a function that prepares a program. The prepared program is a
+    function without arguments, of type `Call`.
+    """
 
     name: str
     module: str
@@ -36,16 +40,19 @@ class Timer(Protocol):
     """A timer of the work in a GPU's stream."""
 
     def start(self) -> None:
-        """Record the start."""
+        """Record the start of the work."""
         ...
 
     def stop(self) -> float:
-        """Record the end, wait for it, and return the milliseconds since the start."""
+        """Record the end of the work, wait for it, and return the milliseconds since the start."""
         ...
 
 
 def limit_threads(count: int) -> None:
-    """Limit this process and all libraries to `count` threads. Call it before a peer is loaded."""
+    """Limit this process and all libraries to `count` threads.
+
+    Call this function before a peer is imported.
+    """
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[:count])
@@ -55,7 +62,7 @@ def limit_threads(count: int) -> None:
 
 
 def with_weft(program: Program, inputs: Arrays) -> Call:
-    """Run the program on weft. Each call records and evaluates it anew."""
+    """Return a function that runs the program on weft. Each call records and evaluates the program anew."""
     arrays = [wf.asarray(x) for x in inputs]
     home = wf.default_device()
     run = program.forms.get("weft", program.run)
@@ -70,13 +77,13 @@ def with_weft(program: Program, inputs: Arrays) -> Call:
 
 
 def with_numpy(program: Program, inputs: Arrays) -> Call:
-    """Run the program with NumPy."""
+    """Return a function that runs the program with NumPy."""
     run = program.forms.get("numpy", program.run)
     return lambda: run(np, *inputs)
 
 
 def with_numexpr(program: Program, inputs: Arrays) -> Call:
-    """Run the program with numexpr. Some programs take several expressions."""
+    """Return a function that runs the program with numexpr, as one or several expressions."""
     import numexpr
 
     form = getattr(numexpr_forms(numexpr.evaluate), program.run.__name__)
@@ -84,7 +91,7 @@ def with_numexpr(program: Program, inputs: Arrays) -> Call:
 
 
 def with_numba(program: Program, inputs: Arrays) -> Call:
-    """Run the program's loops over `prange` with Numba."""
+    """Return a function that runs the program with Numba, as loops over `prange`."""
     from benchmarks import loops
 
     written = program.forms.get("numba")
@@ -93,7 +100,7 @@ def with_numba(program: Program, inputs: Arrays) -> Call:
 
 
 def with_jax(program: Program, inputs: Arrays) -> Call:
-    """Run the program under `jax.jit` on the CPU, with 64-bit types."""
+    """Return a function that runs the program under `jax.jit` on the CPU, with 64-bit types."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -105,7 +112,7 @@ def with_jax(program: Program, inputs: Arrays) -> Call:
 
 
 def with_torch(program: Program, inputs: Arrays) -> Call:
-    """Run the program under `torch.compile`, specialized for the shapes."""
+    """Return a function that runs the program under `torch.compile`, specialized for the shapes."""
     import torch
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 0)) or os.cpu_count() or 1)
@@ -137,11 +144,11 @@ class WeftTimer:
         self._before, self._after = device.create_event(), device.create_event()
 
     def start(self) -> None:
-        """Record the start."""
+        """Record the start of the work."""
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end and return the milliseconds since the start."""
+        """Record the end of the work, and return the milliseconds since the start."""
         self._after.record()
         self._after.synchronize()
         return self._after.elapsed(self._before)
@@ -161,7 +168,10 @@ def installed(device: str = "cpu") -> tuple[Peer, ...]:
 
 
 def device_copy() -> tuple[Call, int] | None:
-    """Return a call that copies memory on the GPU, and its number of bytes. Return None for other devices."""
+    """Return a function that copies memory on the GPU, and the number of bytes copied.
+
+    Return None for other devices.
+    """
     device = wf.default_device()
     if not device.name.startswith("cuda"):
         return None

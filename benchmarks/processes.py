@@ -1,8 +1,9 @@
-"""Programs measured in processes of their own: first calls and repeated calls of weft, NumPy and ports.
+"""Programs that are measured in processes of their own: first and repeated calls of weft, NumPy and ports.
 
-For each program: NumPy's first call in a new process; weft's with an empty cache folder; weft's in another process with the
-cache that the former left; the first call of each port. These processes then take turns with repeated calls, one at
-a time, so that load from elsewhere affects all alike. Results of first calls and of weft's last are compared with NumPy's.
+For each program, the following first calls are measured, each in a new process: NumPy's, weft's with an empty cache
+folder, weft's with the cache so filled, and that of each port. Repeated calls in these processes are then timed
+alternately, one at a time, so that other load affects all alike. Results of all first calls and of weft's last call are
+compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ class Effort:
     Attributes
     ----------
     limit : float
-        Seconds of one call, after which its process is given up.
+        Seconds that one call may take. Then its process is ended.
     seconds : float
         The approximate time of one program's turns, and of its first calls in new processes.
     turns : int
-        At most.
+        The largest number of turns.
     rounds : int
-        Of new processes, at most.
+        The largest number of first calls of NumPy and weft, each in a new process.
     """
 
     limit: float = 120.0
@@ -60,7 +61,7 @@ class Effort:
 
 @dataclass
 class Outcome:
-    """The measurements of one program.
+    """The measurements of a program.
 
     Attributes
     ----------
@@ -71,10 +72,10 @@ class Outcome:
     turns : dict
         Seconds of a repeated call, turn by turn.
     kernel_share : float or None
-        Share of a warm call of weft under its profiler that passes in kernels. Products of matrices and other calls of
-        libraries are no kernels.
+        Fraction of the time of a warm call of weft, under its profiler, that is spent in kernels. Matrix products and
+        other library calls do not count as kernels.
     problems : dict
-        Why a side is left out or wrong.
+        Why a side was left out or is wrong, by side.
     """
 
     program: str
@@ -85,15 +86,15 @@ class Outcome:
     problems: dict[str, str] = field(default_factory=dict)
 
     def first_seconds(self, side: str) -> float | None:
-        """Return the median of a side's first calls."""
+        """Return the median time of the first calls of a side."""
         return statistics.median(self.first[side]) if side in self.first else None
 
     def seconds(self, side: str) -> float | None:
-        """Return the median of a side's times per call."""
+        """Return the median time per call of a side."""
         return statistics.median(self.turns[side]) if side in self.turns else None
 
     def ratio(self, side: str = WEFT) -> float | None:
-        """Return NumPy's time divided by a side's: the median over the turns."""
+        """Return NumPy's time divided by the time of a side, as the median over the turns."""
         if NUMPY not in self.turns or side not in self.turns:
             return None
         pairs = zip(self.turns[NUMPY], self.turns[side], strict=True)
@@ -101,7 +102,7 @@ class Outcome:
 
 
 class Sides:
-    """The processes of one program, one for each side."""
+    """The processes that run a program, one for each side: NumPy, weft and ports."""
 
     def __init__(self, spec: Mapping[str, Any], differs: Difference, effort: Effort, folder: Path) -> None:
         self.spec, self.differs, self.effort, self.folder = spec, differs, effort, folder
@@ -110,7 +111,7 @@ class Sides:
         self.expected: Results = {}
 
     def enter(self, side: str, cache: Path | None = None, name: str = "") -> None:
-        """Start a side in a new process, time its first call and check the results."""
+        """Start a side in a new process, time its first call, and check the results."""
         name = name or side
         if name in self.outcome.problems:
             return
@@ -129,7 +130,7 @@ class Sides:
         self.check(name, "first.npz")
 
     def check(self, name: str, file: str) -> None:
-        """Compare saved results with NumPy's. A side that differs is no longer measured."""
+        """Compare the saved results of a side with NumPy's. If they differ, stop measuring the side."""
         with np.load(self.folder / file) as saved:
             found = dict(saved)
         if name == NUMPY:
@@ -138,7 +139,7 @@ class Sides:
             self.leave(name, f"wrong: {text}")
 
     def leave(self, name: str, problem: str) -> None:
-        """Note a problem and end the side's process."""
+        """Record a problem of a side, discard its times, and end its process."""
         self.outcome.problems[name] = problem
         self.outcome.turns.pop(name, None)
         if name in self.workers:
@@ -150,7 +151,7 @@ class Sides:
             worker.close()
 
     def enter_weft(self, cache: Path) -> None:
-        """Start weft with an empty cache, let this process fill it, and start weft again with the filled cache."""
+        """Measure first calls of weft: with an empty cache, then in a new process with the filled cache."""
         self.enter(WEFT, cache, EMPTY_CACHE)
         if EMPTY_CACHE not in self.workers:
             return
@@ -163,8 +164,9 @@ class Sides:
         self.enter(WEFT, cache)
 
     def warm_up(self) -> None:
-        """Call weft until it is warm: for a minimum time, and until two calls have built no plan and compiled
-        nothing.
+        """Call weft until two successive calls have made no plans and compiled nothing, or until a time limit.
+
+        Calls are repeated for a minimum time.
         """
         begin, quiet = time.monotonic(), 0
         while WEFT in self.workers:
@@ -177,7 +179,7 @@ class Sides:
                 quiet = quiet + 1 if not any(answer["counts"][n] for n in ("plans", "compilations")) else 0
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
-        """Call a side. If it fails, end its process and return None."""
+        """Call a side and return its answer. If it fails, end its process and return None."""
         try:
             return self.workers[name].call(times, save)
         except WorkerError as error:
@@ -185,7 +187,7 @@ class Sides:
             return None
 
     def take_turns(self) -> None:
-        """Time all sides alternately. Repeat a fast side several times in each turn."""
+        """Time all sides alternately. A fast side is called several times in each turn."""
         spent, times, turns = 0.0, {}, self.outcome.turns
         for name in list(self.workers):
             answer = self.attempt(name, 1)
@@ -202,7 +204,7 @@ class Sides:
                     turns.setdefault(name, []).append(statistics.fmean(answer["seconds"]))
 
     def finish(self) -> None:
-        """Check weft's last results, and measure the fraction of a call that is spent in kernels."""
+        """Check the last results of weft, and measure the fraction of a call that is spent in kernels."""
         path = str(self.folder / "last.npz")
         if WEFT in self.workers and self.attempt(WEFT, 1, path) is not None:
             self.check(WEFT, "last.npz")
@@ -214,16 +216,16 @@ class Sides:
 
 
 def measure(spec: Mapping[str, Any], ports: Sequence[str], differs: Difference, effort: Effort) -> Outcome:
-    """Measure one program on all sides.
+    """Measure a program on all sides.
 
     Parameters
     ----------
     spec : mapping
-        What the suite's `load` needs, without the side.
+        The argument of the suite's `load` function, without the side.
     ports : sequence of str
-        Sides beside NumPy and weft.
+        Sides in addition to NumPy and weft.
     differs : callable
-        Describes how a side's results differ from NumPy's, given the side and both results.
+        ``differs(side, expected, found)`` describes how a side's results differ from NumPy's.
     """
     with tempfile.TemporaryDirectory(prefix="weft-benchmark-") as name, ExitStack() as stack:
         sides = Sides(spec, differs, effort, Path(name))

@@ -1,7 +1,7 @@
-"""The ten programs of the fused suite, written once for every library that has NumPy's names.
+"""The ten programs of the fused suite. Each is written once for all libraries that have NumPy's names.
 
-In: a namespace (`numpy`, `weft`, `jax.numpy`, `torch`) and its arrays. Out: its arrays. Each program also says how large
-its inputs are, how far from float64 a result may lie, and, where a peer writes it otherwise, that peer's form.
+In: a namespace (`numpy`, `weft`, `jax.numpy`, `torch`) and its arrays. Out: arrays of the namespace. Each program also
+defines the size of its inputs, how far results may differ from float64, and versions for peers that need their own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Arrays = tuple[np.ndarray, ...]
 
 @dataclass(frozen=True)
 class Program:
-    """One program of the suite.
+    """A program of the suite.
 
     Attributes
     ----------
@@ -28,15 +28,15 @@ class Program:
     inputs : callable
         ``inputs(generator, size)``.
     size, quick : int
-        The size to measure, and one for tests.
+        The size to measure, and a size for tests.
     tolerance : float
-        The largest difference from the float64 result that is right, relative to its largest value.
+        The largest allowed difference from the float64 result, relative to the largest value of that result.
     outliers : float
-        The share of elements that may differ more than that (a point next to a border falls on either side).
+        The fraction of elements that may differ by more than `tolerance` (for points next to a discontinuity).
     streams : bool
-        Whether memory, not arithmetic, should decide.
+        Whether the program should be bound by memory bandwidth, not by arithmetic.
     forms : mapping of str to callable
-        How a peer writes it where `run` does not serve: ``form(xp, *inputs)``.
+        Versions ``form(xp, *inputs)`` for peers that cannot use `run`, by peer.
     """
 
     name: str
@@ -50,17 +50,17 @@ class Program:
     forms: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def expected(self, inputs: Arrays) -> list[np.ndarray]:
-        """Return the results computed in float64 by NumPy."""
+        """Return the results that NumPy computes in float64."""
         return listed(self.run(np, *(x.astype(np.float64) for x in inputs)))
 
 
 def listed(result: Any) -> list[Any]:
-    """Return one or several results as a list."""
+    """Return the results of a program as a list. A single array becomes a list with one element."""
     return list(result) if isinstance(result, tuple | list) else [result]
 
 
 def _normal(*shapes: Callable[[int], tuple[int, ...]]) -> Callable[[np.random.Generator, int], Arrays]:
-    """Return a function that makes normally distributed float32 inputs."""
+    """Return a function that makes normally distributed float32 inputs. `shapes` map the size to a shape."""
 
     def make(source: np.random.Generator, n: int) -> Arrays:
         return tuple(source.standard_normal(shape(n), dtype=np.float32) for shape in shapes)
@@ -80,7 +80,7 @@ def _square(n: int) -> tuple[int, ...]:
 
 
 def axpy_chain(xp: Any, a: Any, b: Any, c: Any, x: Any) -> Any:
-    """Five operations on four arrays."""
+    """Return the result of five operations on four arrays."""
     return a * x + b * x * x - c
 
 
@@ -88,7 +88,7 @@ RATE, VOLATILITY = 0.02, 0.3
 
 
 def _cumulative(xp: Any, d: Any) -> Any:
-    """The cumulative normal distribution by Abramowitz and Stegun's formula 26.2.17."""
+    """Return the standard normal distribution function, by Abramowitz and Stegun's formula 26.2.17."""
     k = 1.0 / (1.0 + 0.2316419 * xp.abs(d))
     series = k * (0.319381530 + k * (-0.356563782 + k * (1.781477937 + k * (-1.821255978 + k * 1.330274429))))
     tail = 0.3989422804014327 * xp.exp(-0.5 * d * d) * series
@@ -96,7 +96,7 @@ def _cumulative(xp: Any, d: Any) -> Any:
 
 
 def black_scholes(xp: Any, price: Any, strike: Any, years: Any) -> Any:
-    """Prices of European calls and puts."""
+    """Return the prices of European calls and puts."""
     spread = VOLATILITY * xp.sqrt(years)
     d1 = (xp.log(price / strike) + (RATE + 0.5 * VOLATILITY * VOLATILITY) * years) / spread
     n1, n2 = _cumulative(xp, d1), _cumulative(xp, d1 - spread)
@@ -110,19 +110,19 @@ def _options(source: np.random.Generator, n: int) -> Arrays:
 
 
 def squared_differences(xp: Any, x: Any, y: Any) -> Any:
-    """The sum of squared differences."""
+    """Return the sum of squared differences of two arrays."""
     d = x - y
     return (d * d).sum()
 
 
 def softmax(xp: Any, x: Any) -> Any:
-    """Softmax of rows."""
+    """Return the softmax of rows."""
     e = xp.exp(x - xp.amax(x, axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
 
 def layer_norm(xp: Any, x: Any) -> Any:
-    """Rows with mean 0 and variance 1."""
+    """Return rows scaled to mean 0 and variance 1."""
     centred = x - x.mean(axis=1, keepdims=True)
     variance = (centred * centred).mean(axis=1, keepdims=True)
     return centred / xp.sqrt(variance + 1e-5)
@@ -136,7 +136,7 @@ def _five_points(u: Any) -> Any:
 
 
 def jacobi(xp: Any, u: Any) -> Any:
-    """Ten Jacobi iterations with a five-point stencil and fixed borders."""
+    """Return the result of ten Jacobi iterations with a five-point stencil and fixed borders."""
     u = u.copy()
     for _ in range(STEPS):
         u[1:-1, 1:-1] = _five_points(u)
@@ -157,7 +157,7 @@ def _jacobi_cloned(xp: Any, u: Any) -> Any:
 
 
 def seawater(xp: Any, sa: Any, ct: Any, p: Any) -> Any:
-    """Density of seawater by the 48-term expression of TEOS-10 (IOC, SCOR and IAPSO, 2010)."""
+    """Return the density of seawater by the 48-term expression of TEOS-10 (IOC, SCOR and IAPSO, 2010)."""
     root = xp.sqrt(sa)
     above = (
         9.998420897506056e2
@@ -216,7 +216,7 @@ def _ocean(source: np.random.Generator, n: int) -> Arrays:
 
 
 def mandelbrot(xp: Any, re: Any, im: Any) -> Any:
-    """The step of 20 after which each point escapes, as float32."""
+    """Return the number of iterations, at most 20, in which each point has not escaped, as float32."""
     x, y = re + 0.0 * im, im + 0.0 * re
     steps = 0.0 * x
     for _ in range(20):
@@ -236,12 +236,12 @@ def _plane(source: np.random.Generator, n: int) -> Arrays:
 
 
 def add_transposed(xp: Any, a: Any, b: Any) -> Any:
-    """The sum of a matrix and the transpose of another."""
+    """Return the sum of a matrix and the transpose of another matrix."""
     return a + b.T
 
 
 def distances(xp: Any, x: Any, y: Any) -> Any:
-    """Distances of all pairs of points in space."""
+    """Return the distance between each point of `x` and each point of `y` in space."""
     d = x[:, None, :] - y[None, :, :]
     return xp.sqrt((d * d).sum(axis=2))
 
@@ -266,7 +266,7 @@ PROGRAMS = (
 
 
 def numexpr_forms(evaluate: Callable[..., Any]) -> SimpleNamespace:
-    """Return the programs as numexpr evaluates them, from strings."""
+    """Return the versions of the programs for numexpr, which evaluates strings."""
 
     def numexpr_axpy_chain(a: Any, b: Any, c: Any, x: Any) -> Any:
         return evaluate("a * x + b * x * x - c")
@@ -339,7 +339,7 @@ def numexpr_forms(evaluate: Callable[..., Any]) -> SimpleNamespace:
 
 
 class _Text:
-    """An operand that records operations as text."""
+    """An operand that records the operations in which it takes part as text."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,4 +1,4 @@
-"""Reports of programs that were measured in processes of their own: table, totals, JSON and picture."""
+"""Reports of suites that measure programs in separate processes: tables, totals, JSON and pictures."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ MOST_CALLS = 8  # of those before the turns, that are written out
 
 
 def bound(outcome: Outcome) -> float:
-    """Return the limit in seconds for a first call of weft."""
+    """Return the seconds that a first call of weft should take at most."""
     return COLD_FACTOR * (outcome.first_seconds(NUMPY) or 0.0) + COLD_SECONDS
 
 
 def within(outcome: Outcome, side: str) -> bool:
-    """Return whether a side's first call stays within its limit."""
+    """Return whether the first call of a side takes at most `bound(outcome)` seconds."""
     seconds = outcome.first_seconds(side)
     return seconds is not None and seconds <= bound(outcome)
 
 
 def steady_plans(outcome: Outcome) -> int | None:
-    """Return the number of plans built from the third call of the second process until the timed turns begin."""
+    """Return the number of plans made from the third call until the timed turns, by weft with a filled cache."""
     return sum(call["plans"] for call in outcome.calls[2:]) if len(outcome.calls) > 2 else None
 
 
 def best_port(outcome: Outcome, ports: Collection[str]) -> tuple[str, float] | None:
-    """Return the port with the greatest ratio, and this ratio."""
+    """Return the fastest port and its ratio of times, NumPy / port. Return None if there is no port."""
     found = [(name, ratio) for name in ports if (ratio := outcome.ratio(name)) is not None]
     return max(found, key=lambda pair: pair[1], default=None)
 
 
 def summary(outcomes: Sequence[Outcome], ports: Collection[str]) -> dict[str, Any]:
-    """Return the totals."""
+    """Return the totals over all programs."""
     warm = {o.program: ratio for o in outcomes if (ratio := o.ratio()) is not None}
     cold = {
         side: {
@@ -77,12 +77,12 @@ def summary(outcomes: Sequence[Outcome], ports: Collection[str]) -> dict[str, An
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Return a cell of a table."""
+    """Return a time in milliseconds as a table cell."""
     return "-" if seconds is None else f"{1e3 * seconds:.2f}" if seconds < 0.1 else f"{1e3 * seconds:,.0f}"
 
 
 def cells(outcome: Outcome, ports: Collection[str]) -> list[str]:
-    """Return a program's line of the table."""
+    """Return the cells of a program's row in the table."""
     ratio, share, plans = outcome.ratio(), outcome.kernel_share, steady_plans(outcome)
     best = best_port(outcome, ports)
     line = [
@@ -101,20 +101,20 @@ def cells(outcome: Outcome, ports: Collection[str]) -> list[str]:
 
 
 class Report:
-    """The reports that are written while a suite runs.
+    """The files with results that are written while a suite runs.
 
     Parameters
     ----------
     name : str
-        Of the files, without their endings.
+        The name of the files, without suffix.
     facts : dict
-        About the machine.
+        Facts about the machine.
     folder : Path or None
-        For the files.
+        The folder for the files. If None, no files are written.
     ports : collection of str
-        Sides beside NumPy and weft.
+        Sides in addition to NumPy and weft.
     totals : callable
-        Returns totals that only this suite has.
+        A function that returns totals that only this suite reports.
     """
 
     def __init__(
@@ -141,11 +141,11 @@ class Report:
         self.head += ["best port, NumPy / port"] if ports else []
 
     def summary(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-        """Return the totals."""
+        """Return the totals over all programs, including those that only this suite reports."""
         return summary(outcomes, self.ports) | self.totals(outcomes)
 
     def text(self, outcomes: Sequence[Outcome]) -> str:
-        """Return the table, the totals, and the sides that were left out."""
+        """Return the table, the totals, and the sides that were left out, as text."""
         problems = {f"{o.program}, {name}": text for o in outcomes for name, text in o.problems.items()}
         return "\n".join(
             [
@@ -158,7 +158,7 @@ class Report:
         )
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
-        """Print the last program's line, and write the results so far."""
+        """Print the results of the last program, and write all results so far."""
         print(" | ".join(cells(outcomes[-1], self.ports)), flush=True)
         for side, text in outcomes[-1].problems.items():
             print(f"    {side}: {text}", flush=True)
@@ -168,7 +168,7 @@ class Report:
         write(self.folder, f"{self.name}.svg", self.picture(outcomes))
 
     def picture(self, outcomes: Sequence[Outcome]) -> str:
-        """Draw the ratios of weft and of the best port."""
+        """Draw the ratios of weft and of the best port for each program, as SVG."""
         groups: dict[str, dict[str, float]] = {}
         for o in outcomes:
             best, ratio = best_port(o, self.ports), o.ratio()

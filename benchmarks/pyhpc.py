@@ -1,8 +1,9 @@
-"""Two programs of dionhaefner/pyhpc-benchmarks, as its authors wrote them for each library, loaded from a checkout of
-it.
+"""Two programs of dionhaefner/pyhpc-benchmarks, loaded from a checkout.
 
-In: its folder. Out: programs of the fused suite. weft runs what is written for NumPy; torch.compile what is written for
-PyTorch, without TorchScript in between.
+Each has the versions that its authors wrote for several libraries.
+
+In: the folder of the checkout. Out: programs of the fused suite. weft runs the version for NumPy. torch.compile runs
+the version for PyTorch, without TorchScript.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ SIZE, QUICK = 1 << 22, 1 << 12
 
 
 def programs(folder: Path) -> tuple[Program, ...]:
-    """Return the programs. A peer's version is loaded at its first call."""
+    """Return the programs of a checkout. The version for a peer is loaded when the peer needs it."""
     return tuple(_program(folder / "benchmarks" / name, *rest) for name, *rest in PROGRAMS)
 
 
 class _Forms(Mapping[str, Callable[..., Any]]):
-    """The versions of a program by peer, each loaded at its first use."""
+    """The versions of a program, by peer. Each is loaded when it is looked up."""
 
     def __init__(self, loaders: Mapping[str, Callable[[], Callable[..., Any]]]) -> None:
         self._loaders = loaders
@@ -80,6 +81,6 @@ def _load(path: Path) -> ModuleType:
 
 
 def _without_script(path: Path) -> ModuleType:
-    """Load a module without `torch.jit.script`, so that torch.compile sees the plain functions."""
+    """Load a module without `torch.jit.script`, so that torch.compile gets plain functions."""
     with patch("torch.jit.script", lambda function: function):
         return _load(path)

@@ -10,14 +10,14 @@ from typing import Any
 
 
 def write(folder: Path | None, name: str, text: str) -> None:
-    """Write a file into the folder for results, if there is one."""
+    """Write a file into the folder for results. Do nothing if `folder` is None."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
 
 
 def write_json(folder: Path | None, name: str, found: Mapping[str, Any]) -> None:
-    """Write a JSON file into the folder for results, if there is one."""
+    """Write a JSON file into the folder for results. Do nothing if `folder` is None."""
     write(folder, name, json.dumps(found, indent=1) + "\n")
 
 
@@ -33,10 +33,10 @@ def bullets(items: Mapping[str, Any]) -> str:
 
 
 def one_line(facts: Mapping[str, Any]) -> str:
-    """Return the machine's facts in a line."""
+    """Return the facts about the machine in one line."""
     return ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n"
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean of ratios; NaN for none."""
+    """Return the geometric mean of ratios, or NaN if there are none."""
     return math.exp(sum(math.log(v) for v in values) / len(values)) if values else math.nan

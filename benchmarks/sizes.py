@@ -1,6 +1,8 @@
-"""The same programs from a thousand bytes to a billion, to show the effect of launches, caches and memory.
+"""Some of the fused programs at sizes from a thousand to a billion bytes.
 
-Small and middle sizes are checked against float64; the largest ones are the same kernels on more data.
+They show the effects of launches, caches and memory.
+
+Results of small and medium sizes are compared with float64. The largest sizes run the same kernels on more data.
 """
 
 from __future__ import annotations
@@ -27,19 +29,19 @@ TURNS = 7
 
 @dataclass(frozen=True)
 class Point:
-    """The measurements of one program at one size."""
+    """The measurements of a program at one size."""
 
     program: str
     nbytes: int
     result: Result
 
     def rate(self, name: str) -> float:
-        """Return a peer's bandwidth in GB/s."""
+        """Return the bandwidth of a peer in GB/s."""
         return self.result.moved / self.result.median(name) / 1e6
 
 
 def size_for(program: Program, nbytes: int) -> int:
-    """Return the size of a program at which its inputs and results have the given number of bytes."""
+    """Return the size of a program at which its inputs and results have a given number of bytes."""
 
     def moved(n: int) -> int:
         inputs = program.inputs(np.random.default_rng(0), n)
@@ -63,8 +65,9 @@ def measure(
     minutes: float = math.inf,
     tell: Callable[[list[Point]], None] = lambda points: None,
 ) -> list[Point]:
-    """Measure every program at every size, against the named peers or all but the slow ones. `tell` gets the points
-    so far.
+    """Measure programs at all sizes. After each measurement, `tell` is called with all measurements so far.
+
+    `peers` are names of peers, or None for all installed peers except slow ones.
     """
     available = threads or len(os.sched_getaffinity(0))
     chosen = [
@@ -89,7 +92,7 @@ def measure(
 
 
 def series(points: Sequence[Point]) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Return the bytes and GB/s of each program and peer."""
+    """Return for each program and peer a list of pairs (bytes, GB/s)."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for point in points:
         for name in point.result.turns_ms:
@@ -100,7 +103,7 @@ def series(points: Sequence[Point]) -> dict[str, dict[str, list[tuple[float, flo
 
 
 def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
-    """Return a table for each program: GB/s by size."""
+    """Return a Markdown table for each program, with GB/s by size."""
     lines = [", ".join(f"{key} {value}" for key, value in facts.items())]
     for program in dict.fromkeys(p.program for p in points):
         own = [p for p in points if p.program == program]
@@ -114,7 +117,7 @@ def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
 
 
 def as_json(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """Return all measurements, including each turn."""
+    """Return all measurements, including every turn."""
     return [
         {
             "program": p.program,

@@ -1,6 +1,6 @@
-"""Small operations: weft compared with NumPy on a few to some thousand elements, one statement at a time.
+"""Small operations: single statements on 4 to 10,000 elements, on weft and on NumPy.
 
-Both take turns in one process. A ratio is NumPy's time over weft's: the median over the turns.
+They are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the turns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WARM = 0.2  # seconds of calls before the first turn
 
 @dataclass
 class Line:
-    """The times of one statement for one number of elements."""
+    """The times of a statement for one number of elements."""
 
     statement: str
     elements: int
@@ -48,7 +48,7 @@ class Line:
 
 
 def names(xp: Any, elements: int) -> dict[str, Any]:
-    """Return the variables that the statements use. Successive indices i are different."""
+    """Return the variables that the statements use. `order` contains the successive values of the index `i`."""
     source = np.random.default_rng(3)
     arrays = {name: xp.asarray(source.random(elements)) for name in "xya"}
     order = [1 + k * 7919 % (elements - 1) for k in range(INDICES)]
@@ -56,7 +56,7 @@ def names(xp: Any, elements: int) -> dict[str, Any]:
 
 
 def value(statement: str, elements: int, xp: Any) -> np.ndarray:
-    """Return the result of a statement. For an assignment, return the array after all indices."""
+    """Return the value of a statement. For an assignment, return the array after assignments at all indices."""
     scope = names(xp, elements)
     if " = " in statement:
         exec(f"for i in order: {statement}", scope)
@@ -65,12 +65,12 @@ def value(statement: str, elements: int, xp: Any) -> np.ndarray:
 
 
 def seconds_per_call(run: Callable[[int], float], repeats: int) -> float:
-    """Return the seconds of one execution of a statement."""
+    """Return the mean seconds of one execution of a statement."""
     return run(repeats) / repeats / INDICES
 
 
 def measure_line(statement: str, elements: int, turns: int) -> Line:
-    """Time one statement with NumPy and with weft, alternately."""
+    """Time a statement with NumPy and with weft, alternately."""
     calls, repeats = [], []
     for xp, text in ((np, statement), (wf, EXPRESSIONS[statement])):
         run = timeit.Timer(f"for i in order: {text}", globals=names(xp, elements)).timeit
@@ -94,7 +94,7 @@ def measure_line(statement: str, elements: int, turns: int) -> Line:
 
 
 def summary(lines: list[Line]) -> dict[str, Any]:
-    """Return the totals."""
+    """Return the totals over all statements."""
     found: dict[str, Any] = {
         f"geometric mean at {n:,} elements, NumPy / weft": round(
             geometric_mean([line.ratio for line in lines if line.elements == n]), 3
@@ -107,7 +107,7 @@ def summary(lines: list[Line]) -> dict[str, Any]:
 
 
 def as_markdown(lines: list[Line], facts: dict[str, Any]) -> str:
-    """Return a table: microseconds under NumPy and on weft, and their ratio."""
+    """Return a table of the microseconds with NumPy and with weft, and their ratio."""
     rows = []
     for statement, text in EXPRESSIONS.items():
         cells = [f"`{text}`"]
@@ -121,7 +121,7 @@ def as_markdown(lines: list[Line], facts: dict[str, Any]) -> str:
 
 
 def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Measure, print, and write the results."""
+    """Measure all statements, print the times, and write the results."""
     lines = [
         measure_line(statement, elements, 2 if options.quick else options.turns)
         for statement in EXPRESSIONS

@@ -1,6 +1,7 @@
-"""The sides of a comparison that several suites share, as they run in a worker process.
+"""The sides NumPy and weft of comparisons, for several suites. They run in worker processes.
 
-NumPy's side loads a program as Python does. Weft's runs the same file as ``weft run`` does, with weft in place of NumPy.
+The side NumPy loads a program as Python does. The side weft runs the same file as ``weft run`` does: with weft in place
+of NumPy.
 """
 
 from __future__ import annotations
@@ -35,23 +36,23 @@ def load_module(path: Path, name: str = "") -> ModuleType:
 
 
 def returned_values(returned: Any) -> dict[str, Any]:
-    """Return a program's results by name. None gives an empty dict."""
+    """Return the values that a program has returned, by name, without values that are None."""
     values = returned if isinstance(returned, (tuple, list)) else [returned]
     return {f"result {k}": value for k, value in enumerate(v for v in values if v is not None)}
 
 
 def numpy_results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
-    """Return what a program returned as NumPy's arrays, by name."""
+    """Convert the values that a program has returned to NumPy arrays. Return them by name."""
     return {name: np.asarray(value) for name, value in returned_values(returned).items()}
 
 
 def compare(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], growing: bool = False) -> str:
-    """Describe how weft's results differ from NumPy's; an empty string where they agree.
+    """Return a description of how weft's results differ from NumPy's, or "" if they agree.
 
     Parameters
     ----------
     growing : bool
-        Whether rounding errors grow as the program runs, as its authors say.
+        Whether rounding errors grow as the program runs, so that a larger tolerance applies.
     """
     if list(ours) != list(theirs):
         return f"{', '.join(ours)} instead of {', '.join(theirs)}"
@@ -68,7 +69,7 @@ def compare(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], gr
 
 
 def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> Subject:
-    """Return a function that runs the program with NumPy on its own copies of the arrays."""
+    """Return a subject that runs the program with NumPy, on copies of the arrays."""
 
     def arguments() -> list[Any]:
         return [value.copy() if isinstance(value, np.ndarray) else value for value in values]
@@ -77,8 +78,9 @@ def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> 
 
 
 def weft_subject(path: Path, function: str, values: Sequence[Any], results: Results) -> Subject:
-    """Return a function that runs the program as ``weft run`` does, with arrays created as the program would create
-    them.
+    """Return a subject that runs the function `function` of a file as ``weft run`` does.
+
+    The arrays are created as the program would create them.
     """
     from weft.dsl.script.numpy_face import submodule
     from weft.dsl.script.redirect import load_program
@@ -88,7 +90,10 @@ def weft_subject(path: Path, function: str, values: Sequence[Any], results: Resu
 
 
 def weft_call(program: Program, array: Callable[[Any], Any], values: Sequence[Any], results: Results) -> Subject:
-    """Return a function that runs the program on weft. A call ends when its results and arguments are evaluated."""
+    """Return a subject that runs the program on weft.
+
+    A call includes the evaluation of all results and arguments.
+    """
     import weft as wf
 
     def arguments() -> list[Any]:

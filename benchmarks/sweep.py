@@ -1,6 +1,6 @@
-"""A sweep over single operations on about a million elements: weft compared with NumPy, with warm caches.
+"""A sweep over single operations on about a million elements, on weft and on NumPy, with warm caches.
 
-Both take turns in one process. A ratio is NumPy's time over weft's: the median over the turns.
+They are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the turns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUICK_ELEMENTS, QUICK_EVERY = 10_000, 40
 
 @dataclass
 class Found:
-    """The times of one case, or its problem."""
+    """The times of a case, or its problem."""
 
     case: Case
     numpy_ms: float = 0.0
@@ -43,12 +43,15 @@ class Found:
 
 
 def as_numpy(result: Any) -> list[np.ndarray]:
-    """Return results as NumPy's arrays."""
+    """Return results as NumPy arrays."""
     return [np.asarray(part) for part in (result if isinstance(result, (tuple, list)) else [result])]
 
 
 def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], largest: float) -> str:
-    """Describe how results differ, for operands of at most `largest`. Return an empty string if they agree."""
+    """Return a description of how results differ, or "" if they agree.
+
+    The magnitude of the operands is at most `largest`.
+    """
     for x, y in zip(ours, theirs, strict=True):
         if x.shape != y.shape or x.dtype != y.dtype:
             return f"{x.dtype}{x.shape} instead of {y.dtype}{y.shape}"
@@ -64,7 +67,7 @@ def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], largest
 
 
 def warm_up(call: Callable[[], Any]) -> None:
-    """Call weft until it builds no more plans."""
+    """Call weft until successive calls make no plans and compile nothing, or until a time limit."""
     begin, calls, quiet = time.perf_counter(), 0, 0
     while calls < WARM_CALLS or time.perf_counter() - begin < (WARM_LEAST if quiet >= 2 else WARM_SECONDS):
         before = wf.statistics()
@@ -83,7 +86,7 @@ def seconds_per_call(call: Callable[[], Any], times: int) -> float:
 
 
 def measure_case(case: Case, elements: int, turns: int) -> Found | None:
-    """Check and time one case. Return None if NumPy does not support it."""
+    """Check and time a case. Return None if NumPy does not support the case."""
     operation = OPERATIONS[case.operation]
     x, y, extra = operands(np, case, elements)
 
@@ -131,7 +134,7 @@ def is_weft(value: Any) -> bool:
 
 
 def totals(found: Iterable[Found]) -> dict[str, Any]:
-    """Return the totals over some cases."""
+    """Return the totals over several cases."""
     ratios = [f.ratio for f in found if f.ratio]
     slower, cliffs = sum(r < 1 for r in ratios), sum(r < 0.5 for r in ratios)
     return {
@@ -143,7 +146,10 @@ def totals(found: Iterable[Found]) -> dict[str, Any]:
 
 
 def grouped(found: Sequence[Found], field: str) -> list[list[str]]:
-    """Return a row of totals for each value of a field, worst first, with the worst case of each."""
+    """Return a table row of totals for each value of a field, the slowest on weft first.
+
+    Each row names the slowest case with that value.
+    """
     groups: dict[str, list[Found]] = {}
     for f in found:
         if f.ratio:
@@ -158,7 +164,7 @@ def grouped(found: Sequence[Found], field: str) -> list[list[str]]:
 
 
 def as_markdown(found: Sequence[Found], facts: dict[str, Any]) -> str:
-    """Return the totals, the worst cases, and totals by operation, dtype, layout and shape."""
+    """Return the totals, the worst cases, and the totals by operation, dtype, layout and shape."""
     worst = sorted((f for f in found if f.ratio), key=lambda f: f.ratio)[:SHOWN]
     problems = {str(f.case): f.problem for f in found if f.problem}
     parts = [

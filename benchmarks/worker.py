@@ -1,7 +1,7 @@
-"""A program in a process of its own that answers requests.
+"""Worker processes. Each loads a program, and calls it on request.
 
-The benchmark holds a `Worker` for each side of a comparison and asks them in turns. A process that hangs, dies or fills
-the memory ends nothing but itself. Its first call is a first call in a new process.
+A benchmark has a `Worker` for each side of a comparison and sends requests to them in turn. A process that hangs,
+crashes or runs out of memory affects no other process. The first call of the program is a first call in a new process.
 
 A suite that uses workers has a function `load(spec)` that returns a `Subject` in the worker's process.
 """
@@ -37,20 +37,20 @@ EXIT_SECONDS = 3.0  # that it may take to end
 
 @dataclass
 class Subject:
-    """One program on one side of a comparison.
+    """A program on one side of a comparison.
 
     Attributes
     ----------
     arguments : callable
-        Returns new arguments; a call may overwrite them.
+        Returns new arguments. A call may overwrite them.
     call : callable
-        Runs the program on arguments, until its results are there.
+        Runs the program on arguments, and waits for its results.
     results : callable
-        Returns named results as NumPy arrays, given the arguments and what `call` returned.
+        Returns named results as NumPy arrays, given the arguments and the return value of `call`.
     counters : callable
-        Returns running totals, such as plans made.
+        Returns counts since the start of the process by name, such as the number of plans.
     kernel_share : callable
-        Runs the program on arguments and returns the share of the time that passes in kernels.
+        Runs the program on arguments, and returns the fraction of the time that is spent in kernels.
     """
 
     arguments: Callable[[], list[Any]]
@@ -62,25 +62,25 @@ class Subject:
 
 @cache
 def write_byte_code() -> None:
-    """Compile the sources to byte code, as an installation does, so that first calls do not include that."""
+    """Compile the sources to byte code, as an installer does, so that first calls do not include this time."""
     face = ROOT / "src" / "weft"
     for folder in (face, ROOT / "benchmarks", *(link.resolve() for link in face.iterdir() if link.is_dir())):
         compileall.compile_dir(folder, quiet=2)
 
 
 class WorkerError(Exception):
-    """A worker failed, died or did not answer in time."""
+    """Raised if a worker fails, dies, or does not answer in time."""
 
 
 class Worker:
-    """A process that has loaded a program.
+    """A process that has loaded a program and answers requests.
 
     Parameters
     ----------
     spec : mapping
-        What `load` of the module ``benchmarks.{spec["suite"]}`` needs.
+        The argument for `load` of the module ``benchmarks.{spec["suite"]}``.
     environment : mapping
-        Variables that the process gets beside those of this one.
+        Environment variables of the process, in addition to those of this process.
     limit : float
         Seconds that an answer may take.
     """
@@ -115,7 +115,7 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """End the process normally. Kill it and its children if it does not end."""
+        """End the process. If it does not end in time, kill it and its children."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -130,17 +130,18 @@ class Worker:
         self.errors.close()
 
     def call(self, times: int = 1, save: str = "") -> dict[str, Any]:
-        """Call the program. Return the seconds of each call and the increase of the counters. Save the last call's
-        results.
+        """Call the program `times` times. Return the seconds of each call, and the increase of the counters.
+
+        If `save` is given, the results of the last call are saved in that file.
         """
         return self.ask({"times": times, "save": save}, self.limit)
 
     def kernel_share(self) -> float:
-        """Call the program and return the fraction of the time that is spent in kernels."""
+        """Call the program, and return the fraction of the time that is spent in kernels."""
         return float(self.ask({"profile": True}, self.limit)["share"])
 
     def ask(self, request: Mapping[str, Any], limit: float) -> dict[str, Any]:
-        """Send a request and return the answer. Raise WorkerError if none arrives in time."""
+        """Send a request and return the answer. Raises WorkerError for an error or if no answer arrives in time."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -173,7 +174,7 @@ class Worker:
 
 
 def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Call the program as often as requested, and return the answer."""
+    """Call or profile the program as requested, and return the answer."""
     if "profile" in request:
         return {"share": subject.kernel_share(subject.arguments())}
     seconds = []
@@ -190,14 +191,14 @@ def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error in one line, with the source line that raised it."""
+    """Return an error as one line, with the source line that raised it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:160]
     return f"{type(error).__name__}: {text} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def main() -> None:
-    """Load the program named by the first line, then answer requests until the input ends."""
+    """Load the program that the first line of the input names. Answer the requests of the following lines."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the program prints is no answer
     subject: Subject | None = None

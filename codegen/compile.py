@@ -1,4 +1,4 @@
-"""Compilation of a kernel for a target, to object code or to the text of a stage."""
+"""Compilation of a kernel for a target, to object code or to the text of each stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _backend(kind: str) -> Any:
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """Return a digest of the code generator's source, so that code cached by an older version is not reused."""
+    """Return a digest of the code generator's source. It prevents the reuse of code that an older version cached."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -36,11 +36,13 @@ def code_version() -> str:
 
 
 def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
-    """Return the target of a name: "host" (or "cpu"), a GPU architecture like "sm_90", or "simt:sm_90" for that GPU's
-    schedules on the host. A suffix "backward" or "watched" after a second colon selects how threads run.
+    """Return the target of a name such as "host", "sm_90" or "simt:sm_90".
 
-    With `newest_ptx` (as LLVM counts versions) a GPU's architecture may be unknown: the target is the newest known one that
-    such a GPU and a driver which reads that PTX run.
+    "cpu" is the host. "simt:sm_90" runs the schedules of that GPU on the host. A suffix "backward" or "watched" after a
+    second colon selects how threads run.
+
+    If `newest_ptx` is given (as LLVM counts PTX versions), a GPU's architecture may be unknown. The target is then the
+    newest known architecture whose code the GPU can run, and whose PTX the driver can read.
     """
     place, _, rest = name.partition(":")
     if name in ("host", "cpu"):
@@ -60,8 +62,9 @@ def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
 
 
 def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
-    """Compile a kernel of either level. Raises TypeError for operations that the target cannot compute,
-    CompileError otherwise.
+    """Compile a logical or a threaded kernel for a target.
+
+    Raises TypeError for operations that the target cannot compute, and CompileError for other failures.
     """
     verify_kernel(kernel)
     backend = _backend(target.kind)
@@ -71,7 +74,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the text of each stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU)."""
+    """Return the texts of the stages ``kernel``, ``llvm`` and ``asm``. The last is PTX on a GPU."""
     verify_kernel(kernel)
     backend = _backend(target.kind)
     rest = backend.host_stages(kernel, target) if target.kind == "cpu" else backend.nvptx_stages(kernel, target)

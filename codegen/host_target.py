@@ -19,25 +19,25 @@ _CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "fla
 
 
 def host_target() -> Target:
-    """Return the target of this machine's CPU, with the number of threads in the settings."""
+    """Return the target of this machine's CPU, with the thread count from the settings."""
     return _with_threads(thread_count())
 
 
 def is_host_described() -> bool:
-    """Return whether `host_target` needs no LLVM, because this process or the disk cache has described the machine."""
+    """Return whether `host_target` can return without LLVM: the machine's description is cached in memory or on disk."""
     return bool(_describe.cache_info().currsize) or _known() is not None
 
 
 @lru_cache(maxsize=1)
 def host_has_masks() -> bool:
-    """Return `Target.has_masks` of this machine."""
+    """Return `Target.has_masks` for this machine's CPU."""
     return order_target().has_masks
 
 
 def order_target() -> Target:
-    """Return a target for which reductions have the same order as for `host_target`.
+    """Return a target whose reductions have the same order as those of `host_target`.
 
-    LLVM is not loaded for it where Linux lists what the CPU has. No code is generated for it.
+    LLVM is not loaded if Linux lists the features of the CPU. No code is generated for this target.
     """
     listed = _system_description().partition("\nflags")[2].split()
     if is_host_described() or not listed:
@@ -59,7 +59,7 @@ def _make(triple: str, arch: str, features: str, threads: int) -> Target:
 
 @lru_cache(maxsize=1)
 def _describe() -> tuple[str, str, str]:
-    """Return LLVM's triple, CPU name and features of this machine."""
+    """Return LLVM's target triple, CPU name and CPU features of this machine."""
     found = _known()
     if found is None:
         cpu, cache = _system_description(), disk_cache()
@@ -88,7 +88,7 @@ def _key(cpu: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def _system_description() -> str:
-    """Return Linux's description of the first processor on x86, or "" on machines where it is incomplete."""
+    """Return Linux's description of the first x86 processor, or "" if it is incomplete."""
     try:
         first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
     except OSError:
@@ -102,7 +102,7 @@ _SHARE = 2
 
 
 def exceeds_caches(target: Target, nbytes: int) -> bool:
-    """Return whether a kernel that accesses `nbytes` should prefetch and use non-temporal stores.
+    """Return whether a kernel that accesses `nbytes` of memory should use prefetches and non-temporal stores.
 
     On x86-64 only, where other threads see such writes after a fence.
     """
@@ -113,7 +113,7 @@ def exceeds_caches(target: Target, nbytes: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _last_cache() -> int:
-    """Return the bytes of this machine's last-level cache, or 0 if unknown."""
+    """Return the size of this machine's last-level cache in bytes, or 0 if it is unknown."""
     sizes = [0]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         try:

@@ -15,28 +15,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Machine:
-    """A class of machines.
+    """Parameters of a class of machines.
 
     Attributes
     ----------
     kind : {"cpu", "gpu"}
     row_length : int
-        Longest row that a kernel reads again without sharing the row among threads, or blocks.
+        Longest row that a kernel reads more than once without splitting it among CPU threads or GPU blocks.
     pair_bytes, steps_bytes : int
-        Least bytes that one kernel for two reductions reads once instead of twice, and that one kernel of several time steps
-        moves in a step: fewer are in a cache anyway.
+        Minimum number of bytes for which two reductions share a kernel that reads them once, and minimum traffic of a
+        time step for which a kernel computes several steps. Fewer bytes stay in a cache anyway.
     steps : tuple of int
-        Numbers of time steps that a kernel may do, in the order in which they are tried. Steps that write borders count too.
+        Numbers of time steps that one kernel may compute, in the order in which they are tried. Steps that write
+        borders are included.
     warp, block, wide_block : int
-        Threads of a warp, of most kernels' blocks, and of blocks that share a long row.
+        Threads per warp, per block of most kernels, and per block that processes a long row.
     blocks, threads : int
         Blocks that fill the machine, and threads that keep it busy.
     registers, kept_registers : int
-        32-bit registers that the values of a thread may take, and what it keeps of a row.
+        Maximum number of 32-bit registers for all values of a thread, and for the part of a row that it keeps.
     vector_bytes, sector_bytes : int
-        Bytes of the widest access of a thread, and of the least that memory is read by.
+        Bytes of the widest access of a thread, and of the smallest unit in which memory is read.
     shared_bytes, all_shared_bytes : int
-        Shared memory of a block that does not ask for more, and of a multiprocessor.
+        Shared memory that a block has by default, and shared memory of a multiprocessor.
     """
 
     kind: Literal["cpu", "gpu"]
@@ -58,7 +59,7 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether blocks of threads share the work."""
+        """Whether blocks of threads share the work, as on a GPU."""
         return self.kind == "gpu"
 
     @property
@@ -89,7 +90,7 @@ GPU = Machine(
 
 
 def machine_of(device: Device) -> Machine:
-    """Return the machine that a device's kernels are written for."""
+    """Return the parameters of the class of machines to which a device belongs."""
     # (asking the CPU for its target loads the compiler where no cache knows the machine)
     found: Machine = CPU if device.name == "cpu" else device.target.machine
     return found

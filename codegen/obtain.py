@@ -1,4 +1,4 @@
-"""Loaded functions of kernels, each compiled once.
+"""Loaded functions of kernels. Each kernel is compiled once.
 
 In: a device and a kernel. Out: the result of `Device.load` for its code. A function is looked up by the kernel's text
 form and the target, first in memory and then on disk.
@@ -23,18 +23,18 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Counts of kernels compiled in this process because no cache had them."""
+    """Count of the kernels that this process compiled because no cache had them."""
 
     compiled = 0
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest under which a kernel's code for a target is cached, in memory and on disk."""
+    """Return the digest of a kernel for a target, under which its code is cached in memory and on disk."""
     return hashlib.sha256(_key(target, print_kernel(kernel))).hexdigest()
 
 
 def is_loaded(device: Device, digest: str) -> bool:
-    """Return whether the function with this kernel digest is in memory."""
+    """Return whether the function of the kernel with this digest is in memory."""
     return _functions.get((device.name, digest)) is not None
 
 
@@ -43,7 +43,7 @@ def _key(target: Target, text: str) -> bytes:
 
 
 def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
-    """Return the loaded function of `kernel` on `device`, compiling it if necessary."""
+    """Return the loaded function of `kernel` on `device`. It is compiled if no cache has it."""
     digest = digest or kernel_digest(device.target, kernel)
 
     def build() -> Any:
@@ -55,7 +55,7 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
 
 
 def find_function(device: Device, digest: str) -> Any | None:
-    """Return the cached function with this digest, from memory or loaded from disk, or None."""
+    """Return the function with this digest, from memory or from the disk cache. Return None if neither has it."""
 
     def build() -> Any | None:
         cache = disk_cache()
@@ -69,7 +69,7 @@ def find_function(device: Device, digest: str) -> Any | None:
 
 
 def show_stages(target: Target, kernel: Kernel, text: str) -> None:
-    """Print the stages that WEFT_DEBUG names, and write all stages to the folder that WEFT_DUMP names."""
+    """Print the stages of a kernel that WEFT_DEBUG names, and write all stages to the folder that WEFT_DUMP names."""
     wanted = [name for name in setting("debug") if name in ("kernel", "llvm", "asm")]
     folder = setting("dump")
     if not wanted and not folder:
@@ -88,7 +88,7 @@ def show_stages(target: Target, kernel: Kernel, text: str) -> None:
 
 
 def obtain_code(target: Target, kernel: Kernel, text: str) -> Any:
-    """Return the object code of `kernel` for `target`, from the disk cache or newly compiled."""
+    """Return the object code of `kernel` for `target`. It is compiled if the disk cache does not have it."""
     show_stages(target, kernel, text)
     cache = disk_cache()
     key = _key(target, text)

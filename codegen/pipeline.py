@@ -30,9 +30,9 @@ from weft.codegen.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass of a pipeline: the name of its function, a description, and how it is called.
+    """A pass of a pipeline: its name, a description, and the function that runs it.
 
-    A pass that is `fused` is left out for kernels that a user wrote, which have their threads already.
+    A pass that is `fused` is skipped for kernels that a user wrote, which are threaded already.
     """
 
     name: str
@@ -172,13 +172,13 @@ PIPELINES: dict[str, tuple[Pass, ...]] = {
 
 
 def find_passes(kernel: Kernel, target: Target) -> list[Pass]:
-    """Return the passes that run on a kernel for a target."""
+    """Return the passes that run on a kernel for a target, in order."""
     kind = target.kind if target.kind == "cuda" else "simt" if target.scheduled_for.kind == "cuda" else "host"
     return [each for each in PIPELINES[kind] if kernel.level == "logical" or not each.fused]
 
 
 def run_passes(kernel: Kernel, target: Target) -> Kernel:
-    """Lower a kernel to the form that the emitter of `target` accepts."""
+    """Lower a kernel to the form that the emitter for `target` accepts."""
     for each in find_passes(kernel, target):
         kernel = each.run(kernel, target)
     return kernel

@@ -32,7 +32,7 @@ CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target machine of code generation; part of every cache key.
+    """A target machine of code generation. It is part of every cache key.
 
     Attributes
     ----------
@@ -47,15 +47,15 @@ class Target:
     features : str
         LLVM's feature string.
     vector_bytes : int
-        Width in bytes of the vectors worth working in: a host register, or 16 on a GPU.
+        Preferred vector width in bytes: a host register, or 16 on a GPU.
     threads : int
-        Host: threads a kernel is split over. GPU: 0.
+        Host: number of threads that share a kernel. GPU: 0.
     schedule : Target, optional
-        Whose schedules fused kernels have, where those are not its own: device `simt` runs a GPU's on the host.
+        The target whose schedules fused kernels use, if it is another one: `simt` runs a GPU's schedules on the host.
     backward : bool
-        Whether the last threads of a block that can go on are the first to.
+        Whether, of the threads of a block that can continue, the last ones run first (device `simt`).
     watched : bool
-        Whether fused kernels tell of every access and meeting of their threads.
+        Whether fused kernels record every access and every barrier of their threads (device `simt`).
     """
 
     name: str
@@ -71,14 +71,12 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """Return the target whose schedules are used; passes that divide a kernel's work use it instead of the
-        target.
-        """
+        """Return the target whose schedules a kernel uses. Passes that divide a kernel's work are given this target."""
         return self.schedule or self
 
     @property
     def machine(self) -> Machine:
-        """The machine that fused kernels are planned and scheduled for."""
+        """The machine for which fused kernels are planned and scheduled."""
         return GPU if self.scheduled_for.kind == "cuda" else CPU
 
     @property
@@ -98,16 +96,16 @@ class Target:
 
 
 def cuda_target(name: str) -> Target:
-    """Return the GPU target of a name. Raises CompileError for an architecture that is not in the table."""
+    """Return the GPU target with this name. Raises CompileError for an architecture that is not in the table."""
     if name not in ARCHITECTURES:
         raise CompileError(f"no target {name!r}; there are host, {', '.join(ARCHITECTURES)}")
     return Target(name, "cuda", CUDA_TRIPLE, name, f"+ptx{ARCHITECTURES[name]}", 16, 0)
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in the table whose code a GPU ("sm_130") runs, with PTX up to this version.
+    """Return the newest architecture in the table whose code this GPU runs, with at most this PTX version.
 
-    Raises CompileError where the GPU is older than all of them.
+    Raises CompileError if the GPU is older than all of them.
     """
     limit = int(name.removeprefix("sm_"))
     fits = [a for a, ptx in ARCHITECTURES.items() if int(a.removeprefix("sm_")) <= limit and ptx <= newest_ptx]

@@ -44,7 +44,10 @@ __getattr__ = lazy_names(
 
 
 def find_name(name: str) -> Any:
-    """Return a public name of weft, or a name of NumPy on weft. Raises AttributeError."""
+    """Return the object that ``weft.<name>`` refers to: weft's own, otherwise NumPy's, adapted to weft arrays.
+
+    Raises AttributeError if neither has the name.
+    """
     if name in OWN:
         return OWN[name]
     if name.startswith("_"):

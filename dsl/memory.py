@@ -58,7 +58,7 @@ def _device(device: Any) -> runtime.Device:
 
 
 def info(device: Any = None) -> MemoryInfo:
-    """Return how much memory arrays hold on a device, and how much the device has.
+    """Return memory figures of a device: bytes held by arrays, cached bytes, and free and total bytes.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def info(device: Any = None) -> MemoryInfo:
 
 
 def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
-    """Set how many bytes weft may hold on a device, and return the previous limit.
+    """Set the maximum number of bytes that weft may hold on a device, and return the previous limit.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
 
 
 def empty(device: Any = None) -> int:
-    """Release cached memory that no array holds. Return the number of bytes.
+    """Release cached memory that no array holds, and return its size in bytes.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def empty(device: Any = None) -> int:
 
 
 def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
-    """Return the largest arrays that hold memory now.
+    """Return the sizes of the largest existing arrays, and the source lines that created them.
 
     Parameters
     ----------

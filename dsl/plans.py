@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return the storages of these values in order.
+    """Return the storages of all arrays in `values`, including those in lists, tuples and dicts, in order.
 
-    Raises TypeError for a value that contains no array. With `only_arrays` false, such a value is ignored.
+    Raises TypeError for a value of another type. With `only_arrays` false, such a value is ignored.
     """
     found: list[Storage] = []
     for value in values:
@@ -60,7 +60,7 @@ def evaluate(*arrays: Any) -> Any:
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
-    """Explain the kernels that would evaluate these arrays: their members, cuts and bytes moved. Nothing runs.
+    """Explain which kernels would evaluate these arrays, and how many bytes they move. The arrays stay pending.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class CompiledKernel:
 
 
 def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledKernel, ...]:
-    """Compile a pending array, or a function's results, to kernels for any target. Needs no GPU.
+    """Compile a pending array, or the results of a function, to kernels for any target. No GPU is needed.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ SHOWN = 40  # rows of a printed table
 
 @dataclass(slots=True)
 class LaunchTime:
-    """Timing of one launch.
+    """Time of one launch.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class LaunchTime:
 
 @dataclass(slots=True)
 class CompileTime:
-    """Timing of one compilation, or of loading compiled code."""
+    """Time of one compilation, or of loading compiled code."""
 
     note: BuildNote
     thread: str
@@ -62,7 +62,7 @@ class CompileTime:
 
 @dataclass(slots=True)
 class KernelTime:
-    """Timing of all launches of one kernel.
+    """Time of all launches of one kernel.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class KernelTime:
 
 @dataclass(slots=True)
 class _Open:
-    """A launch whose events may still be pending."""
+    """A launch whose events may not have occurred yet."""
 
     note: LaunchNote
     device: Any
@@ -116,7 +116,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Clock:
-    """An event of a device and its time on the host's clock."""
+    """A device event, and the time on the host when it occurred."""
 
     device: runtime.Device
     event: Any
@@ -126,7 +126,8 @@ class _Clock:
 class Profile:
     """A record of the launches inside ``with weft.profile() as p:``. It prints as a table.
 
-    Work recorded before the profile runs first and does not count. Work recorded inside runs at its end. Profiles nest.
+    Earlier pending work runs before the profile begins, and is not counted. Work recorded inside runs before it ends.
+    Profiles nest.
 
     Attributes
     ----------
@@ -171,7 +172,7 @@ class Profile:
     # -- listening ------------------------------------------------------------------------------
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel between two events."""
+        """Launch a kernel between two events, and record the launch."""
         with self._lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _set_clock(device)
@@ -220,7 +221,7 @@ class Profile:
         return sorted(found.values(), key=lambda kernel: -kernel.seconds)
 
     def _compiling(self, note: LaunchNote) -> float:
-        """Return the seconds spent on compiling and loading a kernel."""
+        """Return the seconds spent on compiling a kernel and loading its code."""
         return sum(
             one.seconds
             for one in self.compilations
@@ -239,7 +240,7 @@ class Profile:
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the table as rows of strings: the heads, then one row per kernel."""
+        """Return the table as rows of strings: the column heads, then one row per kernel."""
         whole = sum(one.seconds for one in self.launches) or 1.0
         rows: list[tuple[str, ...]] = [
             ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")
@@ -334,7 +335,8 @@ class Profile:
     def roofline(self, path: str | Path) -> None:
         """Draw a roofline plot of the kernels. Needs matplotlib.
 
-        The file's ending says the format: ``.svg``, ``.png``, ``.pdf``. Raises ImportError where matplotlib is missing.
+        The file name's extension determines the format: ``.svg``, ``.png`` or ``.pdf``. Raises ImportError without
+        matplotlib.
         """
         try:
             from matplotlib.figure import Figure
@@ -363,7 +365,7 @@ class Profile:
 
 
 def _set_clock(device: Any) -> _Clock:
-    """Return an event of a device paired with the host's time."""
+    """Record a device event and wait for it. Return it together with the time on the host."""
     event = device.create_event()
     event.record()
     event.synchronize()
@@ -375,13 +377,13 @@ def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 def describe(note: LaunchNote) -> str:
-    """Return one line about a kernel: its name, and its members or its source location."""
+    """Return a line that describes a kernel: its name, and its members or source location."""
     inside = ", ".join(note.members[:6]) + (f" and {len(note.members) - 6} more" if len(note.members) > 6 else "")
     return f"{note.name}: {inside}" if inside else f"{note.name} ({note.place})" if note.place else note.name
 
 
 def profile() -> Profile:
-    """Measure the launches inside a ``with``: ``with weft.profile() as p: ...``, then ``print(p)``.
+    """Measure the launches within a ``with`` block: ``with weft.profile() as p: ...``, then ``print(p)``.
 
     Returns
     -------

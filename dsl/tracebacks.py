@@ -14,12 +14,12 @@ _PACKAGE = os.path.dirname(os.path.dirname(weft.runtime.__file__)) + os.sep
 
 
 def is_hidden(file: str) -> bool:
-    """Return whether a source file is weft's."""
+    """Return whether a source file belongs to weft."""
     return file.startswith(_PACKAGE)
 
 
 def hide_frames(error: BaseException) -> None:
-    """Remove weft's frames from the tracebacks of an error and of the errors that led to it."""
+    """Remove weft's frames from the tracebacks of an error, its causes and its contexts."""
     pending, seen = [error], set[int]()
     while pending:
         error = pending.pop()
@@ -41,7 +41,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def hide_in_ipython() -> None:
-    """Let a running IPython or notebook show errors without weft's frames, unless it has its own handler of errors."""
+    """Hide weft's frames in the errors that IPython shows, unless a custom error handler is installed there."""
     shell = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
         shell.set_custom_exc((Exception,), _show)

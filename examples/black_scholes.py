@@ -1,4 +1,4 @@
-"""Prices European options by the Black-Scholes formula.
+"""Prices of European options by the Black-Scholes formula.
 
 The normal distribution function comes from Abramowitz and Stegun 26.2.17, since NumPy has no erf.
 Usage: black_scholes.py [number of options]

@@ -1,4 +1,4 @@
-"""Blurs and sharpens a picture: a separable Gaussian filter and unsharp masking.
+"""Blurring and sharpening of a picture, by a separable Gaussian filter and unsharp masking.
 
 Reads a plain portable graymap (PGM, P5) and writes one if a name is given.
 Usage: image_filter.py [picture.pgm] [result.pgm]

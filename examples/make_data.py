@@ -1,4 +1,4 @@
-"""Makes the input files of the examples: picture.pgm and measurements.csv. They are in the public domain."""
+"""Generator of the examples' input files, picture.pgm and measurements.csv. They are in the public domain."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def make_picture() -> None:
-    """Rings and a checkerboard with noise, 256 x 192."""
+    """Write picture.pgm: rings and a checkerboard with noise, 256 x 192 pixels."""
     y, x = np.mgrid[0:192, 0:256]
     rings = 127 + 90 * np.cos(np.hypot(x - 90, y - 100) ** 1.5 / 60)
     board = 40 * (((x // 24) + (y // 24)) % 2)
@@ -18,7 +18,7 @@ def make_picture() -> None:
 
 
 def make_table() -> None:
-    """Three clouds of 150 rows in four columns."""
+    """Write measurements.csv: three clusters of 150 points each, with four columns."""
     source = np.random.default_rng(2)
     centres = np.array([[5.0, 3.4, 1.5, 0.3], [5.9, 2.8, 4.3, 1.3], [6.6, 3.0, 5.6, 2.0]])
     rows = np.vstack([c + source.normal(0, [0.4, 0.3, 0.3, 0.15], (150, 4)) for c in centres])

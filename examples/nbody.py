@@ -1,4 +1,4 @@
-"""Gravity between bodies: leapfrog steps, total energy before and after.
+"""Motion of bodies under their mutual gravity, by leapfrog steps, with the total energy before and after.
 
 Usage: nbody.py [bodies] [steps]
 """

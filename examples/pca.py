@@ -1,4 +1,4 @@
-"""Principal components of a table, and k-means on the first two.
+"""Principal components of a table, and k-means on the first two of them.
 
 Usage: pca.py [table.csv] [clusters]
 """

@@ -38,7 +38,7 @@ def bulk_modulus(s, t, p):
 
 
 def density(s, t, p):
-    """Density in kg/m3 from practical salinity, temperature in degC (IPTS-68) and pressure in bar."""
+    """Return the density in kg/m3 from practical salinity, temperature in degC (IPTS-68) and pressure in bar."""
     return at_surface(s, t) / (1.0 - p / bulk_modulus(s, t, p))
 
 

@@ -1,4 +1,4 @@
-"""The public interface of the runtime. Modules that need llvmlite or cuda load on first use."""
+"""The public interface of the runtime. Modules that need llvmlite or CUDA are loaded on first use."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.ufuncs import find_inner_loop, make_fold_ufunc, make_map_ufunc, numpy_function
     from weft.runtime.cpu.watching import watching
     from weft.runtime.cuda.cuda_device import CudaDevice
+    from weft.runtime.cuda.foreign_code import ForeignCode, register_foreign
     from weft.runtime.cuda.linker import assemble, disassemble
     from weft.runtime.cuda.probe import Probe, probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
@@ -75,6 +76,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cuda.cuda_device": "CudaDevice",
         "weft.runtime.cpu.watching": "watching",
         "weft.runtime.cuda.probe": "Probe probe",
+        "weft.runtime.cuda.foreign_code": "ForeignCode register_foreign",
         "weft.runtime.cuda.linker": "assemble disassemble",
         "weft.runtime.cuda.toolkit": "find_libdevice find_tool",
     },
@@ -108,6 +110,7 @@ __all__ = [
     "Listener",
     "Listening",
     "Event",
+    "ForeignCode",
     "HostKind",
     "HostMemory",
     "NullDevice",
@@ -156,6 +159,7 @@ __all__ = [
     "python_function",
     "run_calls",
     "read_llvm",
+    "register_foreign",
     "select_device",
     "set_default_device",
     "set_judge",

@@ -1,4 +1,4 @@
-"""A device's memory bandwidth, measured once per process on first use."""
+"""The memory bandwidth of a device, measured once per process."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ _measured: dict[str, float] = {}
 
 
 def copy_bandwidth(device: Device) -> float | None:
-    """Return the bytes read and written per second when a device copies memory, or None for a device that runs
-    nothing.
+    """Return the bytes that a device reads and writes per second when it copies memory.
 
-    The median of a few copies of 64 MiB, which take some 10 ms on a CPU.
+    It is the median of a few copies of 64 MiB, which take about 10 ms on a CPU. Return None for the null device.
     """
     if device.name.startswith("null"):
         return None

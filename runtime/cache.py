@@ -35,7 +35,7 @@ HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, thei
 
 
 def encode(code: ObjectCode) -> bytes:
-    """Serialize object code to bytes."""
+    """Return object code serialized to bytes."""
     fields = {k: v for k, v in asdict(code).items() if k != "code"}
     text = json.dumps(fields, sort_keys=True).encode()
     return struct.pack("<Q", len(text)) + text + code.code
@@ -51,7 +51,7 @@ def decode(payload: bytes) -> ObjectCode:
 
 
 class DiskCache:
-    """A folder of cache entries with at most `limit` bytes in total."""
+    """A folder of cache entries, whose total size is limited to `limit` bytes."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
@@ -87,11 +87,14 @@ class DiskCache:
             warn_user(text, CacheWarning)
 
     def get(self, key: bytes) -> ObjectCode | None:
-        """Return the entry of `key`, or None."""
+        """Return the entry of `key`, or None if there is no entry."""
         return self.find(hashlib.sha256(key).hexdigest())
 
     def find(self, digest: str) -> ObjectCode | None:
-        """Return the entry whose key has this digest (SHA-256, in hexadecimal digits), or None."""
+        """Return the entry whose key has this SHA-256 digest, in hexadecimal digits.
+
+        Return None if there is no entry.
+        """
         if not self.usable:
             return None
         path = self._file(digest)
@@ -139,7 +142,10 @@ class DiskCache:
             self._warn(f"cannot remove the cache entry {path}: {error}")
 
     def put(self, key: bytes, code: ObjectCode) -> None:
-        """Store an entry. Losing a race against another process is no error, since both wrote the same bytes."""
+        """Store an entry.
+
+        If another process has stored it in the meantime, that is no error: the bytes are the same.
+        """
         if not self.usable:
             return
         import tempfile
@@ -176,8 +182,9 @@ class DiskCache:
         return sorted(found)
 
     def _evict(self) -> None:
-        """Remove the least recently used entries when the cache is too large, and some more, so that eviction is
-        rare.
+        """Remove the least recently used entries if the cache is too large.
+
+        More entries than necessary are removed, so that evictions are rare.
         """
         entries = self._entries()
         total, share = sum(size for _, size, _ in entries), self.limit // SHARE
@@ -191,7 +198,7 @@ class DiskCache:
         self._sweep(time.time() - ABANDONED)
 
     def _sweep(self, before: float) -> None:
-        """Remove temporary files that were begun before a time and never became entries."""
+        """Remove unfinished temporary files that were last written before the time `before`."""
         for path in self.folder.glob("new-*"):
             try:
                 if path.stat().st_mtime < before:
@@ -200,7 +207,7 @@ class DiskCache:
                 continue  # finished, or swept by another process
 
     def info(self) -> dict[str, Any]:
-        """Return the folder, the number of entries, their bytes and the limit."""
+        """Return the cache's folder, number of entries, size in bytes, and size limit."""
         entries = self._entries() if self.usable else []
         return {
             "folder": str(self.folder),
@@ -210,7 +217,7 @@ class DiskCache:
         }
 
     def clear(self) -> int:
-        """Remove every entry and return how many there were."""
+        """Remove all entries, and return their number."""
         entries = self._entries() if self.usable else []
         for _, _, path in entries:
             self._remove(path)
@@ -227,8 +234,9 @@ def _versions() -> str:
 
 
 def _version(name: str) -> str:
-    """Return the version of an installed package from its metadata folder's name; importlib.metadata takes 20 ms to
-    load.
+    """Return the version of an installed package, as given in the name of its metadata folder.
+
+    Loading importlib.metadata would take 20 ms.
     """
     spec = find_spec(name)
     if spec is None or spec.origin is None:
@@ -245,7 +253,10 @@ def _version(name: str) -> str:
 
 
 def key_material(target: Any, text: str) -> bytes:
-    """Return the text of a cache key: the kernel's text, its target, and the versions of the code generator."""
+    """Return the bytes of a cache key.
+
+    It consists of the kernel's text, the target, and the versions of the code generator.
+    """
     return f"{_versions()}, schema {SCHEMA}\n{target!r}\n{text}".encode()
 
 
@@ -253,7 +264,7 @@ _caches: dict[tuple[str, int], DiskCache] = {}
 
 
 def disk_cache() -> DiskCache | None:
-    """Return the cache of the current settings, or None if it is disabled."""
+    """Return the cache for the current settings, or None if it is disabled."""
     if not setting("cache"):
         return None
     where = setting("cache_dir") or os.path.join(setting("xdg_cache") or os.path.expanduser("~/.cache"), "weft")

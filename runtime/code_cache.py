@@ -1,4 +1,4 @@
-"""Loaded functions in memory: a bounded cache that builds each function once for all threads.
+"""The in-memory cache of loaded functions. It is bounded, and all threads share one build of each function.
 
 In: a key, and a function that builds its value. Out: the value, built outside the lock. Invariant: a thread that
 waits for another thread's build continues when the build ends, even if it fails. A forked child does not wait for
@@ -18,7 +18,7 @@ _caches: weakref.WeakSet[CodeCache] = weakref.WeakSet()
 
 
 class CodeCache:
-    """A least-recently-used cache of at most `limit` functions. Builds run outside the lock."""
+    """A least-recently-used cache of at most `limit` functions. It holds no lock during a build."""
 
     def __init__(self, limit: int = 4096) -> None:
         self._limit = limit
@@ -29,7 +29,7 @@ class CodeCache:
         _caches.add(self)
 
     def forget_builds(self) -> None:
-        """Reset builds and lock in a forked child, which does not have the threads that held them."""
+        """Reset the lock and the unfinished builds in a forked child, since the threads that held them are gone."""
         self._lock = threading.RLock()
         self._building.clear()
 
@@ -37,7 +37,7 @@ class CodeCache:
         return len(self._found)
 
     def get(self, key: Any) -> Any | None:
-        """Return the cached function, or None."""
+        """Return the cached function, or None if it is not cached."""
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)
@@ -45,8 +45,9 @@ class CodeCache:
             return None
 
     def get_or_build(self, key: Any, build: Callable[[], Any]) -> Any:
-        """Return the function of `key`, calling `build` if it is missing. A failed build is tried again by the next
-        caller.
+        """Return the cached function of `key`. If it is not cached, call `build` and cache the result.
+
+        If a build fails, the next caller tries it again.
         """
         with self._lock:
             if key in self._found:

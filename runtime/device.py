@@ -1,4 +1,4 @@
-"""The protocol that every device implements, and the types in its methods."""
+"""The protocol of devices, and the types that its methods use."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from weft.runtime.services import MemoryCount, Services
 
 
 class Buffer:
-    """Memory on one device, freed with the last reference to it.
+    """Memory on a device. It is freed with the last reference to the buffer.
 
     Attributes
     ----------
     device : Device
     address : int
-        Where it starts: a multiple of 64 on the host, of 256 on a GPU. Readable even where nbytes is 0, since a load
-        that stands before an empty loop runs. Only the null device has no addresses.
+        The start address, a multiple of 64 on the host and of 256 on a GPU. It is readable even if `nbytes` is 0, since
+        a load before an empty loop is executed. On the null device it is 0.
     nbytes : int
     unwritten : None, True or bytearray
-        What nobody has written yet, as far as the sanitizer follows it: nothing, all, or a 1 a byte.
+        The bytes that are not written yet, if the sanitizer tracks them: none, all, or those with a 1 in the bytearray.
     origin : (code, int) or None
-        Where the user's program made it, for reports.
+        The user's source location that created the buffer, for reports.
     values : numpy.ndarray or None
-        An array over the memory, once host code has looked at it. It does not keep the buffer alive.
+        An array that views the memory, if host code has accessed it. It does not keep the buffer alive.
     capacity : int
-        Bytes that kernels take by value, of what is in host memory for that; 0 for memory of the device.
+        For a buffer in host memory that kernels take by value: the number of bytes that they take. Otherwise 0.
     pooled : bool
-        Whether the memory is from a pool of the device's, which other libraries know only through this object.
+        Whether the memory is from the device's pool, so that other libraries know it only through this object.
     """
 
     capacity = 0
@@ -55,18 +55,18 @@ class Buffer:
 
 @dataclass(slots=True)
 class Requests:
-    """Memory blocks that a plan requests together on each run.
+    """Blocks of memory that each run of a plan requests together.
 
     Attributes
     ----------
     places : list of int
-        Where the buffers go in a table.
+        The indices of the buffers in a table.
     sizes : list of int
-        Bytes of each.
+        The size of each buffer in bytes.
     runs : int
-        How often it was asked for one by one.
+        How often the blocks were requested one by one.
     call, address, words
-        What the device has prepared: ``call(address, table)`` fills the places and says how many are left.
+        Prepared by the device: ``call(address, table)`` fills the entries, and returns how many it could not fill.
     """
 
     places: list[int]
@@ -77,13 +77,28 @@ class Requests:
     words: array[int] | None = None
 
 
+class Named:
+    """Base class of devices. A device equals its name, since the device of a NumPy array is the text "cpu"."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<device {self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (isinstance(other, str) and other == self.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
 @runtime_checkable
 class Device(Services, Protocol):
-    """The device protocol that the layers above use.
+    """The protocol of devices for the layers above the runtime.
 
-    `slots` is the packed argument list of a launch: one 64-bit item a kernel parameter
-    (an address; an integer; the bits of a float in the low bytes), so that one form serves
-    the host entry and the driver alike, and a plan can prepare it once and patch addresses.
+    `slots` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an integer,
+    or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares it once
+    and then changes only addresses.
     """
 
     name: str  # "cpu", "cuda:0", "null"
@@ -92,50 +107,56 @@ class Device(Services, Protocol):
 
     @property
     def memory(self) -> MemoryCount:
-        """Return the counters of the memory pool."""
+        """The counters of the memory pool."""
         ...
 
     @property
     def target(self) -> Any:
-        """Return codegen's `Target`, which is opaque here."""
+        """The code generation target of the device. The runtime does not inspect it."""
         ...
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Allocate uninitialised memory. Raises `OutOfMemoryError` after freeing caches and one retry."""
+        """Return uninitialised memory.
+
+        If there is none, caches are freed before a second try. Raises `OutOfMemoryError` if that fails.
+        """
         ...
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate uninitialised memory for each requested table entry; such an entry holds None before, or a
-        buffer to reuse.
+        """Allocate uninitialised memory for each requested table entry.
+
+        Before the call, such an entry contains None, or a buffer to reuse.
         """
         ...
 
     def ticket(self) -> Buffer:
-        """Return a zeroed 32-bit completion counter for a launch, which resets it.
+        """Return a 32-bit completion counter for a launch. It is zero, and the launch resets it to zero.
 
         Each thread, or each stream, has its own.
         """
         ...
 
     def board(self, nbytes: int) -> Buffer:
-        """Return memory for the look-back descriptors of a launch, used only by the calling thread or its stream.
+        """Return memory for the look-back descriptors of a launch.
 
-        It begins with zeros, and the launches that use it one after the other leave it fit for the next one.
+        Only the calling thread or its stream uses it. The memory is zero at first. Successive launches reuse it, and
+        each leaves it ready for the next.
         """
         ...
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """Return a new buffer with the elements of `values` in C order."""
+        """Return a new buffer with a copy of `values` in C order."""
         ...
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements of `buffer` as a host array, which is read-only and shares memory on the
-        host.
+        """Return the leading elements of `buffer` as a read-only NumPy array.
+
+        A device in host memory does not copy them.
         """
         ...
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Copy the leading bytes from one buffer of this device to another."""
+        """Copy the leading bytes of a buffer to another buffer of this device."""
         ...
 
     def fetch(self, buffer: Buffer) -> Buffer:
@@ -143,14 +164,14 @@ class Device(Services, Protocol):
         ...
 
     def load(self, code: ObjectCode) -> Any:
-        """Load object code and return a handle for `launch`. All symbols are checked first."""
+        """Load object code, and return a handle for `launch`. All symbols are checked before loading."""
         ...
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Start a kernel.
 
-        `parallel` are the extents of its parallel loops, outermost first (empty: one launch of
-        the body), `work` the elements it goes through in all, `slots` its arguments.
+        `parallel` are the extents of the kernel's parallel loops, outermost first. If it is empty, the body runs once.
+        `work` is the total number of elements that the kernel processes, and `slots` are its arguments.
         """
         ...
 
@@ -163,16 +184,16 @@ class Device(Services, Protocol):
         slots: array[int],
         stream: Any = None,
     ) -> None:
-        """Launch an explicit kernel: `grid` blocks of `block` threads with `shared_bytes` of dynamic shared memory."""
+        """Launch an explicit kernel: `grid` blocks of `block` threads, with `shared_bytes` of dynamic shared memory."""
         ...
 
     def synchronize(self) -> None:
-        """Wait until all work started by this process has ended, and raise the errors of those launches."""
+        """Wait until all work that this process has started has ended. Raises the errors of its launches."""
         ...
 
 
 class Registered:
-    """Functions that devices call; code generation and the sanitizer register them when they are imported."""
+    """Functions that devices call. Code generation and the sanitizer register them at import."""
 
     # from a target's name, and for a GPU the newest PTX that its driver reads, to the target
     resolve_target: Any = None
@@ -181,10 +202,10 @@ class Registered:
 
 
 def set_target_resolver(resolver: Callable[..., Any]) -> None:
-    """Register the function that finds a target by name."""
+    """Register the function that returns the target with a given name."""
     Registered.resolve_target = staticmethod(resolver)
 
 
 def set_judge(judge: Callable[..., Any]) -> None:
-    """Register the function that checks watched kernels on device `simt`."""
+    """Register the function that checks instrumented kernels on device `simt`."""
     Registered.judge = staticmethod(judge)

@@ -1,4 +1,4 @@
-"""The registry of devices and the choice of the default one."""
+"""The registry of devices, and the choice of the default device."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _stack = _Stack()
 
 
 def get_device(name: str | Device) -> Device:
-    """Return the device of a name: "cpu", "cuda", "cuda:1", "simt", "simt:sm_90", "simt::watched", "null",
-    "null:sm_90".
+    """Return the device with a name such as "cpu", "cuda:1", "simt" or "null:sm_90".
+
+    Further names are "cuda", "simt:sm_90", "simt::watched" and "null".
 
     Raises DeviceNotFoundError with the missing part and a remedy.
     """
@@ -45,7 +46,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Import a module and call a function of it. A process thus loads only the devices it uses."""
+    """Import a module and call one of its functions, so that a process loads only the devices that it uses."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 
@@ -67,7 +68,7 @@ def _make(name: str) -> Device:
 
 
 def devices() -> list[Device]:
-    """Return the devices that can run here.
+    """Return the devices of this machine that can run kernels.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def devices() -> list[Device]:
 
 
 def default_device() -> Device:
-    """Return the device of new arrays.
+    """Return the device on which new arrays are created.
 
     Returns
     -------
@@ -106,7 +107,7 @@ def default_device() -> Device:
 
 
 def set_default_device(name: str | Device | None) -> None:
-    """Choose the default device.
+    """Set the default device of the process.
 
     Parameters
     ----------
@@ -123,13 +124,13 @@ def set_default_device(name: str | Device | None) -> None:
 
 
 def select_device(name: str | Device | None) -> None:
-    """Choose the calling thread's default device; None returns to the process's default."""
+    """Set the default device of the calling thread. None restores the default of the process."""
     _stack.selected = None if name is None else get_device(name)
 
 
 @contextmanager
 def device(name: str | Device) -> Iterator[Device]:
-    """Place new arrays of the calling thread on this device inside the ``with``."""
+    """Within the ``with`` block, create new arrays of the calling thread on this device."""
     chosen = get_device(name)
     _stack.devices.append(chosen)
     try:

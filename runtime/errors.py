@@ -7,11 +7,11 @@ import warnings
 
 
 class WeftError(Exception):
-    """Base of the library's own errors."""
+    """Base class of weft's errors."""
 
 
 class OutOfMemoryError(WeftError, MemoryError):
-    """A device has no memory left, even after freeing caches and one retry.
+    """Raised if a device has no memory left, even after caches were freed.
 
     Attributes
     ----------
@@ -55,19 +55,19 @@ class OutOfMemoryError(WeftError, MemoryError):
 
 
 class DeviceNotFoundError(WeftError, LookupError):
-    """The named device does not exist on this machine."""
+    """Raised if there is no device with this name on the machine."""
 
 
 class DeviceMismatchError(WeftError, ValueError):
-    """One operation has arrays of different devices."""
+    """Raised for an operation on arrays of different devices."""
 
 
 class DeviceLostError(WeftError, RuntimeError):
-    """An earlier error made the device's context unusable; other devices still work."""
+    """Raised if an earlier error has made the device's context unusable. Other devices still work."""
 
 
 class CudaError(WeftError, RuntimeError):
-    """A driver call failed.
+    """Raised if a call of the CUDA driver fails.
 
     Attributes
     ----------
@@ -84,15 +84,15 @@ class CudaError(WeftError, RuntimeError):
 
 
 class CompileError(WeftError, RuntimeError):
-    """Code generation rejected a kernel, or a required tool is missing."""
+    """Raised if code generation rejects a kernel, or if a tool that it needs is missing."""
 
 
 class MissingAssemblerError(CompileError):
-    """nvJitLink, which assembles PTX without a driver, is not installed."""
+    """Raised if nvJitLink, which assembles PTX without a driver, is not installed."""
 
 
 class KernelFault(WeftError, RuntimeError):
-    """An explicit kernel cannot continue because its threads wait for each other."""
+    """Raised if an explicit kernel cannot continue because its threads wait for each other."""
 
     def __init__(self, kernel: str, detail: str) -> None:
         super().__init__(f"kernel {kernel}: {detail}")
@@ -100,27 +100,27 @@ class KernelFault(WeftError, RuntimeError):
 
 
 class SettingError(WeftError, ValueError):
-    """An environment variable has an invalid value."""
+    """Raised if an environment variable has an invalid value."""
 
 
 class CacheWarning(UserWarning):
-    """The disk cache cannot be used; the program continues without it."""
+    """Warning that the disk cache cannot be used. The program continues without it."""
 
 
 class VerificationError(WeftError, AssertionError):
-    """A plan and the interpreter gave different bits for the same program (setting ``verify``)."""
+    """Raised if a plan and the interpreter give different bits for a program (setting ``verify``)."""
 
 
 class OptimizerWarning(UserWarning):
-    """Planning or compiling failed; the program was interpreted instead, with the same result."""
+    """Warning that planning or compiling has failed. The program was interpreted, with the same result."""
 
 
 class PerformanceWarning(UserWarning):
-    """An operation works, but slower than it could."""
+    """Warning that an operation works, but slower than it could."""
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the user's line: the innermost frame outside this package."""
+    """Emit a warning at the user's line, which is the innermost frame outside this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""Services of devices whose calls return when the work has ended: the CPU and the null device.
+"""Services of synchronous devices, whose calls return when their work has ended: the CPU and the null device.
 
 Streams hold no work, events are times, and host memory is ordinary memory. Invariant: nothing here waits.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.runtime.device import Buffer, Requests
+from weft.runtime.device import Buffer, Named, Requests
 from weft.runtime.errors import warn_user
 from weft.runtime.services import DeviceFacts, HostKind, HostMemory
 from weft.runtime.settings import usable_cores
@@ -35,28 +35,28 @@ SHARED_FOLDER = "/dev/shm"
 
 
 class DoneStream:
-    """A stream of a device whose calls return when the work has ended."""
+    """A stream of a synchronous device. It never contains pending work."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
 
     def query(self) -> bool:
-        """Return True: no work is ever pending."""
+        """Return True, since no work is ever pending."""
         return True
 
     def synchronize(self) -> None:
-        """Do nothing: no work is ever pending."""
+        """Return immediately, since no work is ever pending."""
 
     def wait(self, event: Event) -> None:
-        """Do nothing: every recorded event has happened."""
+        """Return immediately, since every recorded event has happened."""
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` now."""
+        """Call `function` immediately."""
         function()
 
 
 class ClockEvent:
-    """An event that stores a time of the host's clock."""
+    """An event that holds a time of the host's clock."""
 
     def __init__(self, timing: bool = True) -> None:
         self.handle = 0
@@ -64,18 +64,21 @@ class ClockEvent:
         self._at: int | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        """Store the current time."""
+        """Set the event to the current time."""
         self._at = time.perf_counter_ns()
 
     def query(self) -> bool:
-        """Return True, as CUDA does for an event that was never recorded."""
+        """Return True. CUDA also returns True for an event that was never recorded."""
         return True
 
     def synchronize(self) -> None:
-        """Do nothing: the event has happened."""
+        """Return immediately, since the event has happened."""
 
     def elapsed(self, earlier: Any) -> float:
-        """Return the milliseconds since another event. Raises ValueError if one was not recorded or has no timing."""
+        """Return the milliseconds between another event and this one.
+
+        Raises ValueError if an event was not recorded or has no timing.
+        """
         if not (self._timing and earlier._timing):
             raise ValueError("the time between two events needs events made with timing=True")
         if self._at is None or earlier._at is None:
@@ -84,7 +87,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file; the process that created it removes its name at the end."""
+    """A memory-mapped file. In the process that has created it, the file is removed with this object."""
 
     __slots__ = ("_mine", "_raw", "address", "path")
 
@@ -102,26 +105,22 @@ class SharedFile:
 
 
 class NoMemory:
-    """The memory counters of a device without memory of its own."""
+    """Memory counters of a device without memory. All of them are 0."""
 
     held = kept = peak = 0
     limit: int | None = None
 
     def empty(self) -> int:
-        """Return 0: no free blocks are kept."""
+        """Return 0, since no free blocks are kept."""
         return 0
 
 
-class Immediate:
-    """A device whose calls return when their work has ended."""
+class Immediate(Named):
+    """Base class of synchronous devices, whose calls return when their work has ended."""
 
-    name: str
     memory: Any  # as `MemoryCount`
     small_on_host = host_math = True
     streaming = False  # streams hold no work to wait for
-
-    def __repr__(self) -> str:
-        return f"<device {self.name}>"
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
         """Allocate uninitialised memory for each requested table entry."""
@@ -130,14 +129,14 @@ class Immediate:
 
     @contextmanager
     def working_in(self, stream: Stream | None) -> Iterator[None]:
-        """Do nothing: work has ended when its call returns, whatever the stream."""
+        """Do nothing, since streams have no effect on a synchronous device."""
         yield
 
     def claim(self, buffer: Buffer, stream: Stream | None = None, written: bool = False) -> None:
-        """Do nothing: no work is ever pending."""
+        """Do nothing, since no work is ever pending."""
 
     def create_stream(self, handle: int | None = None) -> DoneStream:
-        """Return a stream. Its handle is only a number, since CUDA never sees it."""
+        """Return a stream. Its handle is only a number, which is never passed to CUDA."""
         if handle is None:
             Immediate._streams += 1
             handle = Immediate._streams
@@ -150,33 +149,36 @@ class Immediate:
         return ClockEvent(timing)
 
     def facts(self) -> DeviceFacts:
-        """Return the properties of the processor."""
+        """Return the properties of the device."""
         return _facts(self.name)
 
     def memory_info(self) -> tuple[int, int]:
-        """Return the machine's free and total memory in bytes."""
+        """Return the free and the total memory of the machine in bytes."""
         return machine_memory()
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Allocate ordinary memory, the only kind that these devices have."""
+        """Return ordinary memory, which is the only kind of memory that these devices have."""
         values = np.empty(nbytes + 64, np.uint8)
         at = -(-values.ctypes.data // 64) * 64
         return HostMemory(at, at, nbytes, values)
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Return the array's own memory."""
+        """Return the memory of the array itself."""
         return HostMemory(values.ctypes.data, values.ctypes.data, values.nbytes, values)
 
+    def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> None:
+        """Return None, since kernels read the elements themselves."""
+
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy to a contiguous host array."""
+        """Copy from the device to a contiguous host array."""
         ctypes.memmove(values.ctypes.data, address, values.nbytes)
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from a contiguous host array."""
+        """Copy from a contiguous host array to the device."""
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Allocate a buffer in a memory-mapped file; the handle is its path."""
+        """Return a new buffer in a memory-mapped file, and its handle, which is the path of the file."""
         import tempfile
 
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None
@@ -187,7 +189,7 @@ class Immediate:
         return self._over(file, nbytes), path.encode()
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
-        """Open the buffer of a handle. Raises ValueError if its file is gone or too short."""
+        """Open the shared buffer with this handle. Raises ValueError if its file does not exist or is too short."""
         path = bytes(handle).rstrip(b"\0").decode()
         if not os.path.isfile(path) or os.path.getsize(path) < nbytes:
             raise ValueError(f"no shared array of {nbytes} bytes at {path!r}: its process has ended, or deleted it")
@@ -198,15 +200,15 @@ class Immediate:
         return Buffer(device, file.address, nbytes, file)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return 1: a core runs one block at a time."""
+        """Return 1, since a core runs one block at a time."""
         return 1
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return a grid that uses every core, and a block size that common programs use."""
+        """Return a grid size that uses all cores, and a common block size."""
         return usable_cores(), min(limit or BEST_BLOCK, BEST_BLOCK)
 
     def profile(self, on: bool) -> None:
-        """Do nothing: no profiler attaches to these devices."""
+        """Warn that profiling has no effect, since profilers do not attach to these devices."""
         warn_user("profiling is for a GPU; on this device it does nothing")
 
     def reset(self) -> None:
@@ -233,7 +235,7 @@ def _facts(name: str) -> DeviceFacts:
 
 
 def _attributes() -> dict[str, int]:
-    """Return the limits of explicit kernels, those of the architecture that the device emulates."""
+    """Return the limits of explicit kernels. They are those of the architecture that the device emulates."""
     return {
         "MAX_THREADS_PER_BLOCK": MAX_THREADS,
         "MAX_BLOCK_DIM_X": MAX_THREADS,
@@ -289,7 +291,7 @@ def _attributes() -> dict[str, int]:
 
 
 def machine_memory() -> tuple[int, int]:
-    """Return the machine's free and total memory in bytes."""
+    """Return the free and the total memory of the machine in bytes."""
     try:
         rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free, total = (int(rows[key].split()[0]) * 1024 for key in ("MemAvailable", "MemTotal"))

@@ -1,4 +1,4 @@
-"""Kernel launches of a plan, with arguments packed in advance except those that change between runs.
+"""Kernel launches of a plan. All arguments are packed in advance, except those that change between runs.
 
 In: the launches of a plan. Out: `Launch` objects. A device that starts several launches in one call combines them
 into `PreparedLaunches`.
@@ -13,24 +13,24 @@ from typing import Any, Protocol
 
 @dataclass(slots=True)
 class Launch:
-    """One kernel launch over a table of buffers.
+    """A launch of a kernel, whose buffers are taken from a table.
 
     Attributes
     ----------
     function
         What `Device.load` returned.
     parallel, work
-        As `Device.launch` takes them.
+        As for `Device.launch`.
     slots : array of int64
-        The arguments, but for those that `patches` and `scalars` name.
+        The arguments, except those in `patches` and `scalars`.
     patches : list of (slot, place, byte offset)
-        Arguments that are the address of what lies at a place of the table.
+        Arguments that are the address of the buffer at index `place` of the table, plus an offset.
     scalars : list of (slot, place)
-        Arguments that are an integer of the table: the bits of a number.
+        Arguments that are the integer at index `place` of the table: the bits of a number.
     nbytes : int
-        Bytes that it reads and writes.
+        Bytes that the kernel reads and writes.
     origin : (code, int) or None
-        Where the user's program asked for it.
+        The user's source location.
     """
 
     function: Any
@@ -44,12 +44,12 @@ class Launch:
 
 
 class PreparedLaunches(Protocol):
-    """Launches that are prepared once and started together."""
+    """Launches that are prepared once, and started together."""
 
     def run(self, table: list[Any]) -> None:
         """Start the launches with the buffers of a table.
 
-        Its last item is how many of them an interrupt came behind; on a device whose launches return when they are done it
-        is kept, and the rest is started.
+        The last item of the table is the number of launches that were already started when an interrupt came. A
+        synchronous device updates this number, and starts only the remaining launches.
         """
         ...

@@ -1,4 +1,4 @@
-"""Package attributes whose modules load on first use (PEP 562)."""
+"""Lazy attributes of packages: their modules are loaded on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a package.
+    """Return a function ``__getattr__`` for a package, which imports attributes on first use.
 
     Parameters
     ----------
     namespace : dict
-        The package's ``globals()``. A name that was loaded is kept there, so that the second use costs nothing.
+        The package's ``globals()``. A loaded attribute is stored there, so that later uses cost nothing.
     modules : dict
-        From each module to the names that it defines, separated by blanks; ``new=old`` renames one.
+        The names that each module defines, separated by blanks. ``new=old`` renames `old` to `new`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Listeners of launches and compilations: profiles, NVTX ranges, and the progress line.
+"""Listeners to launches and compilations: profiles, NVTX ranges, and the progress line.
 
 In: a launch or compilation that is about to start. Out: the same, started inside every listener. Invariant: without a
 listener a plan only checks an empty tuple. Listeners are called in the thread that launches or compiles.
@@ -23,7 +23,7 @@ PATIENCE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class LaunchNote:
-    """A description of one launch.
+    """Description of a launch.
 
     Attributes
     ----------
@@ -31,13 +31,13 @@ class LaunchNote:
     members : tuple of str
         The operations in it, with the user's lines.
     nbytes : int
-        Bytes that it has to move.
+        Bytes that the kernel has to move.
     instructions : int
         The approximate number of executed instructions, or 0 if unknown.
     place : str
         The user's line.
     key : int
-        The key that a compilation of the same kernel has too, or 0 if the name is the key.
+        The key of the kernel, as in the notes of its compilation, or 0 if the name identifies the kernel.
     """
 
     name: str
@@ -50,7 +50,7 @@ class LaunchNote:
 
 @dataclass(frozen=True, slots=True)
 class BuildNote:
-    """A description of one compilation or load, with its target and times from `time.perf_counter_ns`."""
+    """Description of a compilation or load, with its target and its times from `time.perf_counter_ns`."""
 
     name: str
     target: str
@@ -61,10 +61,10 @@ class BuildNote:
 
 
 class Listener(Protocol):
-    """The interface of a listener to launches and compilations."""
+    """The interface of listeners to launches and compilations."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Call `start`, which launches the kernel."""
+        """Call `start`, which launches the kernel. An implementation may measure the call."""
         ...
 
     def built(self, note: BuildNote) -> None:
@@ -73,31 +73,31 @@ class Listener(Protocol):
 
 
 class Listening:
-    """The active listeners, innermost last."""
+    """The active listeners. The innermost is the last one."""
 
     listeners: tuple[Listener, ...] = ()
     _lock = threading.Lock()
 
     @classmethod
     def add(cls, listener: Listener) -> None:
-        """Start notifying `listener`."""
+        """Notify `listener` from now on."""
         with cls._lock:
             cls.listeners = (*cls.listeners, listener)
 
     @classmethod
     def remove(cls, listener: Listener) -> None:
-        """Stop notifying a listener."""
+        """Stop notifying `listener`."""
         with cls._lock:
             cls.listeners = tuple(other for other in cls.listeners if other is not listener)
 
 
 def kernel_number(digest: str) -> int:
-    """Return the number that launch and build notes use for a kernel, computed from its digest."""
+    """Return the key of a kernel in launch notes and build notes, computed from the kernel's digest."""
     return int(digest[:15], 16)
 
 
 def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-    """Start a kernel inside every listener."""
+    """Launch a kernel through all listeners, each of which calls the next one."""
     for listener in reversed(Listening.listeners):
         start = partial(listener.launch, device, note, start)
     start()
@@ -105,7 +105,7 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 
 @contextmanager
 def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
-    """Notify listeners of a compilation or load, and show a progress line if it takes long."""
+    """Notify the listeners of the compilation or load in the ``with`` block. Show a progress line if it takes long."""
     begin = time.perf_counter_ns()
     shown = _Progress(name, target) if setting("progress") and sys.stderr is not None and sys.stderr.isatty() else None
     try:
@@ -119,7 +119,7 @@ def building(name: str, target: str, stage: Literal["compile", "load"], key: int
 
 
 class _Progress:
-    """A terminal line that appears when a compilation takes long, counts seconds, and disappears at the end."""
+    """A line on the terminal that appears if a compilation takes long. It counts seconds, and disappears at the end."""
 
     def __init__(self, name: str, target: str) -> None:
         self._text = f"weft: compiling {name} for {target}"

@@ -1,4 +1,4 @@
-"""Live arrays of a device, and the out-of-memory error that lists them.
+"""The live arrays of a device, and the out-of-memory error, which lists them.
 
 In: a device's name. Out: its live buffers, largest first, with the user's line that created each. Only the line is
 recorded in advance. The interpreter's own list of objects is searched on demand.
@@ -17,7 +17,10 @@ SHOWN = 5
 
 
 def show_place(place: Any) -> str:
-    """Format a source location (code object and instruction offset) as ``file.py:12``, or return "" for None."""
+    """Return a source location as ``file.py:12``, or "" for None.
+
+    A location is a code object and an instruction offset.
+    """
     if place is None:
         return ""
     code, offset = place
@@ -26,19 +29,19 @@ def show_place(place: Any) -> str:
 
 
 def show_file(path: str) -> str:
-    """Format a file name; a notebook cell is shown by its number."""
+    """Return a file name for display. A notebook cell is shown by its number."""
     return show_cell(path) or path.rsplit("/", 1)[-1]
 
 
 def show_cell(path: str) -> str:
-    """Return the notebook cell of a code file as ``Cell In[3]``, or "" for other files."""
+    """Return the label of a notebook cell, such as ``Cell In[3]``, for its file name. Return "" for other files."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return " ".join((shell.compile.format_code_name(path) if shell is not None else None) or ())
 
 
 def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], ...]:
-    """Return the bytes and source location of the largest live buffers of a device."""
+    """Return the sizes in bytes and the source locations of the largest live buffers of a device."""
     found = [
         (thing.nbytes, thing.origin)
         for thing in gc.get_objects()
@@ -51,5 +54,5 @@ def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], .
 def out_of_memory(
     device: str, requested: int, held: int, total: int | None = None, limit: int | None = None
 ) -> OutOfMemoryError:
-    """Return the error for a request that failed, listing the largest live arrays."""
+    """Return the error for a request that has failed. It lists the largest live arrays."""
     return OutOfMemoryError(device, requested, held, total, limit, largest_buffers(device))

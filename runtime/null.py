@@ -1,4 +1,4 @@
-"""A device that compiles everything and runs nothing."""
+"""The null device, which compiles everything and runs nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NullDevice(Immediate):
-    """A device that generates code for its target and counts launches. Every array reads as zeros.
+    """A device that generates code for its target, and counts launches. All arrays read as zeros.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class NullDevice(Immediate):
 
     @property
     def target(self) -> Any:
-        """Return the target that code is generated for."""
+        """The target for which code is generated."""
         if self._target is None:
             self._target = Registered.resolve_target(self.name.partition(":")[2] or "host")
         return self._target
@@ -51,15 +51,15 @@ class NullDevice(Immediate):
         return Buffer(self, 0, nbytes)
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """Return a buffer without memory; `values` are discarded."""
+        """Return a buffer without memory. The elements are discarded."""
         return Buffer(self, 0, values.nbytes)
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return zeros."""
+        """Return an array of zeros."""
         return np.zeros(shape, dtype)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Do nothing."""
+        """Do nothing, since buffers have no memory."""
 
     def fetch(self, buffer: Buffer) -> Buffer:
         """Return a buffer without memory."""
@@ -73,11 +73,11 @@ class NullDevice(Immediate):
         """Discard `values`."""
 
     def load(self, code: ObjectCode) -> Any:
-        """Return the object code itself."""
+        """Return the object code as it is."""
         return code
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
-        """Count a launch."""
+        """Count a launch, and run nothing."""
         self.launched += 1
 
     def launch_grid(
@@ -89,8 +89,8 @@ class NullDevice(Immediate):
         slots: array[int],
         stream: Stream | None = None,
     ) -> None:
-        """Count a launch."""
+        """Count a launch, and run nothing."""
         self.launched += 1
 
     def synchronize(self) -> None:
-        """Do nothing."""
+        """Return immediately, since no work is ever pending."""

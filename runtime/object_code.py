@@ -1,4 +1,4 @@
-"""Object code, which code generation passes to the runtime and the disk cache stores."""
+"""Object code, which code generation makes, the disk cache stores, and devices load."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ REGISTER_AIMS = "// registers: "
 
 @dataclass(frozen=True, slots=True)
 class ObjectCode:
-    """Compiled code of one kernel.
+    """The compiled code of a kernel.
 
     Attributes
     ----------
     kind : {"object", "ptx", "cubin", "bitcode", "facts", "plan", "lost"}
-        Host object file, PTX text (UTF-8), cubin or LLVM's bitcode; or no code, but something found out about a target, in `launch`, plans, or
-        seconds lost by interpreting a form.
+        Host object file, PTX text (UTF-8), cubin or LLVM bitcode. The other kinds contain no kernel, but facts about a
+        target (in `launch`), plans, or the seconds spent on interpreting a program.
     entry : str
         The symbol of the kernel.
     code : bytes
     target : str
-        Which target it was made for (`Target.name`: "host" or "sm_90").
+        The name of the target (`Target.name`, such as "host" or "sm_90").
     parameters : tuple of str
-        One a kernel parameter, in order: "pointer", the dtype's name ("int32", "float64"), or "value 64": so many bytes that the
-        launch copies; its argument is where they lie on the host.
+        The type of each kernel parameter: "pointer", a dtype's name ("int32", "float64"), or, such as "value 64", the
+        number of bytes that are passed by value. The argument is then their host address, from which the launch copies.
     symbols : tuple of str
-        Outside symbols that host code refers to (each checked before linking).
+        External symbols to which host code refers. Each is checked before linking.
     launch : dict
         How to launch it, plain JSON data. CPU: ``{"scheme": "chunks", "parallel": bool}``.
         GPU, and GPU schedules on the CPU: ``{"scheme": "elements"|"rows"|..., "block": threads, "per_block": items of
-        the launch domain that one block does, "most_blocks": blocks that find something to do, or 0 where each has to
-        run}``; where its threads are watched also ``{"watch": words of an event, "watched": [what is known of each
-        site]}``.
+        the launch domain per block, "most_blocks": maximum number of blocks, or 0 if every block has to run}``.
+        Instrumented kernels also have ``{"watch": words per event, "watched": [description of each site]}``.
     """
 
     kind: Kind
@@ -55,25 +54,26 @@ FEW_BLOCKS = 256  # that would leave much of a GPU without work
 
 @dataclass(frozen=True, slots=True)
 class BlockSchedule:
-    """The mapping of a fused kernel's launch domain to thread blocks, the same on a GPU and on device `simt`.
+    """The mapping of a fused kernel's launch domain to thread blocks, on a GPU and on device `simt`.
 
     Attributes
     ----------
     threads : int
-        Of a block.
+        Number of threads per block.
     per_block : int
-        Items of the launch domain that a block does before it goes on by the size of the grid.
+        Number of items of the launch domain per block, in each iteration of its grid-stride loop.
     most : int
-        Blocks that find something to do.
+        Maximum number of blocks.
     repeats : bool
-        Whether fewer blocks do as well, since each goes on by the size of the grid.
+        Whether fewer blocks give the same result, since each runs a grid-stride loop.
     row_limits : tuple of int
-        Of items that are rows: how many are many, how long few and many rows may be to get no more than a warp of threads, and
-        how long to get no more than eight, from which length on they get a warp, and how many elements of shorter ones a thread
-        has. A block does several such rows.
+        For items that are rows: `many`, `few_length`, `many_length`, `block_length`, `warp_length`, `elements`.
+        A row shorter than `warp_length` gets a thread per `elements` elements. A row of up to `few_length` elements,
+        or `many_length` if there are at least `many` rows, gets a warp. A row of up to `block_length` elements gets
+        eight warps, and a longer one `threads` threads per `per_block` rows.
     column_lanes : int
-        Of items that are columns, neighbours along the last extent: how many a thread has. A block has as many threads side by
-        side as there are vectors of columns, at most a warp, and no more than a quarter of one where blocks would be few.
+        For items that are columns, adjacent along the last extent: the number of columns per thread. A block covers
+        one vector of columns per thread of a warp at most, and of a quarter warp if there would be few blocks.
     """
 
     threads: int
@@ -85,7 +85,7 @@ class BlockSchedule:
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """Return the schedule that object code was generated for. It has no meaning for explicit kernels."""
+        """Return the block schedule of object code. For explicit kernels, its number of threads is 0."""
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = tuple(launch.get("row_limits", ()))
@@ -99,8 +99,9 @@ class BlockSchedule:
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Return the number of blocks for a launch over these extents and `work` elements, 0 if there is nothing to
-        do.
+        """Return the number of blocks for a launch over the extents `parallel`. It is 0 if an extent is 0.
+
+        `work` is the total number of elements.
         """
         items, per_block = prod(parallel), self.per_block
         if self.row_limits and items:

@@ -1,4 +1,4 @@
-"""Device services beside memory and kernels: streams, events, host memory, properties.
+"""Services of devices other than memory and kernels: streams, events, host memory and properties.
 
 In: the device. Out: `Stream`, `Event`, `HostMemory`, `DeviceFacts`, and `Services`, the part of the device protocol
 that creates them. Invariant: a stream's work follows all earlier work of the device, and the device's own later work
@@ -31,11 +31,11 @@ class Stream(Protocol):
         ...
 
     def wait(self, event: Event) -> None:
-        """Make work that is added later wait for `event`."""
+        """Make later work in this stream wait for `event`."""
         ...
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function`, from any thread, when the work added so far has ended."""
+        """Call `function` when the work added so far has ended. Any thread may call it."""
         ...
 
 
@@ -43,7 +43,7 @@ class Event(Protocol):
     """A point in a stream."""
 
     def record(self, stream: Stream | None = None) -> None:
-        """Mark the current end of a stream (None: the device's own)."""
+        """Set the event to the current end of a stream. None is the stream of the calling thread."""
         ...
 
     def query(self) -> bool:
@@ -55,13 +55,16 @@ class Event(Protocol):
         ...
 
     def elapsed(self, earlier: Event) -> float:
-        """Return the milliseconds since another event."""
+        """Return the milliseconds between another event and this one."""
         ...
 
 
 @dataclass(slots=True)
 class HostMemory:
-    """Memory that the host accesses at `host`, and the device, if it can, at `address`."""
+    """Memory that the host accesses at the address `host`.
+
+    If the device can access it, it does so at `address`.
+    """
 
     host: int
     address: int
@@ -97,32 +100,32 @@ class MemoryCount(Protocol):
     Attributes
     ----------
     held, kept : int
-        Bytes that arrays hold, and bytes of free blocks kept for reuse.
+        Bytes that arrays hold, and bytes of free blocks.
     peak : int
-        The most that was held.
+        The maximum of `held` so far.
     limit : int or None
-        Bytes that may be held and kept in all.
+        The maximum of `held` and `kept` together.
     """
 
     limit: int | None
 
     @property
     def kept(self) -> int:
-        """Return the bytes of free blocks."""
+        """The total size of free blocks in bytes."""
         ...
 
     @property
     def peak(self) -> int:
-        """Return the largest number of bytes that were held."""
+        """The largest number of bytes that arrays have held."""
         ...
 
     @property
     def held(self) -> int:
-        """Return the bytes that arrays hold."""
+        """The number of bytes that arrays hold."""
         ...
 
     def empty(self) -> int:
-        """Free the unused blocks and return their bytes."""
+        """Free the unused blocks, and return their size in bytes."""
         ...
 
 
@@ -132,19 +135,25 @@ class Services(Protocol):
     streaming: bool  # whether a user's streams have to be told what they use
 
     def create_stream(self, handle: int | None = None) -> Stream:
-        """Return a new stream, or wrap an existing one by its CUDA handle (0: the device's own)."""
+        """Return a new stream, or a wrapper of the CUDA stream with this handle.
+
+        The handle 0 is the device's own stream.
+        """
         ...
 
     def working_in(self, stream: Stream | None) -> AbstractContextManager[None]:
-        """Submit the calling thread's work to `stream` inside the ``with``."""
+        """Within the ``with`` block, submit the calling thread's work to `stream`."""
         ...
 
     def claim(self, buffer: Any, stream: Stream | None = None, written: bool = False) -> None:
-        """Make a stream (None: the calling thread's) wait for the work that must precede its use of a buffer."""
+        """Make a stream wait for the work that must precede its use of a buffer.
+
+        None is the stream of the calling thread.
+        """
         ...
 
     def create_event(self, timing: bool = True) -> Event:
-        """Return a new event; without `timing` it is cheaper, and `elapsed` does not work."""
+        """Return a new event. Without `timing` it is cheaper, but `elapsed` does not work."""
         ...
 
     def facts(self) -> DeviceFacts:
@@ -152,39 +161,46 @@ class Services(Protocol):
         ...
 
     def memory_info(self) -> tuple[int, int]:
-        """Return the free and total memory in bytes."""
+        """Return the free and the total memory in bytes."""
         ...
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Allocate memory that host and device share, or pinned memory that the device copies from directly."""
+        """Return host memory of a kind: pinned for fast copies, mapped into the device's address space, or managed."""
         ...
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Register existing host memory with the device until the result dies."""
+        """Register existing host memory with the device. It stays registered until the result is deleted."""
         ...
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from the device into a contiguous host array; with a stream the copy may still run on return."""
+        """Copy from the device to a contiguous host array. With a stream, the copy may still run on return."""
         ...
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy a contiguous host array to the device; with a stream the copy may still run on return."""
+        """Copy from a contiguous host array to the device. With a stream, the copy may still run on return."""
         ...
 
     def share(self, nbytes: int) -> tuple[Any, bytes]:
-        """Allocate a buffer that other processes can open, and return it with its handle."""
+        """Return a new buffer that other processes can open, and its handle."""
         ...
 
     def open_shared(self, handle: bytes, nbytes: int) -> Any:
         """Open a buffer that another process shares."""
         ...
 
+    def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> Any:
+        """Return a texture object with a `handle`, or None if kernels read the elements themselves."""
+        ...
+
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return the number of blocks of a kernel that one multiprocessor runs at the same time."""
+        """Return the number of blocks of a kernel that a multiprocessor runs at the same time."""
         ...
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and block size that fill the device (`limit`: the most threads, 0 for any)."""
+        """Return the grid size and the block size that fill the device.
+
+        `limit` is the maximum number of threads per block (0: none).
+        """
         ...
 
     def profile(self, on: bool) -> None:

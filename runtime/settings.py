@@ -1,4 +1,4 @@
-"""Settings: one table. The environment is read here and nowhere else."""
+"""The settings of weft, in one table. Only this module reads the environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its environment variable, parser, default and description."""
+    """A setting: its environment variable, parser, default and description."""
 
     name: str
     env: str
@@ -126,7 +126,7 @@ _overrides: dict[str, Any] = {}
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting. Raises SettingError if its variable is invalid."""
+    """Return the value of a setting. Raises SettingError if its environment variable is invalid."""
     row, key, default = _by_name[name]
     if key not in _variables and not _overrides:
         return default
@@ -143,7 +143,7 @@ def setting(name: str) -> Any:
 
 @contextmanager
 def override(**values: Any) -> Iterator[None]:
-    """Replace the values of settings inside the ``with``."""
+    """Within the ``with`` block, replace the values of settings."""
     unknown = set(values) - set(_by_name)
     if unknown:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")

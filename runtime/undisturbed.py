@@ -1,4 +1,6 @@
-"""Uninterruptible work: Ctrl-C must not end code that holds locks of another library, such as LLVM's.
+"""Uninterruptible work.
+
+Ctrl-C must not end code that holds locks of another library, such as LLVM.
 
 In: work and its name. Out: its result. Invariant: an interrupt of the main thread is raised there immediately. The
 work continues to its end in a separate thread, where no signal is handled. A later request for the same work waits
@@ -18,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class _Work(Generic[Result]):
-    """A call that a separate thread executes, with its result or exception."""
+    """A call that a separate thread executes, and its result or exception."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
@@ -37,7 +39,7 @@ class _Work(Generic[Result]):
             self._ended.release()
 
     def wait(self) -> Result:
-        """Return the result. An interrupt ends only the wait."""
+        """Return the result of the call, or raise its exception. An interrupt ends only the wait."""
         if not self._begun.locked():
             try:
                 _thread.start_new_thread(self._run, ())
@@ -64,7 +66,10 @@ _left: dict[Hashable, _Work[Any]] = {}
 
 
 def undisturbed(work: Callable[[], Result], name: Hashable) -> Result:
-    """Return or raise the result of `work`, or join the work of the same `name` that an interrupt left running."""
+    """Run `work` to its end, even if Ctrl-C interrupts the wait, and return its result.
+
+    If an interrupt has left work of the same `name` running, its result is awaited instead.
+    """
     if threading.get_ident() != threading.main_thread().ident:
         return work()  # Python handles signals on the main thread alone
     under_way = _left.pop(name, None) or _Work(work)

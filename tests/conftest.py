@@ -1,4 +1,4 @@
-"""Tests run on the CPU device or the device of ``--device``, with a disk cache of their own. Some tests need a GPU."""
+"""Tests run on the CPU device or on the device of ``--device``, with a disk cache of their own. Some need a GPU."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Send GPU tests to a process of their own, and enable Ctrl-C where a background shell has disabled it."""
+    """Send GPU tests to a process of their own. Enable Ctrl-C if a background shell has disabled it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     from tests.gpu.processes import register
@@ -78,8 +78,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let a parallel worker write its stack traces to a file when it crashes. The main process shows the file at
-    the end.
+    """Let a parallel worker write its stack traces to a file if it crashes.
+
+    The main process shows the file at the end.
     """
     if hasattr(session.config, "workerinput"):
         last_words = Path(session.config.option.basetemp).with_suffix(".died").open("w")
@@ -96,13 +97,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the collected tests and modules, so that the garbage collector does not visit them again and again."""
+    """Freeze the collected tests and modules, so that the garbage collector does not scan them repeatedly."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip files without GPU tests under ``-m gpu``, since their imports may be missing on a GPU machine."""
+    """Skip files without GPU tests under ``-m gpu``, since a GPU machine may lack packages that they import."""
     if config.option.markexpr != "gpu" or collection_path.suffix != ".py":
         return None
     return None if "gpu" in collection_path.read_text(encoding="utf-8") else True
@@ -110,5 +111,5 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
-    """Return whether golden files are rewritten."""
+    """Return whether golden files should be rewritten."""
     return bool(request.config.getoption("--update-golden"))

@@ -1,1 +1,4 @@
-"""Classical programs in plain NumPy, as people write them; `benchmarks.classics` measures them. Each has `main(size)`."""
+"""Classical programs in plain NumPy, written without regard to weft. `benchmarks.classics` measures them.
+
+Each program has a function `main(size)`.
+"""

@@ -1,4 +1,4 @@
-"""The method of conjugate gradients with a diagonal preconditioner, for heat conduction in an uneven material."""
+"""Conjugate gradients with a diagonal preconditioner, for heat conduction in a nonuniform material."""
 
 import numpy as np
 

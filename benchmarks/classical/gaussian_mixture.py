@@ -1,4 +1,4 @@
-"""A mixture of Gaussians with full covariances, by expectation and maximisation."""
+"""A mixture of Gaussians with full covariances, by the expectation-maximization algorithm."""
 
 import numpy as np
 

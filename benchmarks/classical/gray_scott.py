@@ -1,4 +1,4 @@
-"""Gray and Scott's model: two substances that react and diffuse on a torus."""
+"""The Gray-Scott model: two substances that react and diffuse on a torus."""
 
 import numpy as np
 

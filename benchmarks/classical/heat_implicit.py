@@ -1,4 +1,7 @@
-"""Heat conduction in a plate, implicit in alternating directions: tridiagonal systems by Thomas's algorithm, all lines at once."""
+"""Heat conduction in a plate by the alternating direction implicit method.
+
+The Thomas algorithm solves the tridiagonal systems of all lines together.
+"""
 
 import numpy as np
 

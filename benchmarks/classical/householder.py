@@ -1,4 +1,4 @@
-"""A QR decomposition by Householder's reflections, and least squares with it by back substitution."""
+"""QR decomposition by Householder reflections, and least squares by back substitution."""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Ising's model of a magnet: Metropolis's algorithm, all cells of one colour of a checkerboard at a time."""
+"""The Ising model of a magnet, by the Metropolis algorithm.
+
+All cells of one colour of a checkerboard are updated at a time.
+"""
 
 import numpy as np
 

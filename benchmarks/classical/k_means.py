@@ -1,4 +1,4 @@
-"""Lloyd's algorithm for k means, from centres chosen far apart (k-means++)."""
+"""k-means by Lloyd's algorithm, starting from centres that are far apart (k-means++)."""
 
 import numpy as np
 

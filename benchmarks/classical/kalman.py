@@ -1,4 +1,4 @@
-"""A Kalman filter and its smoother: a point that moves in the plane, whose place is measured with noise."""
+"""A Kalman filter and smoother, for a point that moves in the plane and whose position is measured with noise."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The knapsack problem by dynamic programming over capacities, with the chosen items, and edit distance by rows."""
+"""Dynamic programming: the knapsack problem with the chosen items, and the edit distance of two sequences."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The forward pass of a recurrent network with long short-term memory (LSTM), two layers, and a softmax at the end."""
+"""The forward pass of a recurrent network: two layers of long short-term memory (LSTM), then a softmax."""
 
 import numpy as np
 

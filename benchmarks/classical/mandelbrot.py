@@ -1,4 +1,4 @@
-"""The Mandelbrot set with smooth colours: points that have escaped are left out of the work."""
+"""The Mandelbrot set with smooth colours. Points that have escaped are no longer computed."""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Bodies that attract each other, all pairs, by the leapfrog method; energy and angular momentum are watched."""
+"""Motion of bodies that all attract each other, by the leapfrog method.
+
+Energy and angular momentum are recorded.
+"""
 
 import numpy as np
 

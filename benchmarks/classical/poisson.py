@@ -1,4 +1,4 @@
-"""Poisson's equation on a square: Jacobi iterations, then successive over-relaxation in a checkerboard order."""
+"""Poisson's equation on a square, by Jacobi iterations and by successive over-relaxation in checkerboard order."""
 
 import numpy as np
 

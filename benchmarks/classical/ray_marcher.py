@@ -1,4 +1,7 @@
-"""A picture by ray marching: spheres, a torus and a floor as signed distances, with shadows and shading."""
+"""A picture by ray marching.
+
+Signed distance functions describe spheres, a torus and a floor. The picture has shadows and shading.
+"""
 
 import numpy as np
 

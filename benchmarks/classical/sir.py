@@ -1,4 +1,4 @@
-"""An ensemble of epidemics (susceptible, infected, recovered) with random contacts, a lockdown, and quantiles at the end."""
+"""An ensemble of epidemics (SIR model) with random contacts and a lockdown, and quantiles of the outcomes."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Smith and Waterman's local alignment of two sequences, by antidiagonals, and the way back from the best score."""
+"""Smith-Waterman local alignment of two sequences along antidiagonals, with a traceback from the best score."""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""A spectrogram without a fast transform: windowed frames times a matrix of cosines and sines, then peaks and bands."""
+"""A spectrogram without a fast Fourier transform.
+
+Windowed frames are multiplied by a matrix of cosines and sines. Peaks and bands follow.
+"""
 
 from itertools import pairwise
 

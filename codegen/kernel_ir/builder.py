@@ -28,7 +28,7 @@ ALIGNED = 16  # bytes that what is passed by value begins at a multiple of
 
 
 class LoopBuilder:
-    """An open `for`: its index, its carried values, and its results once it is closed."""
+    """An open `for` loop: its index, its carried values and, once it is closed, its results."""
 
     __slots__ = ("carried", "index", "results", "yielded")
 
@@ -39,12 +39,12 @@ class LoopBuilder:
         self.results: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Set the next values of `carried` (once, before the loop closes)."""
+        """Set the values of `carried` for the next iteration. Call this once, before the loop closes."""
         self.yielded = values
 
 
 class BranchBuilder:
-    """An open `if`: its results, and the values that the open region yields."""
+    """An open `if`: its results, and the values that its open region yields."""
 
     __slots__ = ("results", "yielded")
 
@@ -53,12 +53,12 @@ class BranchBuilder:
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Set the values of `results` in the open region (once in each region)."""
+        """Set the values of `results` in the open region. This is done once in each region."""
         self.yielded = values
 
 
 class KernelBuilder:
-    """A builder of one `Kernel`, which is also the argument of an op's `expand`.
+    """Builder of a `Kernel`. The function `expand` of an op gets the builder as an argument.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class KernelBuilder:
     Attributes
     ----------
     line : int or None
-        Every operation that is appended says that it stands in this line of the user's file.
+        Line of the user's file that appended operations are marked with.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class KernelBuilder:
     # -- values ---------------------------------------------------------------------------
 
     def fresh(self, type: Type) -> Value:
-        """Return a new value with an unused numeric name."""
+        """Return a new value whose name is an unused number."""
         value = Value(str(self._count), type)
         self._count += 1
         return value
 
     def after(self, kernel: Kernel) -> None:
-        """Use only names that `kernel` does not use."""
+        """Reserve the names that `kernel` uses, so that new names differ from them."""
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
@@ -110,7 +110,7 @@ class KernelBuilder:
         return value
 
     def by_value(self, name: str, dtype: DTypeLike, nbytes: int) -> Value:
-        """Declare a parameter that holds `nbytes` bytes of elements of `dtype`."""
+        """Declare a parameter that is passed by value: `nbytes` bytes with elements of `dtype`."""
         value = Value(name, Pointer(np.dtype(dtype), "parameter"))
         self.kernel.parameters.append(Parameter(value, noalias=True, align=ALIGNED, by_value=nbytes))
         return value
@@ -125,12 +125,12 @@ class KernelBuilder:
 
     @property
     def block(self) -> Block:
-        """Return the block that operations are appended to."""
+        """Return the innermost open block, to which operations are appended."""
         return self.blocks[-1]
 
     @property
     def ended(self) -> bool:
-        """Return whether the open block has its `yield` or `leave`, after which nothing can follow."""
+        """Return whether the open block already ends in a `yield` or `leave`."""
         return bool(self.block.operations) and self.block.operations[-1].opcode in ("yield", "leave")
 
     def emit(
@@ -161,26 +161,32 @@ class KernelBuilder:
         return found
 
     def op(self, name: str, *operands: Value, dtype: DTypeLike | None = None) -> Value:
-        """Append the op `name` of the op table. Operands must have the dtypes of one of its loops.
+        """Append the op `name` of the op table. The operands must have the dtypes of one of its loops.
 
-        `dtype` is the result's; where it is left out it is that of the last operand
-        (right for every row whose result has its operands' dtype).
+        `dtype` is that of the result. By default it is that of the last operand, which is right for every op whose
+        result has the dtype of its operands.
         """
         result = np.dtype(dtype) if dtype is not None else operands[-1].type
         return self.emit(name, operands, (result,))[0]
 
     def cast(self, value: Value, dtype: DTypeLike) -> Value:
-        """Return `value` converted to `dtype`, or `value` itself if it has that dtype."""
+        """Return `value` cast to `dtype`, or `value` itself if it has that dtype."""
         dtype = np.dtype(dtype)
         return value if value.type == dtype else self.emit("cast", (value,), (dtype,))[0]
 
     def load(self, pointer: Value, index: Value, **attributes: Any) -> Value:
-        """Load the element at `index` (in elements). `attributes`: ``align``, ``volatile``, ``hint``."""
+        """Load the element at `index`, counted in elements.
+
+        `attributes` may contain ``align``, ``volatile`` and ``hint``.
+        """
         assert isinstance(pointer.type, Pointer)
         return self.emit("load", (pointer, index), (pointer.type.dtype,), **attributes)[0]
 
     def store(self, pointer: Value, index: Value, value: Value, **attributes: Any) -> None:
-        """Store `value` at `index` (in elements). `attributes`: ``align``, ``volatile``, ``hint``."""
+        """Store `value` at `index`, counted in elements.
+
+        `attributes` may contain ``align``, ``volatile`` and ``hint``.
+        """
         self.emit("store", (pointer, index, value), **attributes)
 
     def local(self, dtype: DTypeLike, count: int = 1) -> Value:
@@ -219,9 +225,9 @@ class KernelBuilder:
         step_by: Value | None = None,
         **attributes: Any,
     ) -> Iterator[LoopBuilder]:
-        """Open a `for` from `start` (0) to `stop`; operations appended inside the ``with`` are its body.
+        """Open a `for` loop from `start` to `stop`. Operations appended inside the ``with`` are its body.
 
-        `step_by` is a step that is known when the kernel runs (the attribute ``step`` one that is known before).
+        `step_by` is a step that is computed at run time. The attribute ``step`` is a constant step.
         """
         first = start if start is not None else self.constant(0)
         loop = LoopBuilder(self.fresh(self.kernel.index_dtype), tuple(self.fresh(v.type) for v in initial))
@@ -246,11 +252,10 @@ class KernelBuilder:
 
     @contextmanager
     def if_(self, condition: Value, types: Sequence[Type] = (), likely: bool | None = None) -> Iterator[BranchBuilder]:
-        """Open an `if`; operations appended inside the ``with`` run if `condition` holds. `else_` directly after it
-        opens the other region.
+        """Open an `if`. Operations appended inside the ``with`` run if `condition` holds.
 
-        With `types` it has results: both regions say theirs through `BranchBuilder.yield_`. `likely`: whether the condition mostly
-        holds, where that is known.
+        `else_` directly after the ``with`` opens the other region. With `types`, the `if` has results, and both regions
+        set them by `BranchBuilder.yield_`. `likely` states whether the condition mostly holds, if that is known.
         """
         branch = BranchBuilder(tuple(self.fresh(type) for type in types))
         block, other = Block(), Block()
@@ -267,7 +272,7 @@ class KernelBuilder:
 
     @contextmanager
     def else_(self) -> Iterator[BranchBuilder]:
-        """Open the other region of the `if` that was just closed."""
+        """Open the second region of the `if` that was just closed."""
         operation = self.block.operations[-1]
         branch = self._branches.pop(operation)
         branch.yielded = ()
@@ -279,7 +284,7 @@ class KernelBuilder:
 
     @contextmanager
     def scope(self, label: str) -> Iterator[None]:
-        """Open a scope, which `leave` of `label` ends."""
+        """Open a scope. A `leave` with the same label continues after the scope."""
         block = Block()
         with self._open(block):
             yield
@@ -288,7 +293,7 @@ class KernelBuilder:
 
     @contextmanager
     def repeat(self) -> Iterator[None]:
-        """Open an endless loop, which only a `leave` ends."""
+        """Open an endless loop. Only a `leave` ends it."""
         block = Block()
         with self._open(block):
             yield
@@ -300,16 +305,16 @@ class KernelBuilder:
         self.emit("leave", label=label)
 
     def yield_(self, *values: Value) -> None:
-        """End the open block, the body of a function, with these results."""
+        """End the open block, which is the body of a function, with these results."""
         self.emit("yield", values)
 
     @contextmanager
     def function(
         self, name: str, parameters: Sequence[Type], results: Sequence[Type] = ()
     ) -> Iterator[tuple[Value, ...]]:
-        """Build a function of the kernel; the blocks that are open stay open.
+        """Build a function of the kernel inside the ``with``. Blocks that are open stay open.
 
-        It can be called from here on, by itself too. It ends in `yield_` of its results.
+        The function can be called from here on, also by itself. Its body ends with a `yield_` of its results.
         """
         values = tuple(self.fresh(type) for type in parameters)
         body = Block()
@@ -335,8 +340,9 @@ class KernelBuilder:
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
-        """Append to the open block at `depth` (0 is the kernel's body) instead of the innermost. This comes before
-        the loop open there, since a loop is appended when it closes.
+        """Within the ``with`` block, append to the open block at nesting depth `depth`. Depth 0 is the kernel's body.
+
+        The operations precede the loop that is open there, since a loop is appended when it closes.
         """
         self.blocks.append(self.blocks[depth])
         try:

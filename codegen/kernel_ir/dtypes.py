@@ -1,4 +1,4 @@
-"""The dtypes of kernels.
+"""The dtypes that kernels support.
 
 Invariant: bfloat16 counts as a float here, although it is a dtype of the package ml_dtypes with its own kind. The
 package is not imported until the dtype is used.
@@ -14,7 +14,7 @@ _CODES = "?bBhHiIlLqQefdFD"
 
 
 def is_bfloat16(dtype: np.dtype) -> bool:
-    """Return whether a dtype is ml_dtypes' bfloat16."""
+    """Return whether a dtype is the bfloat16 of ml_dtypes."""
     return dtype.char == "E" and dtype.name == "bfloat16"
 
 
@@ -24,22 +24,22 @@ def is_supported(dtype: np.dtype) -> bool:
 
 
 def native_dtype(dtype: np.dtype) -> np.dtype:
-    """Return NumPy's own object of a supported dtype, in this machine's byte order."""
+    """Return NumPy's own dtype object for a supported dtype, in native byte order."""
     return np.dtype(dtype.type)
 
 
 def dtype_kind(dtype: np.dtype) -> str:
-    """Return NumPy's kind of a dtype (b, i, u, f, c); f also for bfloat16."""
+    """Return NumPy's kind character of a dtype. bfloat16 has the kind "f"."""
     return "f" if is_bfloat16(dtype) else dtype.kind
 
 
 def is_half(dtype: np.dtype) -> bool:
-    """Return whether a dtype is a 16-bit float, which is computed in float32 and rounded."""
+    """Return whether a dtype is a 16-bit float. These are computed in float32 and rounded."""
     return dtype.char == "e" or is_bfloat16(dtype)
 
 
 def widened(dtype: np.dtype) -> np.dtype:
-    """Return the dtype that a sum accumulates in: float32 for 16-bit floats."""
+    """Return the dtype in which a sum accumulates: float32 for 16-bit floats, otherwise the dtype itself."""
     return np.dtype(np.float32) if is_half(dtype) else dtype
 
 

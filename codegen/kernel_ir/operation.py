@@ -1,4 +1,4 @@
-"""Kernel IR: typed, structured operations in one kernel.
+"""Kernel IR: the typed and structured operations of a kernel.
 
 In: operations appended by `KernelBuilder`. Out: the IR that passes rewrite, emitters lower and the interpreter runs.
 Invariant: every `Value` is defined before its use, in its own block or an enclosing one. An operation's fields
@@ -30,7 +30,7 @@ Type = np.dtype | Pointer
 
 
 class Value:
-    """One typed value: a kernel parameter, a region parameter or an operation's result.
+    """A typed value: a parameter of the kernel or of a region, or a result of an operation.
 
     `name` is unique in its kernel and is what the text form prints after ``%``.
     """
@@ -46,7 +46,7 @@ class Value:
 
 
 class Block:
-    """A list of operations with parameters; a region of an operation."""
+    """A list of operations, and the parameters that they may use. The regions of operations are blocks."""
 
     __slots__ = ("operations", "parameters")
 
@@ -56,7 +56,7 @@ class Block:
 
 
 class Operation:
-    """One operation: an op of the op table, or an opcode of `STRUCTURAL`."""
+    """An operation: an op of the op table, or an opcode of `STRUCTURAL`."""
 
     __slots__ = ("attributes", "opcode", "operands", "regions", "results")
 
@@ -77,11 +77,11 @@ class Operation:
 
 @dataclass(slots=True)
 class Parameter:
-    """A kernel parameter: a pointer (one buffer at an offset) or a scalar.
+    """A kernel parameter: a pointer, which is a buffer and an offset, or a scalar.
 
     `writable`: the kernel stores through it. `noalias`: nothing else the kernel touches
-    overlaps it. `align`: bytes that the address is known to be a multiple of. `by_value`: so many bytes, which the launch
-    copies into the kernel's parameters; the pointer is to those.
+    overlaps it. `align`: bytes that the address is known to be a multiple of. `by_value`: if not 0, the launch copies
+    this many bytes into the kernel's parameters, and the pointer points to them.
     """
 
     value: Value
@@ -92,7 +92,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """Return the kind of the launch argument: "pointer", "value" and its bytes, or the dtype's name."""
+        """Return the kind of the launch argument: "pointer", "value" with its size in bytes, or a dtype's name."""
         if self.by_value:
             return f"value {self.by_value}"
         return "pointer" if isinstance(self.value.type, Pointer) else self.value.type.name
@@ -100,7 +100,7 @@ class Parameter:
 
 @dataclass(slots=True)
 class Function:
-    """A function that `call` runs in a kernel; its body ends in a `yield` of its results.
+    """A function of a kernel, which the operation `call` runs. Its body ends in a `yield` of its results.
 
     It has no barriers or warp operations, and may call itself.
     """
@@ -113,16 +113,19 @@ class Function:
 
 @dataclass(slots=True)
 class Kernel:
-    """One kernel: parameters, body, the width of its index arithmetic and its level.
+    """A kernel: its parameters, body, level and the width of its index arithmetic.
 
     `index_dtype` is int32 or int64; every loop index, extent and address of the kernel has it.
     `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:
-    ``explicit`` (True), ``launch_bounds`` (threads a block, blocks a multiprocessor), ``max_registers``,
+    ``explicit`` (True), ``launch_bounds`` (threads per block, blocks per multiprocessor), ``max_registers``,
     ``line_info``, ``file``, ``watch``; an operation's attribute ``line`` is the user's line.
-    ``register_aims`` of a fused kernel: at most so many registers a thread, the first of these numbers with which nothing spills.
+    ``links``: digests of the code that it is linked with.
+    ``register_aims`` of a fused kernel: limits on the registers per thread. The first without spills is used.
     ``schedule`` is how its work is divided among a GPU's threads (`schedules/decision.py`).
-    With ``merged`` what follows the body's first parallel loop is done when all of that is through.
-    With ``device`` (the name of one of `functions`) there is no kernel, only that function for others to call.
+    ``in_step`` of a threaded kernel on the host: which threads run the iterations of its strided loops together, those
+    of a "block" or of the "grid".
+    With ``merged``, the operations after the body's first parallel loop run when the whole loop has finished.
+    With ``device``, the name of one of `functions`, there is no kernel, only this function for other code to call.
     """
 
     name: str
@@ -134,13 +137,16 @@ class Kernel:
     functions: list[Function] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
-        """Yield every operation in program order, outer ones first."""
+        """Yield all operations of the kernel in program order. An operation precedes those in its regions."""
         bodies = (self.body, *(function.body for function in self.functions))
         return program_order(operation for body in bodies for operation in body.operations)
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield these operations and those in their regions in program order, outer ones first."""
+    """Yield these operations and those in their regions in program order.
+
+    An operation precedes those in its regions.
+    """
     stack = [iter(operations)]
     while stack:
         operation = next(stack[-1], None)
@@ -199,7 +205,10 @@ STRUCTURAL: dict[str, str] = {
     ),
     # threaded level, control flow that a user wrote
     "scope": "() {label} region; `leave` of its label, anywhere inside, goes on behind it",
-    "repeat": "() region, again and again until a `leave` goes out of it",
+    "repeat": (
+        "() region, again and again until a `leave` goes out of it. With `in_step` the threads of a block take each turn "
+        "together where that is possible"
+    ),
     "leave": (
         "() {label} ends its region, in place of a `yield`, and every one around it up to the scope of that label"
     ),
@@ -251,7 +260,10 @@ STRUCTURAL: dict[str, str] = {
         "(x) {function: reciprocal, reciprocal root} -> about that, as the machine has it: of float32 within a unit (2^-22.4 for "
         "roots), of float64 within 2^-17; subnormal numbers count as zeros. On a GPU only"
     ),
-    "external": "(*values) {symbol} -> the result of one of libdevice's functions; on a GPU only",
+    "external": (
+        "(*values) {symbol} -> the result of one of libdevice's functions, or with `links` of a function in the code with "
+        "these digests; on a GPU only"
+    ),
     "assembly": "(*values) {template, constraints} -> *results of inline PTX; on a GPU only",
 }
 

@@ -1,4 +1,4 @@
-"""Signatures of operations, one line each, which the verifier reads.
+"""Signatures of operations, each in one line of text, which the verifier checks.
 
 A signature is two lists of words, for operands and for results. A word is a dtype's name, ``index`` (the kernel's
 index dtype), ``pointer``, ``element`` (the pointer's element type), ``same`` (the operand's own type), or ``x`` and
@@ -103,10 +103,12 @@ ATTRIBUTES: dict[str, tuple[type, str]] = {
     "formats": (tuple, "print"),
     "function": (str, "approximate call"),
     "hint": (str, "load store"),
+    "in_step": (bool, "repeat"),
     "kind": (str, "atomic barrier_vote match vote warp_reduce"),
     "label": (str, "scope leave"),
     "lanes": (int, "for"),
     "likely": (bool, "if"),
+    "links": (tuple, "external"),
     "line": (int, ""),
     "mask": (int, "shuffle_xor"),
     "mode": (str, "shuffle"),
@@ -131,7 +133,7 @@ ATTRIBUTES: dict[str, tuple[type, str]] = {
 
 
 def signature_of(operation: Operation) -> tuple[str, str] | None:
-    """Return the signature of an operation, or None if it has no fixed one."""
+    """Return the signature of an operation, or None if the operation has no fixed signature."""
     match operation.opcode, operation.attributes.get("kind"):
         case "vote", "ballot":
             return "uint32 bool", "uint32"
@@ -146,7 +148,7 @@ def signature_of(operation: Operation) -> tuple[str, str] | None:
 
 
 def signature_fault(kernel: Kernel, operation: Operation) -> str:
-    """Return the rule that an operation's operands, results or attributes break, or ""."""
+    """Return the rule that the operands, results or attributes of an operation break, or "" if there is none."""
     signature = signature_of(operation)
     if signature is not None:
         takes, gives = (words.split() for words in signature)
@@ -166,7 +168,7 @@ def signature_fault(kernel: Kernel, operation: Operation) -> str:
 
 
 def attribute_fault(operation: Operation) -> str:
-    """Return what is wrong with an attribute that an operation does not declare or whose type is another, or ""."""
+    """Return a message about an undeclared attribute or one of the wrong type, or "" if there is none."""
     for key, value in operation.attributes.items():
         kind, opcodes = ATTRIBUTES.get(key, (object, "none"))
         if opcodes and operation.opcode not in opcodes.split():
@@ -202,7 +204,7 @@ _REGISTERS = {"h": "hH", "r": "iI", "l": "lLqQ", "f": "f", "d": "d"}
 
 
 def assembly_fault(operation: Operation) -> str:
-    """Return the fault of inline assembly, or "". LLVM ends the process for most such faults."""
+    """Return a message about a fault in inline assembly, or "". LLVM would end the process for most such faults."""
     template, constraints = operation.attributes["template"], operation.attributes["constraints"]
     given = [text for text in constraints.split(",") if text and text != "~{memory}"]
     values = (*operation.results, *operation.operands)

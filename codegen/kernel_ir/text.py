@@ -37,14 +37,16 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, 
 
 @cache  # there are few types, and a dtype takes a while to say its name
 def show_type(type: Type) -> str:
-    """Format a type: ``float32``, ``ptr<float32>`` or ``ptr<float32,shared>``."""
+    """Return the text of a type: ``float32``, ``ptr<float32>`` or ``ptr<float32,shared>``."""
     if isinstance(type, Pointer):
         return f"ptr<{type.dtype.name}{'' if type.space == 'global' else ',' + type.space}>"
     return type.name
 
 
 def show_constant(value: Any) -> str:
-    """Format a NumPy scalar exactly: decimal if that parses back to the same bits, else ``0x`` and its bits.
+    """Return the exact text of a NumPy scalar.
+
+    The text is decimal if that parses back to the same bits, otherwise ``0x`` and the bits.
 
     Complex numbers are two numbers with a comma.
     """
@@ -81,8 +83,9 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return a kernel's attributes with those of its schedule: the class name, and the fields that differ from
-    their defaults.
+    """Return a kernel's attributes together with those of its schedule.
+
+    The schedule gives the name of its class, and the fields that differ from their defaults.
     """
     decision = attributes.get("schedule")
     if decision is None:
@@ -114,7 +117,7 @@ class _Printer:
         return "%" + self.names.get(value, f"undefined_{value.name}")
 
     def operation(self, o: Operation, indent: str) -> str:
-        """Return an operation's line without its results."""
+        """Return the line of an operation without its results."""
         return f"{indent}{o.opcode}({', '.join(self.use(v) for v in o.operands)}){_show_attributes(o.attributes)}"
 
     def block(self, block: Block, depth: int) -> None:
@@ -135,7 +138,7 @@ class _Printer:
             self.lines.append(f"{indent}}} -> [{results}]")
 
     def bodies(self, kernel: Kernel) -> list[str]:
-        """Return the lines of the kernel's body and of its functions."""
+        """Return the lines of the kernel's body and of its functions' bodies."""
         self.block(kernel.body, 1)
         self.lines.append("}")
         for function in kernel.functions:
@@ -148,7 +151,7 @@ class _Printer:
 
 
 def print_kernel(kernel: Kernel) -> str:
-    """Return the kernel's text."""
+    """Return a kernel as text."""
     printer = _Printer(kernel)
     parameters = []
     for p in kernel.parameters:
@@ -162,12 +165,12 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_operations(kernel: Kernel) -> dict[Operation, str]:
-    """Return the text of every operation in the kernel's text, without its regions, for messages."""
+    """Return the text of each operation without its regions, as in the kernel's text, for messages."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
     return {operation: printer.lines[place].strip() for operation, place in printer.places.items()}
 
 
 def print_operation(kernel: Kernel, operation: Operation) -> str:
-    """Return the text of one operation in the kernel's text."""
+    """Return the text of one operation, as in the kernel's text."""
     return print_operations(kernel)[operation]

@@ -56,11 +56,11 @@ BOOL = np.dtype(bool)
 
 
 class InvalidKernelError(ValueError):
-    """A kernel breaks a rule; the message names kernel, operation and rule."""
+    """Raised for a kernel that breaks a rule. The message names the kernel, the operation and the rule."""
 
 
 def verify_kernel(kernel: Kernel) -> None:
-    """Check every rule. Raises InvalidKernelError if `kernel` breaks one."""
+    """Check a kernel against all rules. Raises InvalidKernelError if it breaks a rule."""
     verifier = _Verifier(kernel)
     if kernel.index_dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         verifier.fail(None, f"an index is int32 or int64, not {kernel.index_dtype}")
@@ -90,7 +90,7 @@ def verify_kernel(kernel: Kernel) -> None:
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
-    """Return the operations of a block, for a merged kernel's body divided at its first parallel loop."""
+    """Return the operations of a block in parts. A merged kernel's body is divided after its first parallel loop."""
     operations = block.operations
     if not kernel.attributes.get("merged") or block is not kernel.body:
         return [operations]
@@ -120,12 +120,12 @@ class _Verifier:
         raise InvalidKernelError(f"kernel {self.kernel.name}: {rule}, in '{text}' on ({types})")
 
     def require(self, condition: bool, operation: Operation, rule: str) -> None:
-        """Fail unless `condition` holds."""
+        """Raise an error that names `operation` and `rule` unless `condition` holds."""
         if not condition:
             self.fail(operation, rule)
 
     def define(self, operation: Operation | None, values: tuple[Value, ...]) -> None:
-        """Record definitions of values. Each value is defined once and has a unique name."""
+        """Record the definitions of values. Each value must be defined once and have a unique name."""
         for value in values:
             if value in self.defined or value.name in self.names:
                 self.fail(operation, f"%{value.name} is defined twice")
@@ -136,7 +136,7 @@ class _Verifier:
     # -- functions ------------------------------------------------------------------------
 
     def function(self, function: Function) -> None:
-        """Check a function, which sees only its own values."""
+        """Check a function of the kernel. Only its own values are visible in it."""
         self.visible, self.labels, self.roles, self.inside = [set()], [], [], function
         self.define(None, function.parameters)
         end = self.block(function.body, True)
@@ -146,7 +146,7 @@ class _Verifier:
             self.fail(end, f"function {function.name} yields ({', '.join(map(show_type, function.results))})")
 
     def calls(self) -> None:
-        """Check that calls match existing functions."""
+        """Check that every call names an existing function and matches its signature."""
         for o in self.called:
             found = self.functions.get(str(o.attributes.get("function")))
             if found is None:
@@ -159,7 +159,7 @@ class _Verifier:
     # -- blocks ---------------------------------------------------------------------------
 
     def block(self, block: Block, ends: bool) -> Operation | None:
-        """Check a block and return the `yield` or `leave` that ends it."""
+        """Check a block, and return the `yield` or `leave` at its end."""
         last = None
         for operation in block.operations:
             if last is not None:
@@ -182,13 +182,13 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Check that no operation with an effect is next to a parallel loop, whose blocks run concurrently."""
+        """Check that operations around a parallel loop have no effects, since the loop's blocks run concurrently."""
         loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
         if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
             self.fail(loops[0], "loops, stores or an if beside a parallel loop")
 
     def region(self, o: Operation, number: int, parameters: list[Type], yields: list[Type]) -> None:
-        """Check a region's parameters, operations and yields."""
+        """Check the parameters, operations and yields of a region."""
         region = o.regions[number]
         if [v.type for v in region.parameters] != parameters:
             self.fail(o, f"its region takes ({', '.join(show_type(t) for t in parameters)})")
@@ -204,7 +204,7 @@ class _Verifier:
     # -- operations -----------------------------------------------------------------------
 
     def operation(self, o: Operation) -> None:
-        """Check one operation and its regions."""
+        """Check an operation and its regions."""
         if o.opcode == "if":
             self.require(len(o.operands) == 1 and len(o.regions) == 2, o, "an if has a condition and two regions")
         if self.kernel.level != "threaded" and o.opcode in STRUCTURAL.keys() - LOGICAL:
@@ -265,7 +265,7 @@ class _Verifier:
         self.require(dtype_kind(kind) in "iuf", o, f"{kind} cannot be matched")
 
     def derived(self, o: Operation) -> None:
-        """Check a pointer that is made from another one."""
+        """Check a pointer that is computed from another pointer."""
         old, new = o.operands[0], o.results[0]
         assert isinstance(old.type, Pointer)
         assert isinstance(new.type, Pointer)
@@ -305,7 +305,7 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Check that no pointer passes through control flow, except as an address."""
+        """Check that a control-flow operation has no pointers as results. Addresses as integers are allowed."""
         self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results are numbers or bools")
 
     def loop(self, o: Operation) -> None:
@@ -398,8 +398,9 @@ class _Verifier:
 
     def external(self, o: Operation) -> None:
         symbol = o.attributes.get("symbol")
-        good = isinstance(symbol, str) and re.fullmatch(r"__nv_\w+", symbol)
-        self.require(bool(good), o, "a symbol is one of libdevice's, __nv_...")
+        pattern = r"[A-Za-z_]\w*" if "links" in o.attributes else r"__nv_\w+"
+        good = isinstance(symbol, str) and re.fullmatch(pattern, symbol, re.ASCII)
+        self.require(bool(good), o, "a symbol is one of libdevice's, __nv_..., or one of linked code")
         self.require(len(o.results) <= 1 and not o.regions, o, "a function gives one result at most")
 
     def assembly(self, o: Operation) -> None:
@@ -411,7 +412,7 @@ class _Verifier:
             self.fail(o, fault)
 
     def nothing(self, o: Operation) -> None:
-        """Check nothing beyond the signature."""
+        """Check nothing, since the signature covers all rules of the operation."""
 
     def row(self, o: Operation) -> None:
         try:

@@ -1,1 +1,1 @@
-"""LLVM: all code that needs llvmlite. Its files are imported individually on first use."""
+"""The code that needs llvmlite. Its modules are imported one by one on first use."""

@@ -1,5 +1,6 @@
-"""The check of a module's declarations before LLVM parses it. LLVM ends the process for intrinsics that a target
-lacks.
+"""The check of a module's declarations before LLVM parses it.
+
+LLVM ends the process for intrinsics that a target lacks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The emitter of LLVM assembly text from kernel IR.
+"""The emitter, which writes LLVM assembly text for kernel IR.
 
 In: a kernel after the target's passes, without composite ops, complex values or float16 arithmetic. Out: the text of
 one LLVM module. The emitter is the same for every target. A `Dialect` supplies the entry, address spaces, math
@@ -23,34 +23,34 @@ from weft.runtime import CompileError
 
 
 class Dialect(Protocol):
-    """The target-specific part of an emitter."""
+    """The target-specific functions of an emitter."""
 
     def pointer(self, type: Pointer) -> str:
         """Return the LLVM type of a pointer."""
         ...
 
     def begin(self, emitter: Emitter) -> None:
-        """Open the entry function and bind the kernel's parameters."""
+        """Open the entry function and bind the parameters of the kernel."""
         ...
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return other bounds for the outermost parallel loop, or None."""
+        """Return the bounds that replace those of the outermost parallel loop, or None to keep the loop's bounds."""
         ...
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call of a C library function on scalars (lanes 0) or vectors."""
+        """Emit a call of a C library function on vectors of `lanes` values, or on scalars if `lanes` is 0."""
         ...
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation in a target-specific way, or return False to leave it to the emitter."""
+        """Emit an operation in a target-specific form. Return False if there is none."""
         ...
 
 
 class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
-    """An emitter of one kernel."""
+    """Emitter of one kernel."""
 
     def emit(self) -> str:
-        """Return the module's text."""
+        """Emit the module and return its text."""
         self.dialect.begin(self)
         self.place_allocas()
         self.block(self.kernel.body)
@@ -60,12 +60,12 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         return self.text()
 
     def text(self) -> str:
-        """Return all text that was written."""
+        """Return all text written so far."""
         parts = [*self.globals, *self.lines, *self.declarations.values(), *self.attributes, *self.metadata, ""]
         return "\n".join(parts)
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation: target-specific, structural, or an op of the op table."""
+        """Emit an operation: in a target-specific form, as a structural operation, or as an op of the op table."""
         if self.dialect.operation(self, operation):
             return
         structural = _STRUCTURAL.get(operation.opcode)

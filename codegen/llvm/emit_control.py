@@ -11,7 +11,7 @@ class ControlEmitter(Writer):
     """The emitter of control flow."""
 
     def branch(self, operation: Operation) -> None:
-        """Emit an `if` whose condition is the same for all lanes."""
+        """Emit an `if` with a condition that is the same in all lanes."""
         if self.environment[operation.operands[0]].lanes:
             self.masked_branch(operation)
             return
@@ -34,7 +34,10 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(self.line(f"phi {kind} {incoming}"), self.lanes)
 
     def masked_branch(self, operation: Operation) -> None:
-        """Emit an `if` whose condition differs between lanes: each region runs under a mask if any lane takes it."""
+        """Emit an `if` with a condition that differs between lanes.
+
+        Each region runs under a mask if any lane takes it.
+        """
         lanes, outer = self.lanes, self.mask
         condition = self.text_of(operation.operands[0], lanes)
         ones = "<" + ", ".join(["i1 true"] * lanes) + ">"
@@ -66,7 +69,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def scope(self, operation: Operation) -> None:
-        """Emit a region that `leave` exits."""
+        """Emit a scope, whose end is the target of each `leave` with its label."""
         behind = f"behind{self.fresh_number()}"
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])
@@ -96,7 +99,7 @@ class ControlEmitter(Writer):
     # -- functions --------------------------------------------------------------------------
 
     def function_symbol(self, name: str) -> str:
-        """Return the symbol of one of the kernel's functions."""
+        """Return the symbol of a function of the kernel."""
         return f"{self.kernel.name}__{name}"
 
     def result_type(self, function: Function) -> str:
@@ -110,7 +113,7 @@ class ControlEmitter(Writer):
             self.function(function)
 
     def function(self, function: Function, linkage: str = "internal ") -> None:
-        """Emit one function, for calls from this module."""
+        """Emit a function of the kernel for calls from this module."""
         parts = []
         for value in function.parameters:
             name = f"%arg.{value.name}"  # no local value is called so
@@ -139,7 +142,7 @@ class ControlEmitter(Writer):
                 self.close_function(f"ret {result} {packed}")
 
     def call_function(self, operation: Operation) -> None:
-        """Emit a call of one of the kernel's functions."""
+        """Emit a call of a function of the kernel."""
         name = operation.attributes["function"]
         function = next((f for f in self.kernel.functions if f.name == name), None)
         if function is None:

@@ -1,4 +1,4 @@
-"""The emitter's loops: `for`, one index at a time or in vectors."""
+"""The `for` loops of the emitter, over single indices or vectors of indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LoopEmitter(StreamEmitter):
     """The emitter of `for` loops."""
 
     def loop(self, operation: Operation) -> None:
-        """Emit a `for`, with or without lanes."""
+        """Emit a `for` loop, vectorized if it has lanes."""
         start, stop = (self.scalar_of(v) for v in operation.operands[:2])
         if self.outermost and operation.attributes["role"] == "parallel":
             self.outermost = False
@@ -52,9 +52,10 @@ class LoopEmitter(StreamEmitter):
         opaque: bool = False,
         apart: int = 0,
     ) -> list[str]:
-        """Emit ``for (i = start; i < stop; i += step)``. `linear` means that the index grows by 1 from lane to
-        lane. The body sees no index above `last`. With `apart`, vectors are carried, and each iteration uses the
-        next of their lanes.
+        """Emit ``for (i = start; i < stop; i += step)``.
+
+        `linear` means that the index grows by 1 from lane to lane. The body sees no index above `last`. With `apart`,
+        the carried values are vectors, and each iteration uses their next lane.
         """
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()
@@ -98,8 +99,9 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def lane_in_turn(self, body: Block, turn: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a body that carries one lane of the vectors `phis`, the next lane in each iteration. Return the new
-        vectors.
+        """Emit a body that uses one lane of the carried vectors `phis`. Return the new vectors.
+
+        Each iteration uses the next lane.
         """
         kind = scalar_type(self.kernel.index_dtype)
         types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
@@ -112,23 +114,25 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def hidden(self, kind: str, index: str) -> str:
-        """Return the index as a value that LLVM's optimiser knows nothing about.
+        """Return the index as a value about which LLVM's optimiser knows nothing.
 
-        It would keep a 64-bit address beside it for each array, and step them all, where the machine finds an address from
-        an index in one instruction.
+        Otherwise LLVM would keep and advance a 64-bit address for each array, although the machine computes an address
+        from an index in one instruction.
         """
         letter = "r" if kind == "i32" else "l"
         return self.line(f'call {kind} asm "mov.b{kind[1:]} $0, $1;", "={letter},{letter}"({kind} {index})')
 
     def rolled_note(self) -> str:
-        """Return the metadata of a back edge that disables unrolling."""
+        """Return the metadata that disables unrolling, for the back edge of a loop."""
         number = ROLLED + len(self.metadata)
         self.metadata.append(f'!{number} = distinct !{{!{number}, !{{!"llvm.loop.unroll.disable"}}}}')
         return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
-        """Emit whole vectors first, then the remainder under a mask or one by one. A reduction keeps one
-        accumulator per lane and combines them in a fixed tree before the remainder.
+        """Emit a vectorized loop, followed by its remainder under a mask or one element at a time.
+
+        A reduction has one accumulator per lane. They are combined in a fixed tree, after a masked remainder but before
+        one that runs element by element.
         """
         kind = scalar_type(self.kernel.index_dtype)
         body = operation.regions[0]
@@ -175,7 +179,7 @@ class LoopEmitter(StreamEmitter):
             self.environment[value] = Item(text)
 
     def masked_turn(self, body: Block, start: str, stop: str, carried: list[str], lanes: int) -> list[str]:
-        """Emit the remainder between `start` and `stop`, less than a vector, under a mask."""
+        """Emit the iterations from `start` to `stop`, of which there are fewer than lanes, under a mask."""
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()
         inside, after = f"rest{number}", f"after{number}"
@@ -206,9 +210,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether running the body twice for an index changes nothing: it reads nothing that the kernel
-        writes.
-        """
+        """Return whether the body may run twice for an index: it reads no memory that the kernel writes."""
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:
@@ -222,7 +224,7 @@ class LoopEmitter(StreamEmitter):
         return True
 
     def fold_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
-        """Reduce vectors of accumulators by halves, then with the initial ones."""
+        """Combine vectors of accumulators by halves, and the result with the initial accumulators."""
         half = len(vectors)
         kinds = [scalar_type(v.type) for v in combine.parameters[:half]]  # type: ignore[arg-type]
         while lanes > 1:
@@ -242,7 +244,7 @@ class LoopEmitter(StreamEmitter):
         return self.apply(combine, [*initial, *vectors], 0)
 
     def apply(self, block: Block, arguments: list[str], lanes: int) -> list[str]:
-        """Emit a block's code for these arguments."""
+        """Emit the code of a block with these arguments, and return its results."""
         before, self.lanes = self.lanes, lanes
         for parameter, text in zip(block.parameters, arguments, strict=True):
             self.environment[parameter] = Item(text, lanes)

@@ -13,7 +13,10 @@ REGISTER = 64  # bytes of a vector that elements are taken out of
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
-    """Return the alignment of an array in generated code: 16 bytes, so that vectors can be loaded from it."""
+    """Return the alignment of an array in generated code.
+
+    Arrays that can be loaded as vectors are aligned to 16 bytes.
+    """
     return dtype.itemsize if count == 1 else 16
 
 
@@ -30,7 +33,7 @@ class MemoryEmitter(StreamEmitter):
         return self.line(f"getelementptr inbounds {kind}, {where} {self.scalar_of(pointer)}, i64 {index}")
 
     def load(self, operation: Operation) -> None:
-        """Emit a load: scalar, vector, or lane by lane."""
+        """Emit a load of a scalar, of a vector, or of one element per lane."""
         pointer, index = operation.operands
         item = self.environment[index]
         dtype = self.element_type(pointer)
@@ -71,7 +74,7 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
 
     def _thinned_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
-        """Load every second, third or fourth element by vector loads of the whole range and a shuffle."""
+        """Load every second, third or fourth element: vector loads of the whole range, then a shuffle."""
         dtype, step = self.element_type(pointer), item.step
         assert isinstance(step, int)
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)
@@ -95,7 +98,7 @@ class MemoryEmitter(StreamEmitter):
         return self.joined(parts, memory, count)
 
     def joined(self, parts: list[str], kind: str, count: int) -> str:
-        """Concatenate a power of two of vectors with `count` elements each."""
+        """Concatenate vectors of `count` elements each. The number of vectors must be a power of two."""
         while len(parts) > 1:
             vector, order = wide(kind, count), ", ".join(f"i32 {k}" for k in range(2 * count))
             parts = [
@@ -106,7 +109,7 @@ class MemoryEmitter(StreamEmitter):
         return parts[0]
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
-        """Load a vector under the mask; other lanes are 0."""
+        """Emit a load of a vector under the mask. Lanes outside the mask get 0."""
         dtype = self.element_type(pointer)
         vector = wide(memory_type(dtype), lanes)
         word, name, *where = self._lane_places(pointer, index, lanes, "load", "gather")
@@ -114,7 +117,7 @@ class MemoryEmitter(StreamEmitter):
         return self.call(f"llvm.masked.{word}.{name}", vector, [(where[0], where[1]), *bits])
 
     def _masked_store(self, pointer: Value, index: Value, text: str, lanes: int) -> None:
-        """Store a vector under the mask."""
+        """Emit a store of a vector under the mask."""
         dtype = self.element_type(pointer)
         word, name, *where = self._lane_places(pointer, index, lanes, "store", "scatter")
         vector, bools = wide(memory_type(dtype), lanes), f"<{lanes} x i1>"
@@ -124,8 +127,9 @@ class MemoryEmitter(StreamEmitter):
         self.do(f"call void @{symbol}({arguments})")
 
     def _lane_places(self, pointer: Value, index: Value, lanes: int, row: str, apart: str) -> tuple[str, str, str, str]:
-        """Return the addresses of the lanes' elements, contiguous or scattered: the intrinsic's kind, its type
-        suffix, and the type and text of the pointer or vector of pointers.
+        """Return how a masked intrinsic accesses the lanes' elements: contiguously, or by a vector of addresses.
+
+        Returns the intrinsic's kind and type suffix, and the type and the text of the address.
         """
         item, memory = self.environment[index], memory_type(self.element_type(pointer))
         where = self.where(pointer)
@@ -139,17 +143,17 @@ class MemoryEmitter(StreamEmitter):
         return apart, f"{suffix(memory, lanes)}.v{lanes}p0", f"<{lanes} x {where}>", places
 
     def where(self, pointer: Value) -> str:
-        """Return the LLVM type of a pointer value."""
+        """Return the LLVM type of a pointer."""
         return self.type_of(pointer.type)
 
     @staticmethod
     def element_type(pointer: Value) -> np.dtype:
-        """Return the dtype that a pointer value points to."""
+        """Return the dtype of the elements that a pointer points to."""
         assert isinstance(pointer.type, Pointer)
         return pointer.type.dtype
 
     def lane_indices(self, index: Value) -> list[str]:
-        """Return the index of every lane as a scalar."""
+        """Return the indices of all lanes as scalars."""
         item = self.environment[index]
         width = scalar_type(self.kernel.index_dtype)
         if item.step is None:
@@ -166,7 +170,7 @@ class MemoryEmitter(StreamEmitter):
         return self.line(f"icmp ne {wide('i8', lanes)} {text}, {'zeroinitializer' if lanes else '0'}")
 
     def store(self, operation: Operation) -> None:
-        """Emit a store: scalar, vector, or lane by lane."""
+        """Emit a store of a scalar, of a vector, or of one element per lane."""
         pointer, index, value = operation.operands
         item = self.environment[index]
         dtype = self.element_type(pointer)
@@ -214,7 +218,7 @@ class MemoryEmitter(StreamEmitter):
     # -- where pointers come from -------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Allocate local memory, the same memory each time the operation runs."""
+        """Allocate local memory. Every execution of the operation gets the same memory."""
         (result,) = operation.results
         dtype, count = self.element_type(result), operation.attributes["count"]
         kind = memory_type(dtype)
@@ -228,16 +232,16 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(address))
 
     def reinterpret(self, operation: Operation) -> None:
-        """Pass the pointer on unchanged, since LLVM's pointers have no element type."""
+        """Bind the result to the same pointer, since LLVM pointers have no element type."""
         self.set(operation, self.environment[operation.operands[0]])
 
     def address(self, operation: Operation) -> None:
-        """Convert a pointer to an integer."""
+        """Emit the conversion of a pointer to an integer."""
         (pointer,) = operation.operands
         self.set(operation, Item(self.line(f"ptrtoint {self.where(pointer)} {self.scalar_of(pointer)} to i64")))
 
     def pointer(self, operation: Operation) -> None:
-        """Convert an integer to a pointer."""
+        """Emit the conversion of an integer to a pointer."""
         (result,) = operation.results
         text = self.scalar_of(operation.operands[0])
         self.set(operation, Item(self.line(f"inttoptr i64 {text} to {self.where(result)}")))

@@ -31,23 +31,23 @@ class StreamEmitter(Writer):
         linear: bool = False,
         last: str = "",
     ) -> list[str]:
-        """Emit a loop and return its carried values at the end."""
+        """Emit a loop, and return its carried values at the end. Subclasses implement it."""
         raise NotImplementedError
 
     @property
     def streams(self) -> bool:
-        """Return whether the kernel accesses more memory than the caches hold."""
+        """Return whether the kernel accesses more memory than the caches can hold."""
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Prefetch the data of a vector load some iterations ahead."""
+        """Prefetch the memory that a vector load will read some iterations later."""
         self.fetched.add(operation)
         if len(self.fetched) > STREAMS:
             return
         self._ask(address, AHEAD, nbytes)
 
     def fetch(self, operation: Operation) -> None:
-        """Prefetch the data of vector loads in a later iteration of an outer loop."""
+        """Prefetch the memory that vector loads will read in a later iteration of an outer loop."""
         pointer, index = operation.operands
         item = self.environment[index]
         assert isinstance(pointer.type, Pointer)
@@ -73,11 +73,11 @@ class StreamEmitter(Writer):
         return ", !nontemporal !0"
 
     def stream_loop(self, body: Block, start: str, stop: str, lanes: int, last: str) -> None:
-        """Emit a loop over vectors from `start` to `stop`, the last one at `last`. Repeating an iteration must change
-        nothing.
+        """Emit a loop over vectors from `start` to `stop` with non-temporal stores of whole cache lines.
 
-        Where all pointers agree on how far it is to a whole line, one turn writes up to there as ever, and the inner loop
-        goes on from there past the caches; the rest is written as ever again.
+        The last vector begins at `last`. Repeating an iteration must change nothing. If the next cache line begins at
+        the same distance for all pointers, one iteration with plain stores leads up to it. The inner loop then stores
+        past the caches, and the remainder is stored plainly.
         """
         kind = scalar_type(self.kernel.index_dtype)
         stores = _widest_stores(body, lanes)
@@ -124,9 +124,7 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Return the elements from a loop's first stores to the next cache line, and whether all stores agree on
-        it.
-        """
+        """Emit code for the number of elements up to the next cache line, and for whether all stores agree on it."""
         kind = scalar_type(self.kernel.index_dtype)
         lanes, self.lanes = self.lanes, 0
         self.environment[body.parameters[0]] = Item(start)
@@ -152,23 +150,23 @@ class StreamEmitter(Writer):
         return (left if kind == "i64" else self.line(f"trunc i64 {left} to {kind}")), agreed
 
     def element(self, pointer: Value, index: str, kind: str) -> str:
-        """Return the address of an element."""
+        """Return the address of an element. Subclasses implement it."""
         raise NotImplementedError
 
     @staticmethod
     def fills_lines(body: Block, lanes: int) -> bool:
-        """Return whether an iteration writes whole cache lines."""
+        """Return whether each iteration writes whole cache lines."""
         return bool(_widest_stores(body, lanes))
 
     def finish_streams(self) -> None:
-        """Emit a fence for non-temporal stores at the end of a kernel."""
+        """Emit a fence for non-temporal stores at the end of the kernel."""
         if self.wrote_past:
             self.declare("llvm.x86.sse.sfence", "void", [])
             self.do("call void @llvm.x86.sse.sfence()")
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """Return the contiguous stores to global memory that fill whole cache lines, those with the largest elements."""
+    """Return those contiguous stores that fill whole cache lines and have the largest elements."""
     steps = index_steps(body.operations, body.parameters[0])
     found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1 and _is_global(o)]
     sizes = [o.operands[0].type.dtype.itemsize for o in found]  # type: ignore[union-attr]
@@ -184,7 +182,7 @@ def _is_global(access: Operation) -> bool:
 
 
 def _needed(body: Block, values: list[Value]) -> list[Operation]:
-    """Return the operations of a body that compute these values, in order."""
+    """Return the operations of a body that compute these values, in program order."""
     wanted, found = set(values), []
     for operation in reversed(body.operations):
         if not wanted.isdisjoint(operation.results):

@@ -1,4 +1,4 @@
-"""The common base of the emitter's parts: values as LLVM text, and the module being written.
+"""The common base of the emitter's parts: values as LLVM text, and the text of the module.
 
 In: lines and declarations. Out: the parts of a module's text. Invariant: a value is bound to its text before its use.
 The block of the latest `label` is open, so that text may be appended at any time, also after a branch.
@@ -20,8 +20,10 @@ from weft.runtime import CompileError
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A value as LLVM text. With `lanes` 0, it is one scalar for all lanes. With a `step`, it is the scalar of lane
-    0, and grows by `step` from lane to lane. Otherwise it is a vector. `known` is the value of an integer constant.
+    """A value as LLVM text: a scalar, or a vector of `lanes` values.
+
+    With `lanes` 0, it is one scalar for all lanes. With a `step`, it is the scalar of lane 0, and grows by `step` from
+    lane to lane. Otherwise it is a vector. `known` is the value of an integer constant.
     """
 
     text: str
@@ -50,17 +52,17 @@ _SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
 
 
 def scalar_type(dtype: np.dtype) -> str:
-    """Return the LLVM type of one element as a value."""
+    """Return the LLVM type of a scalar value of a dtype."""
     return SCALARS[dtype.char]
 
 
 def memory_type(dtype: np.dtype) -> str:
-    """Return the LLVM type of one element in memory."""
+    """Return the LLVM type in memory of an element of a dtype."""
     return "i8" if dtype.kind == "b" else SCALARS[dtype.char]
 
 
 def wide(type_name: str, lanes: int) -> str:
-    """Return a type, or a vector of it."""
+    """Return the type of vectors of `lanes` elements, or the element type itself if `lanes` is 0."""
     return f"<{lanes} x {type_name}>" if lanes else type_name
 
 
@@ -70,7 +72,7 @@ def suffix(type_name: str, lanes: int) -> str:
 
 
 def literal(value: Any, dtype: np.dtype) -> str:
-    """Return a constant's text, exact to the bit."""
+    """Return the text of a constant, exact to the bit."""
     match dtype.kind:
         case "b":
             return "true" if value else "false"
@@ -88,7 +90,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to every float instruction except those of formulas, which must stay exact."""
+    """Add fast-math flags to all float instructions except those of formulas, which must stay exact."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -97,20 +99,20 @@ def _no_notes(operation: Operation) -> str:
 
 
 class NoTurns:
-    """Loops without interrupt polls."""
+    """Counter of loop iterations that emits no code, and so no interrupt polls."""
 
     fault = ""  # the address of a launch's record, a number
 
     def turn(self, body: Block) -> None:
-        """Do nothing at the end of a `for` iteration."""
+        """Emit nothing at the end of an iteration of a `for` loop."""
 
     def count(self, turns: int) -> None:
-        """Do nothing after a number of iterations."""
+        """Emit nothing after a number of iterations."""
 
 
 @dataclass
 class Writer:
-    """The module being written, and the state that the parts of the emitter share."""
+    """Writer of a module, with the state that all parts of the emitter share."""
 
     kernel: Kernel
     dialect: Any  # emit.Dialect
@@ -151,7 +153,7 @@ class Writer:
         return f"%v{self.count}"
 
     def line(self, text: str) -> str:
-        """Append an instruction and return the name of its result."""
+        """Append an instruction, and return the name of its result."""
         name = self.name()
         self.lines.append(f"  {name} = {text}")
         return name
@@ -170,7 +172,7 @@ class Writer:
         self.declarations.setdefault(symbol, f"declare {result} @{symbol}({', '.join(parameters)})")
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:
-        """Call a declared function."""
+        """Declare an external function, call it, and return the name of its result."""
         self.declare(symbol, result, [kind for kind, _ in arguments])
         return self.line(f"call {result} @{symbol}({', '.join(f'{k} {v}' for k, v in arguments)})")
 
@@ -180,13 +182,13 @@ class Writer:
         self.lines.append(f"{label}:")
 
     def place_allocas(self) -> None:
-        """Insert the allocas of the function in its entry block."""
+        """Mark the current position, in the entry block, as the place for the allocas of the open function."""
         self.allocas = []
         self.allocas_at = len(self.lines)
         self.lines.append("")
 
     def close_function(self, end: str) -> None:
-        """End the open function."""
+        """End the open function, and insert its allocas."""
         self.lines += [f"  {end}", "}"]
         self.lines[self.allocas_at] = "\n".join(self.allocas)
 
@@ -199,14 +201,14 @@ class Writer:
     # -- values ----------------------------------------------------------------------------
 
     def scalar_of(self, value: Value) -> str:
-        """Return a value that is the same for all lanes, as a scalar."""
+        """Return the scalar text of a value that is the same in all lanes."""
         item = self.environment[value]
         if item.lanes:
             raise CompileError(f"%{value.name} differs between lanes where one value is needed")
         return item.text
 
     def text_of(self, value: Value, lanes: int) -> str:
-        """Return the text of a value as a scalar (lanes 0) or as a vector."""
+        """Return the text of a value as a vector of `lanes` values, or as a scalar if `lanes` is 0."""
         item = self.environment[value]
         assert isinstance(value.type, np.dtype)
         if item.lanes == lanes and item.step is None:
@@ -226,21 +228,21 @@ class Writer:
         return vector
 
     def splat(self, text: str, kind: str, lanes: int) -> str:
-        """Return a vector with a scalar in every lane."""
+        """Return a vector that holds a scalar in every lane."""
         vector = wide(kind, lanes)
         first = self.line(f"insertelement {vector} poison, {kind} {text}, i64 0")
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
     def varying(self, operands: tuple[Value, ...]) -> bool:
-        """Return whether a value differs between lanes."""
+        """Return whether any of these values differs between lanes."""
         return any(self.environment[v].lanes for v in operands)
 
     def set(self, operation: Operation, item: Item) -> None:
-        """Bind an operation's one result."""
+        """Bind the only result of an operation to its LLVM text."""
         self.environment[operation.results[0]] = item
 
     def type_of(self, type: np.dtype | Pointer) -> str:
-        """Return the LLVM type of a value as a scalar."""
+        """Return the LLVM type of a scalar or a pointer."""
         if isinstance(type, Pointer):
             where: str = self.dialect.pointer(type)
             return where
@@ -249,7 +251,7 @@ class Writer:
     # -- blocks ----------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit a block and return the values of its `yield`, or nothing if it ends in a `leave`."""
+        """Emit a block, and return the values of its `yield`. A block that ends in a `leave` returns none."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return list(operation.operands)

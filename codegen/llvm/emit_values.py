@@ -1,4 +1,4 @@
-"""Values of the emitter: ops of the op table, constants and casts."""
+"""Arithmetic of the emitter: ops of the op table, constants and casts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ValueEmitter(Writer):
         self.set(operation, Item(text, lanes))
 
     def _linear(self, operation: Operation) -> bool:
-        """Emit index arithmetic that stays constant or linear in the lane; return whether it does."""
+        """Emit index arithmetic that is constant or linear over the lanes. Return False for other arithmetic."""
         name = operation.opcode
         if name not in ("add", "subtract", "multiply") or operation.results[0].type != self.kernel.index_dtype:
             return False
@@ -102,7 +102,7 @@ class ValueEmitter(Writer):
         return self.line(f"{word} nsw {scalar_type(self.kernel.index_dtype)} {x}, {y}")
 
     def constant(self, operation: Operation) -> None:
-        """Bind a constant to its text."""
+        """Bind a constant to its text, without an instruction."""
         dtype = operation.results[0].type
         assert isinstance(dtype, np.dtype)
         value = operation.attributes["value"]
@@ -110,7 +110,7 @@ class ValueEmitter(Writer):
         self.set(operation, Item(literal(value, dtype), known=known))
 
     def cast(self, operation: Operation) -> None:
-        """Convert between dtypes. Float to integer saturates and maps NaN to 0."""
+        """Emit a cast. Casts from floats to integers saturate, and NaN becomes 0."""
         (value,) = operation.operands
         source, target = value.type, operation.results[0].type
         assert isinstance(source, np.dtype)
@@ -131,8 +131,9 @@ class ValueEmitter(Writer):
         self.set(operation, Item(self.convert(self.text_of(value, lanes), source, target, lanes), lanes, known=known))
 
     def _narrow(self, text: str, old: str, target: np.dtype, lanes: int) -> str:
-        """Convert floats to integers of 8 or 16 bits. Clamping the float takes two instructions, the intrinsic
-        twenty.
+        """Convert floats to integers of 8 or 16 bits, clamped to their range.
+
+        Clamping the float takes two instructions, but the saturating intrinsic takes twenty.
         """
         limits, kind = np.iinfo(target), wide(old, lanes)
         bounded = text
@@ -148,7 +149,7 @@ class ValueEmitter(Writer):
         return self.line(f"trunc {wide('i32', lanes)} {whole} to {wide(scalar_type(target), lanes)}")
 
     def convert(self, text: str, source: np.dtype, target: np.dtype, lanes: int) -> str:
-        """Convert `text` of dtype `source` to dtype `target`."""
+        """Convert the value `text` from dtype `source` to dtype `target`."""
         old, new = scalar_type(source), scalar_type(target)
         if source.kind in "iu" and target.kind in "iu" and old == new:
             return text

@@ -21,7 +21,7 @@ from weft.codegen.target import Target
 
 @dataclass(frozen=True)
 class _Format:
-    """Constants of the formulas for float32 or float64."""
+    """Constants of the formulas for a float format, float32 or float64."""
 
     dtype: np.dtype
     integer: str
@@ -44,7 +44,7 @@ class _Format:
 
     @property
     def magnitude_mask(self) -> int:
-        """Return the mask of all bits but the sign."""
+        """Return the mask of all bits except the sign."""
         return (1 << (8 * self.dtype.itemsize - 1)) - 1
 
 
@@ -72,7 +72,7 @@ _FORMATS = {4: _FLOAT32, 8: _FLOAT64}
 
 
 class _Text:
-    """A builder of arithmetic on vectors, or on scalars if `lanes` is 0, as LLVM text.
+    """Builder of arithmetic as LLVM text, on vectors or, with `lanes` 0, on scalars.
 
     Names begin with ``%m``: fast-math flags for a user's floats are not applied to these lines.
     """
@@ -93,11 +93,11 @@ class _Text:
         return f"splat ({scalar} {text})" if self.lanes else text
 
     def number(self, value: float) -> str:
-        """Return a float constant."""
+        """Return the text of a float constant."""
         return self._splat(scalar_type(self.format.dtype), literal(self.format.dtype.type(value), self.format.dtype))
 
     def integer(self, value: int) -> str:
-        """Return an integer constant of the same width."""
+        """Return the text of an integer constant as wide as the float."""
         return self._splat(self.format.integer, str(value))
 
     def op(self, word: str, x: str, y: str) -> str:
@@ -115,7 +115,7 @@ class _Text:
         return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
-        """Compare with a constant; ordered comparisons are false for NaN."""
+        """Compare with a constant. Ordered comparisons are false for NaN."""
         return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
@@ -124,16 +124,17 @@ class _Text:
         return self._line(f"select {wide('i1', self.lanes)} {condition}, {kind} {x}, {kind} {y}")
 
     def as_bits(self, x: str) -> str:
-        """Return a float's bits."""
+        """Return the bits of a float as an integer."""
         return self._line(f"bitcast {self.kind} {x} to {self.whole}")
 
     def as_float(self, bits: str) -> str:
-        """Return the float with these bits."""
+        """Return the float that has these bits."""
         return self._line(f"bitcast {self.whole} {bits} to {self.kind}")
 
     def polynomial(self, x: str, square: str, coefficients: tuple[float, ...]) -> str:
-        """Evaluate a polynomial, constant term first. Even and odd powers are separate chains, which halves the
-        latency.
+        """Evaluate a polynomial, with the constant term first.
+
+        Even and odd powers are separate chains, which halves the latency.
         """
         halves = []
         for part in (coefficients[::2], coefficients[1::2]):
@@ -144,7 +145,7 @@ class _Text:
         return self.fma(halves[1], x, halves[0])
 
     def clamp(self, x: str, low: float | None, high: float | None) -> str:
-        """Clamp to a range; NaN is unchanged."""
+        """Clamp a value to a range. NaN is unchanged."""
         if high is not None:
             x = self.select(self.test("ogt", x, high), self.number(high), x)
         if low is not None:
@@ -156,13 +157,14 @@ class _Text:
         return self.as_float(self.bits_op("and", self.as_bits(x), self.format.magnitude_mask))
 
     def with_sign(self, x: str, other: str) -> str:
-        """Return a magnitude with the sign of another number."""
+        """Return a magnitude with the sign of another value."""
         sign = self.bits_op("and", self.as_bits(other), ~self.format.magnitude_mask)
         return self.as_float(self.bits_op("or", self.as_bits(x), sign))
 
     def keep_small(self, x: str, result: str) -> str:
-        """Return x if it is so small that it is the result, which keeps the sign of zero and subnormal bits;
-        otherwise `result`.
+        """Return x if it is tiny, otherwise `result`.
+
+        For tiny x, f(x) is x. Returning x keeps the sign of zero and the bits of subnormal numbers.
         """
         small = self.test("olt", self.magnitude(x), 2.0 ** -(self.format.fraction + 2))
         return self.select(small, x, result)
@@ -171,11 +173,14 @@ class _Text:
 
     @property
     def anchor(self) -> float:
-        """Return the constant c for which x + c rounds x to an integer n, with n plus the exponent bias in the lowest bits."""
+        """Return the constant c for which x + c rounds x to an integer n.
+
+        The lowest bits of the sum contain n plus the exponent bias.
+        """
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """Write x as n ln(2) + r with an integer n; return n plus the anchor, and r."""
+        """Decompose x into n ln(2) + r with an integer n. Return n + anchor, and r."""
         anchored = self.fma(x, self.number(1 / math.log(2)), self.number(self.anchor))
         n = self.op("fsub", anchored, self.number(self.anchor))
         r = self.fma(n, self.number(-self.format.ln2_high), x)
@@ -187,13 +192,13 @@ class _Text:
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return 2**(n + more) for n plus the anchor, if that is a normal number."""
+        """Return 2**(n + more), given n + anchor. The result must be a normal number."""
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
 
     def scaled(self, value: str, anchored: str, x: str) -> str:
-        """Return value * 2**n with one rounding, in two steps of which the first has a normal result."""
+        """Return value * 2**n, rounded once. It is computed by two multiplications, the first with a normal result."""
         low = self.test("olt", x, 0.0)
         more = self.select(low, self.integer(self.format.lift), self.integer(-1), self.whole)
         first = self.op("fmul", value, self.power_of_two(anchored, more))
@@ -202,7 +207,7 @@ class _Text:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """Write a positive x as 2**e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); return e as a float, and f."""
+        """Decompose x > 0 into 2**e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2). Return e as a float, and f."""
         form = self.format
         small = self.test("olt", x, 2.0 ** (1 - form.bias))
         normal = self.select(small, self.op("fmul", x, self.number(2.0**form.lift)), x)
@@ -218,7 +223,7 @@ class _Text:
         return e, self.op("fsub", self.as_float(m), self.number(1.0))
 
     def log_of(self, e: str, f: str) -> str:
-        """Return log(2**e (1 + f))."""
+        """Return log(2**e (1 + f)), given e and f."""
         y = self.rest_of_log(f)
         y = self.op("fadd", self.fma(e, self.number(self.format.ln2_low), y), f)
         return self.fma(e, self.number(self.format.ln2_high), y)
@@ -230,7 +235,7 @@ class _Text:
         return self.op("fmul", square, bend)
 
     def log_bounds(self, x: str, result: str) -> str:
-        """Return the result where x is positive and finite, and the logarithm's special value elsewhere."""
+        """Return the result for positive finite x, and the special value of the logarithm for other x."""
         result = self.select(self.test("olt", x, math.inf), result, x)
         outside = self.select(self.test("oeq", x, 0.0), self.number(-math.inf), self.number(math.nan))
         return self.select(self.test("ogt", x, 0.0), result, outside)
@@ -298,8 +303,9 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 
 
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
-    """Emit a C library function by its formula, on scalars (lanes 0) or vectors. Returns None if there is no
-    formula, or the machine has no fused multiply-add.
+    """Emit the formula of a C library function, on scalars (lanes 0) or vectors.
+
+    Returns None if there is no formula, or if the machine has no fused multiply-add.
     """
     if name not in FORMULAS or not has_fma(target):
         return None
@@ -307,5 +313,5 @@ def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands
 
 
 def has_fma(target: Target) -> bool:
-    """Return whether the target has a fused multiply-add instruction; 64-bit ARM always has it."""
+    """Return whether the target has a fused multiply-add instruction. 64-bit ARM always has it."""
     return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))

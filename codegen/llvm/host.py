@@ -1,4 +1,4 @@
-"""Code generation for the host: kernel IR to an object file for this machine's CPU.
+"""Code generation for the host: kernel IR to an object file for the CPU.
 
 The entry is ``void entry(i64* slots, i64 begin, i64 end)``. There is one 64-bit slot per kernel parameter. `begin`
 and `end` are the range of the outermost parallel loop, or of the grid, that this call runs.
@@ -33,14 +33,14 @@ def _initialise() -> None:
 
 
 def describe_host() -> tuple[str, str, str]:
-    """Return LLVM's description of this machine: triple, CPU, features."""
+    """Return LLVM's description of this machine: target triple, CPU name and features."""
     _initialise()
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @dataclass(frozen=True, slots=True)
 class HostText:
-    """LLVM text of a kernel for the host, the external symbols that it calls, and its launch parameters."""
+    """LLVM text of a kernel for the host, with the external symbols that it calls and its launch parameters."""
 
     text: str
     symbols: tuple[str, ...]
@@ -48,31 +48,35 @@ class HostText:
 
 
 def emit_host(kernel: Kernel, target: Target) -> HostText:
-    """Emit LLVM text of a kernel for the host, with threads if it is explicit or has a GPU's schedule."""
+    """Emit the LLVM text of a kernel for the host.
+
+    Explicit kernels and kernels with a GPU schedule have threads.
+    """
     ready = run_passes(kernel, target)
     launch = _launch(ready, _cost(kernel))
-    sites: list[str] = []
     if ready.level == "logical":
         dialect = HostDialect(target)
         text, symbols = Emitter(ready, dialect).emit(), dialect.symbols
     else:
-        text, symbols, sites = import_module("weft.codegen.llvm.host_threads").emit_threads(ready, target)
+        text, symbols, more = import_module("weft.codegen.llvm.host_threads").emit_threads(ready, target)
+        launch |= more
     check_declarations(text, (*COMMON, *HOST), symbols)
     if kernel.level == "threaded" and kernel.attributes.get("fast"):
         text = with_float_flags(text, "contract arcp nsz reassoc")
-    if sites:
-        launch["sites"] = sites
     return HostText(text, tuple(sorted(symbols)), launch)
 
 
 def _cost(kernel: Kernel) -> int:
-    """Return the approximate instructions per element, without index arithmetic."""
+    """Return the approximate number of instructions per element, without index arithmetic."""
     found = [o for o in kernel.walk() if o.opcode not in STRUCTURAL and isinstance(o.results[0].type, np.dtype)]
     return sum(find_op(o.opcode).cost for o in found if o.results[0].type != kernel.index_dtype)
 
 
 def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
-    """Return the launch parameters of a kernel, by chunks of its outermost loop or by blocks of threads."""
+    """Return the launch parameters of a kernel.
+
+    A launch consists of chunks of the outermost loop, or of thread blocks.
+    """
     if ready.level == "logical":
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
         return {"scheme": "chunks", "parallel": outer, "grain": ready.attributes.get("grain", 1), "cost": cost}
@@ -85,7 +89,7 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
 
 
 def _effort(target: Target) -> int:
-    """Return LLVM's optimisation level: low for GPU schedules, which run here only for testing."""
+    """Return LLVM's optimisation level. It is low for GPU schedules, which run on the host only for testing."""
     return 2 if target.schedule is None else 0
 
 

@@ -1,4 +1,4 @@
-"""Interrupt polls in loops of explicit kernels, so that Ctrl-C ends a kernel that does not end by itself.
+"""Interrupt polls in the loops of explicit kernels. With them, Ctrl-C ends any kernel.
 
 In: a kernel's loops. Out: an iteration counter, and after a number of iterations a call of the function whose address
 is in the fault record (0: none), with the record as argument. Invariant: the function returns, or leaves the kernel
@@ -21,12 +21,12 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 
 
 class Asking(NoTurns):
-    """The iteration counter of one function.
+    """Counter of loop iterations in a function, which emits the interrupt polls.
 
     Parameters
     ----------
     emitter : Writer
-        In its entry block, where the record's address can be read.
+        The function's emitter. Its entry block is open, and the record's address can be read there.
     fault : str
         The record's address, a number.
     """
@@ -41,12 +41,12 @@ class Asking(NoTurns):
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {TURNS}}}')
 
     def turn(self, body: Block) -> None:
-        """Count the end of a `for` iteration, and poll."""
+        """Emit the count of an iteration of a `for` loop. Loops whose iterations are short are not counted."""
         if self._may_last(body):
             self.count(1)
 
     def count(self, turns: int) -> None:
-        """Count a number of iterations."""
+        """Emit the count of several iterations at once, and a poll when the counter runs out."""
         emitter = self._emitter
         number = emitter.fresh_number()
         left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {turns}")
@@ -61,8 +61,9 @@ class Asking(NoTurns):
         emitter.start_label(f"on{number}")
 
     def _may_last(self, body: Block) -> bool:
-        """Return whether an iteration contains long loops, exits or synchronization; LLVM does not vectorise such
-        loops.
+        """Return whether an iteration may take long, because it contains long loops, exits or synchronization.
+
+        LLVM does not vectorise such loops.
         """
         for operation in body.operations:
             name = operation.opcode

@@ -1,4 +1,4 @@
-"""Atomics of explicit kernels on the host: one instruction if there is one, otherwise a compare-and-swap loop."""
+"""Atomic operations of explicit kernels on the host: an instruction if there is one, otherwise a loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INTEGER = {
 
 
 def emit_atomic(emitter: Emitter, operation: Operation) -> None:
-    """Emit an atomic: ``(pointer, index, value) {kind} -> the old element``."""
+    """Emit an atomic operation: ``(pointer, index, value) {kind} -> the old element``."""
     pointer, index, value = operation.operands
     dtype, kind = _element(operation), operation.attributes["kind"]
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
@@ -46,8 +46,9 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
 
 
 def emit_compare_and_swap(emitter: Emitter, operation: Operation) -> None:
-    """Emit a compare-and-swap: ``(pointer, index, expected, value) -> the old element``. Elements are compared by
-    their bits.
+    """Emit a compare-and-swap: ``(pointer, index, expected, value) -> the old element``.
+
+    Elements are compared by their bits.
     """
     pointer, index, expected, value = operation.operands
     dtype = _element(operation)
@@ -79,7 +80,7 @@ def _value(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value: str) -> tuple[str, str]:
-    """Return the old bits, and whether they were the expected ones."""
+    """Emit a compare-and-swap of bits. Return the old bits, and whether they were the expected ones."""
     kind = f"i{8 * dtype.itemsize}"
     both = emitter.line(
         f"cmpxchg ptr {address}, {kind} {expected}, {kind} {value} seq_cst seq_cst, align {dtype.itemsize}"
@@ -89,7 +90,7 @@ def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value:
 
 
 def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit a compare-and-swap loop and return the old value."""
+    """Emit a compare-and-swap loop for floats, and return the old value."""
     if kind == "exchange":
         bits = f"i{8 * dtype.itemsize}"
         text = _bits(emitter, value, dtype)
@@ -119,7 +120,7 @@ Compute = Callable[[Emitter, str, str, str], str]
 
 
 def _computed(emitter: Emitter, compute: Compute, dtype: np.dtype, old: str, value: str) -> str:
-    """Compute the new value, for float16 in float32."""
+    """Compute the new value of an atomic operation. float16 is computed in float32."""
     if dtype.itemsize != 2:
         return compute(emitter, scalar_type(dtype), old, value)
     wide = [emitter.line(f"fpext half {text} to float") for text in (old, value)]
@@ -135,7 +136,7 @@ def _subtract(emitter: Emitter, kind: str, old: str, value: str) -> str:
 
 
 def _choose(word: str, nan_wins: bool) -> Compute:
-    """Return a function that selects the old value by a comparison, with NaN handled as `nan_wins` says."""
+    """Return a function that selects one of two values by a comparison. `nan_wins` determines the handling of NaN."""
 
     def compute(emitter: Emitter, kind: str, old: str, value: str) -> str:
         stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host whose threads synchronize anywhere: each thread is a coroutine.
+"""Explicit kernels on the host as coroutines, one per thread. Threads may synchronize anywhere.
 
 In: a threaded kernel after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread suspends
 at each synchronization point, with the reason in its record, and at the end of each block. One set of coroutines runs
@@ -30,7 +30,7 @@ FULL = "-1"  # the mask of all lanes
 
 
 class CoroutineDialect(GridDialect):
-    """The dialect of a thread's function, which suspends at synchronization points."""
+    """The dialect of a coroutine, which suspends at synchronization points."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -40,11 +40,11 @@ class CoroutineDialect(GridDialect):
         self.warp = ""  # the record of the warp's first lane
 
     def notes(self, operation: Operation) -> str:
-        """Return no metadata, since accesses of threads that alternate may depend on each other."""
+        """Return no metadata: threads take turns, so their accesses may depend on each other."""
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Place shared memory in the block's memory, which the entry passes."""
+        """Place shared memory within the memory of the block, which the entry passes."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -59,7 +59,7 @@ class CoroutineDialect(GridDialect):
     # -- meetings -----------------------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit synchronization points; other operations are emitted as for threads as loops."""
+        """Emit a synchronization point. Other operations are left to `GridDialect`."""
         if operation.opcode not in MEETINGS:
             return super().operation(emitter, operation)
         texts = [emitter.scalar_of(v) for v in operation.operands]
@@ -90,13 +90,13 @@ class CoroutineDialect(GridDialect):
         return True
 
     def meet(self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0") -> None:
-        """Record what the thread waits for, and suspend."""
+        """Record the synchronization point that the thread waits for, and suspend."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
 
     def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
-        """Suspend in a state."""
+        """Suspend the thread in this state."""
         for field, kind, text in (
             (scheduler.STATE, "i32", str(state)),
             (scheduler.SITE, "i32", str(site)),
@@ -108,21 +108,21 @@ class CoroutineDialect(GridDialect):
 
     @staticmethod
     def place(emitter: Emitter, record: str, number: str, field: int) -> str:
-        """Return the address of a field of a record."""
+        """Return the address of a field of a thread's record."""
         return emitter.line(f"getelementptr inbounds {scheduler.RECORD}, ptr {record}, i32 {number}, i32 {field}")
 
     def field(self, emitter: Emitter, field: int) -> str:
-        """Return a 32-bit field of the thread's record."""
+        """Return the value of a 32-bit field of the thread's record."""
         return emitter.line(f"load i32, ptr {self.place(emitter, '%record', '0', field)}, align 4")
 
     def copy_of(self, emitter: Emitter, lane: str) -> str:
-        """Return the 64-bit value that a lane contributed."""
+        """Return the 64-bit value that a lane has contributed."""
         return emitter.line(f"load i64, ptr {self.place(emitter, self.warp, lane, scheduler.COPY)}, align 8")
 
     # -- what comes of them ---------------------------------------------------------------------
 
     def counted_votes(self, emitter: Emitter, kind: str) -> str:
-        """Return the result of `barrier_vote`, whose votes were counted over the block."""
+        """Return the result of `barrier_vote`, computed from the number of votes in the block."""
         votes = self.field(emitter, scheduler.BALLOT)
         if kind == "count":
             return votes
@@ -131,7 +131,7 @@ class CoroutineDialect(GridDialect):
         return emitter.line(f"zext i1 {held} to i32")
 
     def votes(self, emitter: Emitter, kind: str) -> str:
-        """Return the result of `vote`: bit k is the vote of lane k."""
+        """Return the result of `vote`. Bit k of the ballot is the vote of lane k."""
         ballot = self.field(emitter, scheduler.BALLOT)
         if kind == "ballot":
             return ballot
@@ -142,7 +142,7 @@ class CoroutineDialect(GridDialect):
         return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
 
     def shuffle(self, emitter: Emitter, operation: Operation, texts: list[str]) -> None:
-        """Return the value of another lane if it participates and is in the group, otherwise the thread's own."""
+        """Emit a shuffle: the value of another lane, or the thread's own if that lane is inactive or out of range."""
         attributes = operation.attributes
         if operation.opcode == "shuffle_xor":
             mask, value, other, mode, width = FULL, texts[0], str(attributes["mask"]), "xor", 32
@@ -163,7 +163,7 @@ class CoroutineDialect(GridDialect):
         emitter.set(operation, Item(from_bits(emitter, self.copy_of(emitter, lane), dtype)))
 
     def match(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Return the lanes that contributed the same bits."""
+        """Emit a match: the mask of the lanes that contributed the same bits."""
         bits = to_bits(emitter, texts[1], dtype)
         self.meet(emitter, operation, scheduler.WARP, texts[0], bits)
         members = self.field(emitter, scheduler.MEMBERS)
@@ -177,7 +177,7 @@ class CoroutineDialect(GridDialect):
         emitter.environment[second] = Item(same)
 
     def reduce(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Reduce the lanes' values: a whole warp by halves, otherwise from the lowest lane up."""
+        """Emit a reduction of the lanes' values: by halves in a whole warp, otherwise in order of lanes."""
         self.meet(emitter, operation, scheduler.WARP, texts[0], to_bits(emitter, texts[1], dtype))
         members = self.field(emitter, scheduler.MEMBERS)
         name, wide = operation.attributes["kind"], folded_type(dtype)
@@ -214,8 +214,9 @@ def _suspend(emitter: Emitter) -> None:
 
 
 def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list[str]]:
-    """Emit a kernel whose threads synchronize: LLVM text, the external symbols it calls, and the names of its
-    sites.
+    """Emit a kernel with threads as coroutines.
+
+    Returns the LLVM text, the external symbols that it calls, and the names of its synchronization points.
     """
     dialect = CoroutineDialect(target)
     emitter = Emitter(kernel, dialect)
@@ -264,7 +265,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
 
 
 def _begin_coroutine(emitter: Emitter) -> None:
-    """Allocate the coroutine frame from the arena, which the first thread sizes for all."""
+    """Emit the allocation of the coroutine's frame from an arena, which the first thread allocates for all threads."""
     emitter.lines += """\
   %id = call token @llvm.coro.id(i32 16, ptr null, ptr null, ptr null)
   %size = call i64 @llvm.coro.size.i64()
@@ -287,7 +288,7 @@ allocated:
 
 
 def _place_thread(emitter: Emitter, dialect: CoroutineDialect) -> None:
-    """Compute the thread's indices from its position in the block."""
+    """Compute the indices of the thread from its position in the block."""
     kind = scalar_type(emitter.kernel.index_dtype)
     dialect.linear = dialect.narrow(emitter, "%thread", kind)
     rest = dialect.linear
@@ -303,7 +304,7 @@ def _place_thread(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
-    """Initialise local variables to zero in every block."""
+    """Set local variables to zero at the start of each block."""
     for operation in walk(kernel.body):
         if operation.opcode != "local":
             continue

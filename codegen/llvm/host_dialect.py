@@ -1,4 +1,4 @@
-"""The host dialect: the entry and its slots, and calls of the C library."""
+"""The host dialect: the entry function with its argument slots, and calls of the C library."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class HostDialect:
         return "ptr"
 
     def begin(self, emitter: Emitter) -> None:
-        """Emit the entry and bind the parameters to its slots."""
+        """Emit the head of the entry function, and load the parameters from their argument slots."""
         self.open_entry(emitter)
         self.bind_parameters(emitter)
 
     def open_entry(self, emitter: Emitter) -> None:
-        """Emit the head of the entry."""
+        """Emit the head of the entry function."""
         bits = 8 * self.target.vector_bytes
         emitter.attributes.append(
             f'attributes #0 = {{ nounwind "target-cpu"="{self.target.arch}" "target-features"="{self.target.features}" '
@@ -43,7 +43,7 @@ class HostDialect:
 
     @staticmethod
     def bind_parameters(emitter: Emitter) -> None:
-        """Load the parameters from their slots."""
+        """Load the parameters from their argument slots."""
         for k, parameter in enumerate(emitter.kernel.parameters):
             slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {k}")
             kind = parameter.value.type
@@ -57,15 +57,16 @@ class HostDialect:
             emitter.environment[parameter.value] = Item(text)
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the part of the outermost parallel loop that the call runs."""
+        """Return the range of the outermost parallel loop that one call of the entry function runs."""
         kind = scalar_type(emitter.kernel.index_dtype)
         if kind == "i64":
             return "%begin", "%end"
         return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a formula if there is one, otherwise libm calls: libmvec for each vector piece, or one scalar call a
-        lane.
+        """Emit a C library function, either inline by a formula or as calls of libmvec or libm.
+
+        libmvec computes whole vectors, libm one lane at a time.
         """
         written = formula(emitter, self.target, name, dtype, operands, lanes)
         if written is not None:
@@ -90,8 +91,9 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
-        """Call the vector function even for fewer values than it takes. The scalar function rounds differently, and
-        a value must not depend on its position.
+        """Emit calls of a vector function, even for fewer values than a vector holds.
+
+        The scalar function rounds differently, and a result must not depend on the position of its element.
         """
         symbol, width = variant
         self.symbols.add(symbol)
@@ -138,7 +140,7 @@ class HostDialect:
         return emitter.line(f"shufflevector {piece} {found}, {piece} poison, <{lanes} x i32> <{order}>")
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit tile operations and loads of neighbouring elements."""
+        """Emit a prefetch or the transposed copy of a tile. Return False for other operations."""
         if operation.opcode == "fetch":
             emitter.fetch(operation)
             return True

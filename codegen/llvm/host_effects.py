@@ -1,4 +1,4 @@
-"""Side effects of explicit kernels on the host: print, sleep, clocks, fences.
+"""Side effects of explicit kernels on the host: printing, sleeping, clocks, fences.
 
 Invariant: `print` passes its text pieces and the dtypes and formats of its values as JSON, preceded by the length,
 and each value as one 64-bit word. The runtime's ``weft_print`` reads them.
@@ -17,7 +17,7 @@ from weft.runtime import CompileError
 
 
 def emit_effect(emitter: Emitter, operation: Operation, symbols: set[str]) -> bool:
-    """Emit one of these operations, or return False if it is none."""
+    """Emit an operation with a side effect. Return False for other operations."""
     match operation.opcode:
         case "print":
             symbols.add("weft_print")

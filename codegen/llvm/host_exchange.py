@@ -1,4 +1,4 @@
-"""Values that threads of a warp exchange on the host: conversion to 64 bits, and reductions."""
+"""Exchange of values among the threads of a warp on the host: 64-bit encoding, and reductions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INTEGER_REDUCTIONS = {"add": "add", "bitwise_and": "and", "bitwise_or": "or", "
 
 
 def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Return a value as an i64."""
+    """Return the 64-bit encoding of a value."""
     kind, size = scalar_type(dtype), 1 if dtype.kind == "b" else 8 * dtype.itemsize
     if dtype.kind == "f":
         text = emitter.line(f"bitcast {kind} {text} to i{size}")
@@ -20,7 +20,7 @@ def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Return the value that an i64 encodes."""
+    """Return the value with this 64-bit encoding."""
     kind, size = scalar_type(dtype), 1 if dtype.kind == "b" else 8 * dtype.itemsize
     if size != 64:
         text = emitter.line(f"trunc i64 {text} to i{size}")
@@ -28,22 +28,22 @@ def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def folded_type(dtype: np.dtype) -> np.dtype:
-    """Return the dtype that a reduction computes in: float32 for float16."""
+    """Return the dtype in which a reduction computes: float32 for float16."""
     return np.dtype(np.float32) if dtype.char == "e" else dtype
 
 
 def to_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Convert a value to the dtype that the reduction computes in."""
+    """Convert a value to the dtype in which the reduction computes."""
     return emitter.line(f"fpext half {text} to float") if dtype.char == "e" else text
 
 
 def from_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Convert a result of a reduction to the value's dtype."""
+    """Convert the result of a reduction to the dtype of the values."""
     return emitter.line(f"fptrunc float {text} to half") if dtype.char == "e" else text
 
 
 def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
-    """Combine two values: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor. Not for float16."""
+    """Combine two values by `add`, `minimum`, `maximum` or a bitwise operation. float16 is not supported."""
     kind = scalar_type(dtype)
     if dtype.kind == "f":
         if name not in FLOAT_REDUCTIONS:
@@ -56,7 +56,7 @@ def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
 
 
 def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str]) -> str:
-    """Reduce all values of a whole warp by halves."""
+    """Reduce the values of a full warp by repeatedly combining the first half with the second half."""
     while len(values) > 1:
         half = len(values) // 2
         values = [fold(emitter, name, dtype, x, y) for x, y in zip(values[:half], values[half:], strict=True)]
@@ -66,8 +66,9 @@ def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str])
 def fold_next(
     emitter: Emitter, name: str, dtype: np.dtype, places: tuple[str, str], value: str, takes_part: str
 ) -> None:
-    """Combine a value with the total in memory if its thread participates. `places` are the total, and a flag (i1)
-    that is set once it has a value.
+    """Combine a thread's value with the total in memory if the thread participates.
+
+    `places` are the addresses of the total and of a flag, which is set once the total has a value.
     """
     total, some = places
     kind, size = scalar_type(dtype), dtype.itemsize
@@ -81,7 +82,7 @@ def fold_next(
 
 
 def source_lane(emitter: Emitter, mode: str, width: int, lane: str, other: str) -> tuple[str, str]:
-    """Return the lane (i32) that a shuffle reads from, and whether it is in the group (i1), as PTX defines it."""
+    """Return the lane (i32) that a shuffle reads from, and whether that lane is in its group of `width` lanes (i1)."""
     first = emitter.line(f"and i32 {lane}, {32 - width}")
     last = emitter.line(f"or i32 {lane}, {width - 1}")
     near = emitter.line(f"and i32 {other}, 31")

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host: the entry, its blocks and threads, and their operations.
+"""Explicit kernels on the host: the entry function, blocks and threads, and their operations.
 
 In: a threaded kernel after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the blocks
 [begin, end) of the grid, x fastest. After the parameters' slots come grid x, y, z, block x, y, z, the bytes of
@@ -32,7 +32,7 @@ _ASKS = frozenset(
 
 
 class GridDialect(HostDialect):
-    """The dialect of a grid: thread and block indices, shared and local memory, and the entry."""
+    """The dialect of a grid: thread and block indices, shared and local memory, and the entry function."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -47,7 +47,7 @@ class GridDialect(HostDialect):
     # -- the entry ----------------------------------------------------------------------------
 
     def begin(self, emitter: Emitter) -> None:
-        """Emit the entry, its parameters and the launch's dimensions."""
+        """Emit the entry function, its parameters and the dimensions of the launch."""
         self.open_entry(emitter)
         emitter.place_allocas()
         self.bind_parameters(emitter)
@@ -67,13 +67,13 @@ class GridDialect(HostDialect):
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
     def ask_now_and_then(self, emitter: Emitter) -> None:
-        """Begin to emit interrupt polls in loops of user code; functions of the kernel have none."""
+        """From here on, emit interrupt polls in the loops of a user-written kernel, not in called functions."""
         if emitter.kernel.attributes.get("explicit"):
             emitter.turns = Asking(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
 
     @staticmethod
     def read_slot(emitter: Emitter, number: int) -> str:
-        """Load the 64-bit number in a slot."""
+        """Load the 64-bit number in an argument slot."""
         slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {number}")
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
@@ -92,17 +92,17 @@ class GridDialect(HostDialect):
 
     @staticmethod
     def narrow(emitter: Emitter, text: str, kind: str) -> str:
-        """Convert a count to an index."""
+        """Return a 64-bit count as an index."""
         return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return None, since blocks and threads are divided, not loops."""
+        """Return None, since calls of the entry function share a launch by blocks, not by iterations of a loop."""
         return None
 
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Allocate shared memory; the next block finds the contents that this one left."""
+        """Allocate shared memory once for all blocks. It is not cleared between blocks."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -112,15 +112,16 @@ class GridDialect(HostDialect):
                 self.dynamic = emitter.line(f"alloca i8, i64 {self.shared_bytes}, align 64")
 
     def notes(self, operation: Operation) -> str:
-        """Return metadata saying that accesses of different threads are independent, except to memory that threads
-        reuse.
+        """Return metadata which states that a memory access is independent of the accesses of other threads.
+
+        Accesses to memory that all threads reuse in turn have no such metadata.
         """
         return "" if operation.operands[0] in self.own else f", !llvm.access.group {GROUP}"
 
     # -- functions ----------------------------------------------------------------------------
 
     def give_context(self, emitter: Emitter) -> None:
-        """Pass thread indices or shared memory to functions of the kernel that use them."""
+        """Pass thread indices and shared memory as arguments to the kernel's functions if any function uses them."""
         if not any(o.opcode in _ASKS for function in emitter.kernel.functions for o in walk(function.body)):
             return
         kind = scalar_type(emitter.kernel.index_dtype)
@@ -129,7 +130,7 @@ class GridDialect(HostDialect):
         emitter.context += [("ptr", emitter.environment[o.results[0]].text) for o in self.shared]
 
     def take_context(self, emitter: Emitter) -> None:
-        """Bind the context of a function to its parameters."""
+        """Bind thread indices and shared memory to the parameters of a function."""
         if not emitter.context:
             return
         emitter.context = [(kind, f"%context.{k}") for k, (kind, _) in enumerate(emitter.context)]
@@ -142,7 +143,7 @@ class GridDialect(HostDialect):
     # -- operations ---------------------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit thread and block indices and shared memory."""
+        """Emit operations for thread and block indices and for shared memory."""
         name = operation.opcode
         match name:
             case "thread_index" | "block_index" | "block_size" | "grid_size":
@@ -172,8 +173,9 @@ class GridDialect(HostDialect):
         return True
 
     def position(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit sums and products of thread and block indices without overflow, so that addresses are seen to grow
-        with x.
+        """Emit a sum or product of thread and block indices with no-wrap flags. Return False for other operations.
+
+        LLVM then knows that addresses grow with x.
         """
         kind = operation.results[0].type
         if isinstance(kind, Pointer) or kind.kind != "i" or any(v not in self.positions for v in operation.operands):
@@ -189,16 +191,14 @@ class GridDialect(HostDialect):
         return True
 
     def math(self, emitter: Emitter, name: str, dtype: object, operands: list[str], lanes: int) -> str:
-        """Emit a C library function that a vectorised loop calls for several threads at once, or a vector call if a
-        thread has lanes.
-        """
+        """Emit a C library function. In a vectorised loop, one call computes the values of several threads."""
         if lanes:
             return super().math(emitter, name, dtype, operands, lanes)  # type: ignore[arg-type]
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
 
 
 def walk(body: Block) -> Iterator[Operation]:
-    """Yield every operation of a block and its regions in program order."""
+    """Yield all operations of a block and its regions in program order."""
     for operation in body.operations:
         yield operation
         for region in operation.regions:
@@ -214,7 +214,7 @@ def element(operation: Operation) -> tuple[str, int]:
 
 @contextmanager
 def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
-    """Emit a loop over ``range(start, stop)``. The ``with`` yields its index."""
+    """Emit a loop over ``range(start, stop)``. The ``with`` yields the loop index."""
     number = emitter.fresh_number()
     head, after = f"head{number}", f"after{number}"
     before = emitter.label
@@ -234,25 +234,36 @@ def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") 
 
 
 @contextmanager
-def thread_loops(emitter: Emitter, dialect: GridDialect, independent: bool) -> Iterator[None]:
-    """Emit loops over the threads of a block, x innermost. `independent` makes LLVM skip dependence analysis."""
+def thread_loops(emitter: Emitter, dialect: GridDialect, axis: int, independent: bool) -> Iterator[str]:
+    """Emit loops over the threads of a block, with x (axis 0) or y (axis 1) innermost.
+
+    The ``with`` yields the position of a thread in this order. `independent` tells LLVM that iterations do not depend
+    on each other.
+    """
     kind = scalar_type(emitter.kernel.index_dtype)
     sizes = [dialect.numbers["block_size", axis] for axis in AXES]
     loop = f"!{10 + len(emitter.metadata)}"
     emitter.metadata.append(f"{loop} = distinct !{{{loop}, !3{', !2' if independent else ''}}}")
-    with counted(emitter, kind, "0", sizes[2]) as z, counted(emitter, kind, "0", sizes[1]) as y:
-        row = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[1]}")
-        row = emitter.line(f"add nuw nsw {kind} {row}, {y}")
-        row = emitter.line(f"mul nuw nsw {kind} {row}, {sizes[0]}")
-        with counted(emitter, kind, "0", sizes[0], f", !llvm.loop {loop}") as x:
-            for axis, text in zip(AXES, (x, y, z), strict=True):
-                dialect.numbers["thread_index", axis] = text
-            dialect.linear = emitter.line(f"add nuw nsw {kind} {row}, {x}")
-            yield
+
+    def row(z: str, outer: str, over: int) -> str:
+        """Return the number of threads that precede the row of threads (z, outer)."""
+        plane = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[over]}")
+        rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
+        return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")
+
+    with counted(emitter, kind, "0", sizes[2]) as z, counted(emitter, kind, "0", sizes[1 - axis]) as outer:
+        before = row(z, outer, 1 - axis)
+        with counted(emitter, kind, "0", sizes[axis], f", !llvm.loop {loop}") as inner:
+            position = emitter.line(f"add nuw nsw {kind} {before}, {inner}")
+            x, y = (inner, outer) if axis == 0 else (outer, inner)
+            for each, text in zip(AXES, (x, y, z), strict=True):
+                dialect.numbers["thread_index", each] = text
+            dialect.linear = position if axis == 0 else emitter.line(f"add nuw nsw {kind} {row(z, y, 1)}, {x}")
+            yield position
 
 
 def finish(emitter: Emitter, dialect: GridDialect) -> None:
-    """Emit the kernel's functions and the C library declarations."""
+    """Emit the functions of the kernel and the declarations of the C library."""
     emitter.notes = lambda operation: ""
     emitter.turns = NoTurns()
     dialect.take_context(emitter)

@@ -1,4 +1,4 @@
-"""C library functions in loops that LLVM vectorises.
+"""C library functions in loops over threads that LLVM vectorises.
 
 A value must not depend on whether it is computed in a vector or in a remainder. The scalar form is therefore the
 vector function too, called with one value. Each function is wrapped, and the scalar wrapper declares its vector forms
@@ -18,7 +18,7 @@ WIDTHS = (2, 4, 8, 16)
 
 
 class HostMath:
-    """The wrapper functions of one module."""
+    """The wrapper functions of a module."""
 
     def __init__(self, target: Target, symbols: set[str]) -> None:
         self.target = target
@@ -26,7 +26,7 @@ class HostMath:
         self.used: dict[str, tuple[str, np.dtype, int, tuple[str, int] | None]] = {}
 
     def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
-        """Emit a call on scalars, or the function's formula."""
+        """Emit a C library function of scalars, as a call or inline by a formula."""
         written = formula(emitter, self.target, name, dtype, operands, 0)
         if written is not None:
             return written
@@ -45,7 +45,7 @@ class HostMath:
         return emitter.line(f"call {kind} @weft_{symbol}({arguments}) #{number}")
 
     def define(self, emitter: Emitter) -> None:
-        """Emit the wrappers after all code that calls them."""
+        """Emit the wrapper functions, after all code that calls them."""
         if not self.used:
             return
         emitter.attributes.append("attributes #1 = { nounwind willreturn memory(none) }")
@@ -77,14 +77,14 @@ class HostMath:
 
 
 def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, width: int, arity: int) -> None:
-    """Return a function of `lanes` values (0: a scalar) that calls one of `width` values."""
+    """Emit a function of `lanes` values (0: a scalar) that calls a vector function of `width` values."""
     outer, piece = wide(kind, lanes), wide(kind, width)
     parameters = [f"%a{k}" for k in range(arity)]
     emitter.lines.append(f"define internal {outer} @{own}({', '.join(f'{outer} {p}' for p in parameters)}) #2 {{")
     emitter.start_label("entry")
 
     def select(text: str, first: int) -> str:
-        """Return `width` of the values from `first` on, cyclically."""
+        """Return `width` values as a vector, starting at position `first` and wrapping around at the end."""
         if not lanes:
             return emitter.splat(text, kind, width)
         order = ", ".join(f"i32 {(first + k) % lanes}" for k in range(width))

@@ -1,4 +1,4 @@
-"""LLVM text of the scheduler of coroutine threads: one function runs a block, one an entry.
+"""LLVM text of the scheduler of coroutine threads: a function that runs a block, and the entry function.
 
 A thread's record contains its state. In: runnable threads (`READY`). Out: 0 if all have ended, 1 if the others wait
 for the grid, 2 if no thread can continue. Invariant: threads are released in whole groups. The values contributed by
@@ -23,7 +23,7 @@ POISON = -1
 
 
 def scheduler_text(backward: bool) -> str:
-    """Return the functions that run blocks: `backward`, if the last warp and lane that can go on is the first to."""
+    """Return the functions that run blocks. If `backward`, the last runnable warp and lane runs first."""
     return read_llvm(
         __file__,
         "host_scheduler",
@@ -47,10 +47,11 @@ def scheduler_text(backward: bool) -> str:
 
 
 def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int, poison: bool) -> str:
-    """Return the entry of a kernel whose threads are coroutines.
+    """Return the entry function of a kernel whose threads are coroutines.
 
-    One set of coroutines runs all blocks of the call, one after another; in a cooperative kernel every block has its
-    own, and those that wait for the grid go on when all do. `poison`: each block begins with `POISON` in its shared memory.
+    One set of coroutines runs all blocks of the call, one after another. In a cooperative kernel every block has its
+    own set, and the blocks that wait at a grid barrier continue once all blocks wait there. With `poison`, the shared
+    memory of each block is filled with `POISON` before the block starts.
     """
     return read_llvm(
         __file__,

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host with threads as loops: one loop over a block's threads between synchronization points.
+"""Explicit kernels on the host with threads as loops. Between two synchronization points there is a loop over threads.
 
 In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
 to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
@@ -7,10 +7,11 @@ loaded from its array at the start of a run and stored at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 
 from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer, Value
-from weft.codegen.llvm.emit import Item, memory_type, scalar_type
+from weft.codegen.llvm.emit import Item, memory_type
 from weft.codegen.llvm.emit_memory import array_alignment
 from weft.codegen.llvm.host_asking import BLOCK
 from weft.codegen.llvm.host_grid import GridDialect, counted, finish, thread_loops
@@ -22,12 +23,12 @@ from weft.codegen.target import Target
 
 
 class SplitEmitter(MeetingEmitter):
-    """An emitter of step sequences, or of operations one after another."""
+    """Emitter of a kernel split into steps, such as loops over threads and the synchronization points between them."""
 
     # -- the module -----------------------------------------------------------------------------
 
     def emit(self) -> str:
-        """Return the entry and everything it needs."""
+        """Emit the entry function and everything that it needs."""
         dialect = self.dialect
         dialect.begin(self)
         dialect.reserve_shared(self)
@@ -38,22 +39,23 @@ class SplitEmitter(MeetingEmitter):
         ]
         sizes = [dialect.read_slot(self, len(self.kernel.parameters) + 3 + axis) for axis in range(3)]
         plane = self.line(f"mul nuw nsw i64 {sizes[0]}, {sizes[1]}")
-        self.threads = self.line(f"mul nuw nsw i64 {plane}, {sizes[2]}")
+        self.block_threads = self.threads = self.line(f"mul nuw nsw i64 {plane}, {sizes[2]}")
+        if self.grid_in_step:
+            blocks = self.line("sub nuw nsw i64 %end, %begin")
+            self.threads = self.line(f"mul nuw nsw i64 {blocks}, {self.threads}")
         at = len(self.lines)
         self.lines.append("")
         if self.split.uniform.returns and any(run.late for run in self.split.runs()):
             self.gone = self.array(1)
         dialect.ask_now_and_then(self)
-        with counted(self, "i64", "%begin", "%end") as block:
-            self.block_number = block
-            dialect.place_block(self, block)
-            if dialect.target.schedule is not None:
-                self.poison_shared()
-            if self.gone:
-                self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
-                self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
-            self.block(self.kernel.body)
-            self.turns.count(BLOCK)
+        if self.grid_in_step:
+            self.together()
+        else:
+            with self.next_block() as block:
+                self.block_number = block
+                if dialect.target.schedule is not None:
+                    self.poison_shared()
+                self.together()
         if self.sites:
             self.do("br label %ends")
             self.start_label("ends")
@@ -66,8 +68,38 @@ class SplitEmitter(MeetingEmitter):
         finish(self, dialect)
         return self.text()
 
+    def together(self) -> None:
+        """Emit the work of the threads that synchronize with each other: those of a block, or of all blocks."""
+        if self.gone:
+            self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+            self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
+        self.block(self.kernel.body)
+        self.turns.count(BLOCK)
+
+    @contextmanager
+    def next_block(self) -> Iterator[str]:
+        """Emit a loop over the blocks. The ``with`` yields the number of a block."""
+        with counted(self, "i64", "%begin", "%end") as block:
+            self.dialect.place_block(self, block)
+            yield block
+
+    @contextmanager
+    def each_thread(self, independent: bool) -> Iterator[None]:
+        """Emit loops over the threads of a block, or of all blocks, and set `linear` to the thread's position."""
+        with self.next_block() if self.grid_in_step else nullcontext("") as block:
+            before = ""
+            if block:
+                before = self.line(
+                    f"mul nuw nsw i64 {self.line(f'sub nuw nsw i64 {block}, %begin')}, {self.block_threads}"
+                )
+            with thread_loops(self, self.dialect, self.split.axis, independent) as linear:
+                if self.kernel.index_dtype.itemsize < 8:
+                    linear = self.line(f"zext nneg i32 {linear} to i64")
+                self.linear = self.line(f"add nuw nsw i64 {before}, {linear}") if block else linear
+                yield
+
     def poison_shared(self) -> None:
-        """Fill shared memory so that a block finds no usable values of the previous one."""
+        """Fill shared memory with a fixed byte, so that a block does not find the values of the previous block."""
         self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         for operation in self.dialect.shared:
             place, size = self.environment[operation.results[0]].text, operation.attributes["count"]
@@ -77,7 +109,7 @@ class SplitEmitter(MeetingEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit steps, or the operations of a run."""
+        """Emit the steps of an IR block, or its operations if the block lies within a run."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -94,8 +126,9 @@ class SplitEmitter(MeetingEmitter):
         return list(last.operands) if last is not None and last.opcode == "yield" else []
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation. Memory for `local` exists already, and no further step runs after all threads have
-        exited.
+        """Emit one operation.
+
+        Memory for `local` is allocated already. After all threads have exited, no further step runs.
         """
         if operation.opcode == "local" and operation.results[0] in self.split.places:  # else it is a function's
             self.place(operation.results[0])
@@ -109,12 +142,12 @@ class SplitEmitter(MeetingEmitter):
             super().operation(operation)
 
     def place(self, root: Value) -> None:
-        """Allocate a `local` that all threads have in common; a run allocates its own."""
+        """Allocate a `local` whose memory all threads share. Runs allocate the other `local` variables."""
         if root in self.split.common and root not in self.environment:
             self.local(self.split.places[root])
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` around synchronization that ends when every thread in it has left the kernel."""
+        """Emit a `repeat` that contains synchronization points. It ends once all its threads have left the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.do(f"br label %again{number}")
@@ -138,7 +171,7 @@ class SplitEmitter(MeetingEmitter):
         self.start_label(f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
-        """Emit an `if` that threads decide differently: each region runs for the threads that take it, if any."""
+        """Emit an `if` that contains synchronization points. Each region runs if any thread takes it."""
         for k, region in enumerate(operation.regions):
             if not self.split.steps[region]:
                 continue
@@ -159,17 +192,14 @@ class SplitEmitter(MeetingEmitter):
     # -- runs -----------------------------------------------------------------------------------
 
     def run(self, run: Run) -> None:
-        """Emit one run for every thread of the block."""
+        """Emit a run (the operations between two synchronization points) as a loop over threads."""
         number = self.fresh_number()
         for operation in run.sends:
             if operation in self.split.in_step:
                 self.clear_masks(operation)
         arrays = [root for root in self.split.touched(run) if root not in self.split.single]
         independent = self.steps.walk_on(run.everything(), arrays)
-        with thread_loops(self, self.dialect, independent):
-            kind = scalar_type(self.kernel.index_dtype)
-            linear = self.dialect.linear
-            self.linear = linear if kind == "i64" else self.line(f"zext nneg i32 {linear} to i64")
+        with self.each_thread(independent):
             self.here = set()
             guards = [(self.gone, "eq")] if self.gone and run.late else []
             if run.branch is not None:
@@ -206,7 +236,7 @@ class SplitEmitter(MeetingEmitter):
             self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
-        """Bind a `local` in this run."""
+        """Bind a `local` to memory for this run."""
         split = self.split
         dtype, count = self.element_type(root), split.places[root].attributes["count"]
         kind = memory_type(dtype)
@@ -233,7 +263,7 @@ class SplitEmitter(MeetingEmitter):
             self.do(f"store {kind} {text}, ptr {place}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Save a variable for later runs."""
+        """Store a variable that this run changed, if later runs load it."""
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -249,7 +279,7 @@ class SplitEmitter(MeetingEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def obtain_all(self, operations: Iterable[Operation]) -> None:
-        """Make values of other runs available that these operations use."""
+        """Make available all values of other runs that these operations use."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))
@@ -262,7 +292,7 @@ class SplitEmitter(MeetingEmitter):
                 stack.extend(region.operations)
 
     def obtain(self, value: Value) -> None:
-        """Make a value of another run available by a load or by recomputation."""
+        """Make a value of another run available, by a load or by recomputation."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.places:
             return
@@ -281,7 +311,7 @@ class SplitEmitter(MeetingEmitter):
         super().operation(maker)
 
     def keep(self, values: Iterable[Value]) -> None:
-        """Store the values that code after the next barrier uses, one array element per thread."""
+        """Store the values that later runs use, in arrays with one element per thread."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:
@@ -296,7 +326,10 @@ class SplitEmitter(MeetingEmitter):
 
 
 def emit_split(kernel: Kernel, target: Target, split: BarrierSplit) -> tuple[str, set[str], list[str]]:
-    """Emit a kernel with threads as loops: LLVM text, the external symbols it calls, and the names of its sites."""
+    """Emit a kernel with threads as loops.
+
+    Returns the LLVM text, the external symbols that it calls, and the names of its synchronization points.
+    """
     dialect = GridDialect(target)
     emitter = SplitEmitter(kernel, dialect, split)
     return emitter.emit(), dialect.symbols, emitter.sites

@@ -1,7 +1,7 @@
-"""Arrays with one element a thread, for threads as loops: one allocation for all arrays of a kernel.
+"""Arrays with one element per thread, for kernels whose threads run as loops. All are allocated at once.
 
 In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
-begins at a multiple of 64 bytes. `linear` is the thread of the current run.
+begins at a multiple of 64 bytes. `linear` is the number of the current thread.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ NOTE = f", !llvm.access.group {GROUP}"
 
 
 def memory_of(value: Value) -> tuple[str, int]:
-    """Return the LLVM type and bytes of a value in an array."""
+    """Return the LLVM type of a value in an array, and its size in bytes."""
     if isinstance(value.type, Pointer):
         return "ptr", 8
     return memory_type(value.type), value.type.itemsize
 
 
 class ArrayEmitter(Emitter):
-    """An emitter of kernels with threads as loops."""
+    """Emitter of a kernel's arrays."""
 
     dialect: GridDialect
 
     def __init__(self, kernel: Kernel, dialect: GridDialect, split: BarrierSplit) -> None:
         super().__init__(kernel, dialect)
         self.split = split
-        self.steps = ThreadSteps(kernel, split.uniform)
-        self.threads = ""  # of a block, i64
+        self.steps = ThreadSteps(kernel, split.uniform, split.axis)
+        self.grid_in_step = kernel.attributes.get("in_step") == "grid"
+        self.threads = ""  # that run in step: of a block, or of all blocks of the call, i64
+        self.block_threads = ""  # of a block, i64
         self.arrays: list[tuple[str, int]] = []  # name, bytes a thread
         self.kept: dict[Value, str] = {}  # value or `local` -> its array
         self.mail: dict[Operation, str] = {}  # meeting -> what threads bring
@@ -41,11 +43,11 @@ class ArrayEmitter(Emitter):
         self.sites: list[str] = []  # what the meetings are called that may fail
         self.gone = ""  # a byte a thread: whether it has left the kernel
         self.block_number = ""  # i64
-        self.linear = ""  # the thread's number, i64
+        self.linear = ""  # position of the thread in the loops over the threads, i64
         self.here: set[Value] = set()  # values of the run that is open
 
     def array(self, bytes_each: int) -> str:
-        """Allocate memory with this many bytes for each thread."""
+        """Reserve an array with this number of bytes per thread. Return the name of its pointer."""
         name = f"%array{len(self.arrays)}"
         self.arrays.append((name, bytes_each))
         return name
@@ -65,7 +67,7 @@ class ArrayEmitter(Emitter):
         return "\n".join(f"  {line}" for line in lines)
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Return the address of a thread's element of an array, by default of the current thread's."""
+        """Return the address of a thread's element in an array. The default is the current thread."""
         index = number or self.linear
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")

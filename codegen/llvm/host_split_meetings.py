@@ -1,5 +1,6 @@
-"""Synchronization points of threads as loops: each thread's contribution, the common computation, and each thread's
-result.
+"""Synchronization points of kernels whose threads run as loops.
+
+Every thread contributes a value, a common computation follows, and every thread receives a result.
 
 In: synchronization points that all threads of a block reach, or all threads of a branch. Out: code at the end of a
 run, between runs, and at the start of the next run. Invariant: each synchronization point has its own arrays.
@@ -24,10 +25,10 @@ from weft.codegen.llvm.host_split_arrays import NOTE, ArrayEmitter, memory_of
 
 
 class MeetingEmitter(ArrayEmitter):
-    """An emitter of synchronization points."""
+    """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Clear the masks of branches whose condition is not known yet."""
+        """Clear the masks of a branch before the threads evaluate its condition."""
         for k, region in enumerate(operation.regions):
             if self.split.steps[region]:
                 array = self.masks.get((operation, k)) or self.array(1)
@@ -36,7 +37,7 @@ class MeetingEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {self.threads}, i1 false)")
 
     def send(self, operation: Operation) -> None:
-        """Store a thread's contribution to a synchronization point, or the branch it takes."""
+        """Store a thread's contribution to a synchronization point, or its decision at a branch."""
         if operation in self.split.in_step:
             taken = self.line(f"zext i1 {self.scalar_of(operation.operands[0])} to i8")
             for k in (0, 1):
@@ -54,7 +55,7 @@ class MeetingEmitter(ArrayEmitter):
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
     def there(self, operation: Operation, thread: str, gone: str = "") -> str:
-        """Return whether a thread participates (i1): it has not exited and takes the branch."""
+        """Return whether a thread participates in an operation (i1): it has not exited, and it takes the branch."""
         stays = self.stays(operation, thread, gone)
         branch = self.split.branches[operation]
         if branch is None:
@@ -64,14 +65,14 @@ class MeetingEmitter(ArrayEmitter):
         return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
 
     def stays(self, operation: Operation, thread: str, gone: str = "") -> str:
-        """Return whether a thread has not exited the kernel before a synchronization point."""
+        """Return whether a thread is still in the kernel at a synchronization point."""
         if operation not in self.split.uniform.late:
             return "true"
         byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1")
         return self.line(f"icmp eq i8 {byte}, 0")
 
     def meet(self, operation: Operation) -> None:
-        """Emit what is computed when all threads have arrived."""
+        """Emit the common computation of a synchronization point, after all threads have arrived."""
         if operation in self.split.strict:
             self.refuse_parts(operation)
         match operation.opcode:
@@ -90,7 +91,7 @@ class MeetingEmitter(ArrayEmitter):
                 pass  # the end of the loop over the threads is all
 
     def refuse_parts(self, operation: Operation) -> None:
-        """Report an error and end if only some lanes of a warp take the branch, since the warp would wait for ever."""
+        """Emit an error report if only some lanes of a warp take the branch, since the warp would wait forever."""
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
         place = len(self.sites) - 1
@@ -121,7 +122,7 @@ class MeetingEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Count the votes of a block."""
+        """Emit the result of a barrier vote: how many threads voted true, or whether all or any of them did."""
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for place in (votes, members):
             self.do(f"store i32 0, ptr {place}, align 4")
@@ -140,20 +141,18 @@ class MeetingEmitter(ArrayEmitter):
         self.set(operation, Item(count))
 
     def increase(self, place: str, by: str) -> None:
-        """Add to a number in memory."""
+        """Emit an addition to a number in memory."""
         before = self.line(f"load i32, ptr {place}, align 4")
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {place}, align 4")
 
     def tell(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Allocate arrays for the results that each warp receives."""
+        """Return the arrays for the results of a synchronization point. The first call allocates them."""
         if operation not in self.told:
             self.told[operation] = [self.array(size) for size in sizes]
         return self.told[operation]
 
     def collect_ballots(self, operation: Operation) -> None:
-        """Compute each warp's ballot (bit k: the vote of lane k) and its members (bit k: whether lane k
-        participates).
-        """
+        """Emit two masks for each warp: the lanes that voted true, and the lanes that participate in the vote."""
         arrays = self.tell(operation, (4, 4))
         with counted(self, "i64", "0", self.warps()) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
@@ -170,7 +169,7 @@ class MeetingEmitter(ArrayEmitter):
                 self.do(f"store i32 {text}, ptr {self.slot(array, 'i32', warp)}, align 4")
 
     def fold_warps(self, operation: Operation) -> None:
-        """Reduce the values of each warp: a whole warp by halves, otherwise from the lowest lane up."""
+        """Emit the reduction of each warp: by halves if all 32 lanes participate, otherwise in lane order."""
         dtype = operation.operands[1].type
         assert isinstance(dtype, np.dtype)
         name, wide = operation.attributes["kind"], folded_type(dtype)
@@ -205,7 +204,7 @@ class MeetingEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")
 
     def warps(self) -> str:
-        """Return the number of warps of a block."""
+        """Return the number of warps in a block."""
         return self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
 
     def lanes_of(self, warp: str) -> _Lanes:
@@ -213,7 +212,7 @@ class MeetingEmitter(ArrayEmitter):
         return _Lanes(self, warp)
 
     def receive(self, operation: Operation) -> None:
-        """Load the thread's result of a synchronization point."""
+        """Load the result of a synchronization point for the current thread."""
         match operation.opcode:
             case "vote":
                 text = self.hear_vote(operation)
@@ -226,12 +225,12 @@ class MeetingEmitter(ArrayEmitter):
         self.set(operation, Item(text))
 
     def hear(self, array: str, kind: str, size: int) -> str:
-        """Load the result for the thread's warp."""
+        """Load the element of `array` for the current thread's warp."""
         warp = self.line(f"lshr i64 {self.linear}, 5")
         return self.line(f"load {kind}, ptr {self.slot(array, kind, warp)}, align {size}{NOTE}")
 
     def hear_vote(self, operation: Operation) -> str:
-        """Load the result of a warp vote."""
+        """Load the result of a warp vote for the current thread."""
         ballots, members = self.told[operation]
         ballot = self.hear(ballots, "i32", 4)
         kind = operation.attributes["kind"]
@@ -244,7 +243,7 @@ class MeetingEmitter(ArrayEmitter):
         return every if kind == "all" else self.line(f"or i1 {every}, {none}")
 
     def hear_lane(self, operation: Operation) -> str:
-        """Load the result of a shuffle: another lane's value if that lane participates, otherwise the thread's own."""
+        """Load the result of a shuffle: the value of another lane, or the thread's own value if that lane is inactive."""
         if operation.opcode == "shuffle_xor":
             value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
         else:
@@ -268,7 +267,7 @@ class MeetingEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """A loop over the threads of a warp. Its ``with`` yields the number of a thread and its lane (i32)."""
+    """A loop over the threads of a warp. Its ``with`` yields a thread's number and its lane (i32)."""
 
     def __init__(self, emitter: MeetingEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

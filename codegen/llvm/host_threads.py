@@ -1,24 +1,38 @@
-"""LLVM text of kernels with threads for the host, as loops or as coroutines.
+"""LLVM text of threaded kernels for the host.
 
 In: a threaded kernel after the passes, written by a user or by a GPU schedule. Out: its text, its external symbols,
-and the locations of its synchronization points. The module is loaded only for such kernels.
+and the locations of its synchronization points. This module is imported only for such kernels.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.llvm.host_coroutines import emit_coroutines
 from weft.codegen.llvm.host_split import emit_split
 from weft.codegen.passes.forward_variables import forward_variables
 from weft.codegen.passes.mark_addresses import mark_addresses
+from weft.codegen.passes.share_strides import share_strides
 from weft.codegen.passes.split_at_meetings import split_at_meetings
 from weft.codegen.passes.store_branch_results import store_branch_results
 from weft.codegen.target import Target
 
 
-def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], list[str]]:
-    """Emit loops over a block's threads if synchronization points allow it, otherwise a coroutine for each thread."""
-    ready = mark_addresses(store_branch_results(forward_variables(ready)))
-    if not (ready.attributes.get("watch") or target.backward) and (split := split_at_meetings(ready)) is not None:
-        return emit_split(ready, target, split)
-    return emit_coroutines(ready, target)
+def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str, Any]]:
+    """Emit a threaded kernel, with loops over threads if its synchronization points allow it, otherwise coroutines.
+
+    Returns the text, its external symbols, and additions to the launch parameters.
+    """
+    ready = forward_variables(ready)
+    if not (ready.attributes.get("watch") or target.backward):
+        shared = mark_addresses(store_branch_results(share_strides(ready)))
+        if (split := split_at_meetings(shared)) is not None:
+            text, symbols, sites = emit_split(shared, target, split)
+            return text, symbols, _launch(sites, strided="in_step" in shared.attributes)
+    text, symbols, sites = emit_coroutines(mark_addresses(store_branch_results(ready)), target)
+    return text, symbols, _launch(sites)
+
+
+def _launch(sites: list[str], strided: bool = False) -> dict[str, Any]:
+    return {**({"sites": sites} if sites else {}), **({"strided": True} if strided else {})}

@@ -1,4 +1,4 @@
-"""Transposed copies of tiles in host code, which read whole cache lines and transpose in registers.
+"""Transposed copies of tiles on the host. They read whole cache lines and transpose vectors in registers.
 
 In: a `transposed` operation. Out: its tile, filled by a function of the module. There is one function per element
 size and tile size.
@@ -15,7 +15,7 @@ MOST_LANES = 16  # of a vector that is turned: as many vectors lie in registers 
 
 
 def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:
-    """Fill the tile and bind its pointer."""
+    """Emit the copy that fills a tile, and bind the tile's pointer."""
     kind = operation.operands[0].type
     assert isinstance(kind, Pointer)
     element, size = f"i{8 * kind.dtype.itemsize}", operation.attributes["size"]
@@ -35,9 +35,7 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
 
 
 def _turned(lanes: int, vector: str) -> tuple[list[str], list[str]]:
-    """Return instructions that transpose the vectors %in0, %in1 ... by halves, quarters and so on, and the result
-    names.
-    """
+    """Return shuffles that transpose the square matrix of vectors %in0, %in1 ..., and the names of the results."""
     lines, names = [], [f"%in{k}" for k in range(lanes)]
     half = lanes // 2
     while half:
@@ -57,8 +55,9 @@ def _turned(lanes: int, vector: str) -> tuple[list[str], list[str]]:
 
 
 def _function(name: str, element: str, lanes: int, size: int) -> str:
-    """Return ``void name(source, stride, rows, columns, all, tile)``, which copies whole blocks; the last ones end
-    at the tile's end.
+    """Return the function ``void name(source, stride, rows, columns, all, tile)``, which copies a transposed tile.
+
+    It copies whole blocks. The last blocks are shifted back to end at the tile's edge, and overlap their neighbours.
     """
     vector, align = wide(element, lanes), int(element[1:]) // 8
     loads, stores = [], []

@@ -1,4 +1,4 @@
-"""`watch` on the host: an event in the runtime's log, and an alignment check.
+"""`watch` on the host: an event in the runtime's log, and a check of the alignment.
 
 Invariant: an event has as many words as the kernel's attribute ``watch``. They are the site with the thread's number
 in the upper half, the block's number, the address (0 without a pointer), and the values (the bits of floats and of
@@ -19,7 +19,7 @@ from weft.runtime import read_llvm
 def emit_watch(
     emitter: Emitter, operation: Operation, numbers: dict[tuple[str, int], str], thread: str, symbols: set[str]
 ) -> None:
-    """Append an event and check the address."""
+    """Emit code that appends an event and checks the alignment of the address."""
     if "weft_watch_note" not in emitter.declarations:
         symbols.update(("weft_watch_log", "weft_watch_full"))
         emitter.globals.append("@weft_watch_log = external global i64, align 8")

@@ -1,4 +1,4 @@
-"""libdevice, the GPU's math functions, as bitcode that is linked into the kernels that call them.
+"""libdevice, NVIDIA's math functions for GPUs, as bitcode that is linked into kernels.
 
 In: a module that calls functions of libdevice. Out: the same module with those functions and their dependencies.
 Invariant: each function is extracted from the library once, and cached in memory and on disk. No kernel reads the
@@ -22,14 +22,14 @@ FORM = 1
 
 
 def device_name(name: str, bits: int) -> str:
-    """Return libdevice's name of a C library function for float32 or float64."""
+    """Return libdevice's name for a C library function of float32 or float64."""
     return f"__nv_{name}{'f' if bits == 32 else ''}"
 
 
 def link(module: llvm.ModuleRef) -> None:
-    """Link the libdevice functions that `module` calls into it.
+    """Link the libdevice functions that `module` calls into the module.
 
-    Raises CompileError where libdevice is missing, has no such function, or one of another type.
+    Raises CompileError if libdevice is missing, lacks a function, or has a function of another type.
     """
     added: set[str] = set()
     for wanted in [f for f in module.functions if f.is_declaration and f.name.startswith("__nv_")]:
@@ -46,8 +46,9 @@ def link(module: llvm.ModuleRef) -> None:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[str, int, int]:
-    """Return libdevice's path, and the size and time that identify its version. Raises CompileError if it is
-    missing.
+    """Return the path of libdevice, and the file size and modification time that identify its version.
+
+    Raises CompileError if it is missing.
     """
     path = find_libdevice()
     if path is None:
@@ -58,7 +59,7 @@ def _library() -> tuple[str, int, int]:
 
 @cache
 def _extracted(name: str, library: tuple[str, int, int]) -> ObjectCode:
-    """Return one function of the library with its dependencies, as bitcode."""
+    """Return a libdevice function and its dependencies as bitcode."""
     disk = disk_cache()
     key = key_material("libdevice", f"{FORM} {library} LLVM {llvm.llvm_version_info} {name}")
     code = disk.get(key) if disk is not None else None
@@ -71,7 +72,7 @@ def _extracted(name: str, library: tuple[str, int, int]) -> ObjectCode:
 
 @lru_cache(maxsize=1)
 def _whole(path: str) -> llvm.ModuleRef:
-    """Return the library as a module, for a function that was never extracted."""
+    """Return the whole library as a module, from which functions are extracted."""
     with open(path, "rb") as file:
         return llvm.parse_bitcode(file.read())
 

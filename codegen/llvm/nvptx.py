@@ -42,7 +42,7 @@ _CONSTANT_BYTES = 64 * 1024  # what constant memory holds; larger tables lie in 
 
 
 class NvptxDialect:
-    """The dialect of GPU code: arguments, calls of libdevice and thread indices."""
+    """The dialect of GPU code: kernel arguments, calls of libdevice, and thread indices."""
 
     def __init__(self, target: Target, kernel: Kernel) -> None:
         self.target = target
@@ -51,14 +51,15 @@ class NvptxDialect:
         if tables > _CONSTANT_BYTES:
             self.spaces["constant"] = _SPACES["global"]
         self.symbols: set[str] = set()  # of libdevice
+        self.foreign: set[str] = set()  # of linked code
         self.marks: list[tuple[int, int]] = []  # from which line of the code on it is for which of the user's
 
     def pointer(self, type: Pointer) -> str:
-        """Return the LLVM type of a pointer in its address space."""
+        """Return the LLVM type of a pointer, including its address space."""
         return self.spaces[type.space]
 
     def head(self, emitter: Emitter) -> None:
-        """Return a module's target and the attributes of functions (#0) and of the kernel (#1)."""
+        """Emit the target triple, and the attributes of functions (#0) and of the kernel (#1)."""
         emitter.globals.append(f'target triple = "{CUDA_TRIPLE}"')
         emitter.keeps_loops = True
         fast = ['"denormal-fp-math-f32"="preserve-sign"'] if emitter.kernel.attributes.get("fast") else []
@@ -66,7 +67,7 @@ class NvptxDialect:
             emitter.attributes.append(f"attributes #{number} = {{ {' '.join(['nounwind', *fast, *more])} }}")
 
     def begin(self, emitter: Emitter) -> None:
-        """Emit the entry with the known attributes of its pointers."""
+        """Emit the head of the entry function, with alias and alignment attributes of its pointers."""
         kernel = emitter.kernel
         self.head(emitter)
         parts = []
@@ -91,11 +92,11 @@ class NvptxDialect:
                 emitter.environment[p.value] = Item(emitter.line(text))
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return None: a threaded kernel has no parallel loop."""
+        """Return None, since a threaded kernel has no parallel loop."""
         return None
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a libdevice call for each lane."""
+        """Emit a call of a libdevice function for each lane."""
         kind = scalar_type(dtype)
         if emitter.kernel.attributes.get("fast") and dtype.itemsize == 4 and name in _FAST_FUNCTIONS:
             name = f"fast_{name}"
@@ -112,7 +113,7 @@ class NvptxDialect:
         return result
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit operations with a GPU-specific form."""
+        """Emit an operation with GPU-specific code. Return False for other operations."""
         if "line" in operation.attributes:
             self.marks.append((len(emitter.lines), operation.attributes["line"]))
         own = _OPERATIONS.get(operation.opcode)
@@ -120,7 +121,7 @@ class NvptxDialect:
 
 
 def _extreme(emitter: Emitter, operation: Operation) -> bool:
-    """Emit minimum or maximum of float32 as one instruction, if no pass has expanded it."""
+    """Emit the minimum or maximum of float32 as one intrinsic. Return False for other dtypes."""
     if operation.results[0].type != np.float32:
         return False
     lanes = emitter.lanes if emitter.varying(operation.operands) else 0
@@ -132,7 +133,7 @@ def _extreme(emitter: Emitter, operation: Operation) -> bool:
 
 
 def _approximate(emitter: Emitter, operation: Operation) -> None:
-    """Emit an approximate function as one instruction, or a few."""
+    """Emit an approximate function as one or a few instructions."""
     kind = emitter.type_of(operation.results[0].type)
     word = {"reciprocal": "rcp", "reciprocal root": "rsqrt"}[operation.attributes["function"]]
     (value,) = operation.operands
@@ -151,7 +152,7 @@ _OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
 
 
 def _bounds(kernel: Kernel) -> list[str]:
-    """Return the launch bounds: threads of a block, blocks of a multiprocessor, registers of a thread."""
+    """Return the launch bounds: threads per block, blocks per multiprocessor, and registers per thread."""
     attributes = kernel.attributes
     names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
     given = attributes.get("launch_bounds", ()) or ((attributes["block"],) if "block" in attributes else ())
@@ -161,7 +162,7 @@ def _bounds(kernel: Kernel) -> list[str]:
 
 
 def _annotations(kernel: Kernel) -> list[str]:
-    """Return the launch bounds in the form of LLVM 20, which lacks the attributes."""
+    """Return the launch bounds as metadata for LLVM 20, which lacks the attributes."""
     said = (re.fullmatch(r'"nvvm\.(\w+)"="(\d+)"', bound) for bound in _bounds(kernel))
     names = {"maxntid": "maxntidx"}
     nodes = [
@@ -184,7 +185,7 @@ def _initialise() -> None:
 
 
 def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
-    """Return LLVM text of a logical kernel, its threaded form, and whether libdevice must be linked."""
+    """Run the passes on a kernel. Return its LLVM text, the threaded kernel, and whether libdevice must be linked."""
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
@@ -197,7 +198,7 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     if llvm.llvm_version_info < ATTRIBUTES_SINCE:
         emitter.metadata += _annotations(ready)
     text = emitter.text()
-    check_declarations(text, (*COMMON, *NVPTX), dialect.symbols)
+    check_declarations(text, (*COMMON, *NVPTX), dialect.symbols | dialect.foreign)
     if ready.attributes.get("fast"):
         text = with_float_flags(text, "contract afn arcp nsz reassoc")
     return text, ready, bool(dialect.symbols)
@@ -229,7 +230,8 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
     module, machine = _optimised(text, target, with_library)
     ptx = _assembly(machine, module, ready)
     # (vprintf is the driver's)
-    unresolved = set(re.findall(r"\.extern \.func[^;]*?(\w+)\s*\(", ptx)) - {"vprintf"}
+    foreign = {o.attributes["symbol"] for o in ready.walk() if "links" in o.attributes}
+    unresolved = set(re.findall(r"\.extern \.func[^;]*?(\w+)\s*\(", ptx)) - {"vprintf"} - foreign
     if unresolved:
         raise CompileError(f"no GPU code for {', '.join(sorted(unresolved))}")
     return ObjectCode(
@@ -238,7 +240,7 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
-    """Return the PTX with the register limits that the assembler is to try."""
+    """Return the PTX, followed by the register limits that the assembler should try."""
     ptx: str = machine.emit_assembly(module)
     aims = ready.attributes.get("register_aims", ())
     return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx
@@ -249,11 +251,13 @@ def _launch(ready: Kernel) -> dict[str, Any]:
     if not ready.attributes.get("explicit"):
         return launch_data(ready)
     meets = any(o.opcode == "grid_barrier" for o in ready.walk())
-    return {"scheme": "threads", **({"cooperative": True} if meets else {})}
+    links = {*ready.attributes.get("links", ()), *(d for o in ready.walk() for d in o.attributes.get("links", ()))}
+    found = {"scheme": "threads", **({"cooperative": True} if meets else {})}
+    return found | ({"links": sorted(links)} if links else {})
 
 
 def nvptx_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the text of every stage of a kernel for a GPU."""
+    """Return the text of a kernel at each stage of compilation for a GPU: ``threaded``, ``llvm`` and ``asm``."""
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimised(text, target, with_library)
     return {

@@ -1,4 +1,4 @@
-"""PTX of calls out of a kernel: printing, libdevice functions by name, inline PTX."""
+"""PTX of calls that leave a kernel: printing, functions of libdevice, and inline PTX."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Operation, Value
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
-from weft.runtime import CompileError
 
 
 def text_global(emitter: Emitter, text: str) -> str:
-    """Place a C string in global memory and return its generic address."""
+    """Define a C string in global memory, and return its generic address."""
     data = text.encode() + b"\0"
     name = f"@text{emitter.fresh_number()}"
     shown = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
@@ -21,7 +20,7 @@ def text_global(emitter: Emitter, text: str) -> str:
 
 
 def print_values(emitter: Emitter, operation: Operation) -> None:
-    """Print a line by the driver's vprintf, with arguments of 8 bytes each in local memory."""
+    """Emit a call of the driver's vprintf. Its arguments take 8 bytes each in local memory."""
     pieces = [piece.replace("%", "%%") for piece in operation.attributes["pieces"]]
     formats = operation.attributes.get("formats", ()) or ("",) * len(operation.operands)
     line = pieces[0]
@@ -35,7 +34,7 @@ def print_values(emitter: Emitter, operation: Operation) -> None:
 
 
 def _argument(emitter: Emitter, value: Value, form: str) -> tuple[str, str, str]:
-    """Return printf's conversion for a value, and the LLVM type and text of the argument."""
+    """Return the printf conversion for a value, and the LLVM type and text of the argument."""
     dtype, text = value.type, emitter.scalar_of(value)
     assert isinstance(dtype, np.dtype)
     if dtype.kind == "b" and not form:
@@ -52,14 +51,21 @@ def _argument(emitter: Emitter, value: Value, form: str) -> tuple[str, str, str]
 
 
 def external(emitter: Emitter, operation: Operation) -> None:
-    """Call a libdevice function. Pointers to its results are generic pointers."""
-    symbol = operation.attributes["symbol"]
+    """Emit a call of a function of libdevice or of linked code. Pointer arguments become generic pointers."""
+    symbol, foreign = operation.attributes["symbol"], "links" in operation.attributes
     arguments = []
     for value in operation.operands:
-        if isinstance(value.type, Pointer) and value.type.space != "local":
-            raise CompileError(f"{symbol} takes pointers to local memory only")
-        arguments.append((emitter.type_of(value.type), emitter.scalar_of(value)))
-    emitter.dialect.symbols.add(symbol)
+        kind, text = emitter.type_of(value.type), emitter.scalar_of(value)
+        if kind.startswith("ptr addrspace"):
+            kind, text = "ptr", emitter.line(f"addrspacecast {kind} {text} to ptr")
+        arguments.append((kind, text))
+    if foreign:  # it may contain barriers
+        emitter.dialect.foreign.add(symbol)
+        kinds = ", ".join(kind for kind, _ in arguments)
+        result = emitter.type_of(operation.results[0].type) if operation.results else "void"
+        emitter.declarations[symbol] = f"declare {result} @{symbol}({kinds}) convergent"
+    else:
+        emitter.dialect.symbols.add(symbol)
     if operation.results:
         emitter.set(operation, Item(emitter.call(symbol, emitter.type_of(operation.results[0].type), arguments)))
         return
@@ -68,7 +74,7 @@ def external(emitter: Emitter, operation: Operation) -> None:
 
 
 def assembly(emitter: Emitter, operation: Operation) -> None:
-    """Emit inline PTX with LLVM's placeholders and constraints. It is never moved or removed."""
+    """Emit inline PTX with LLVM's placeholders and constraints. LLVM neither moves nor removes it."""
     template, constraints = (_quoted(operation.attributes[key]) for key in ("template", "constraints"))
     kinds = [emitter.type_of(v.type) for v in operation.results]
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"

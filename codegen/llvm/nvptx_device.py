@@ -1,4 +1,4 @@
-"""PTX of a device function that other code calls, in place of a kernel.
+"""PTX of a device function that other code calls. Such PTX contains no kernel.
 
 The function has the kernel's name. With the C ABI it returns its value: several values as a struct, a bool as a byte.
 With Numba's ABI (attribute ``abi``: numba) it writes its value through the first parameter, and returns the status 0.
@@ -13,7 +13,7 @@ from weft.codegen.llvm.emit import Emitter, memory_type
 
 
 def emit_device(emitter: Emitter) -> None:
-    """Emit the function that the kernel's attribute ``device`` names, and the functions it calls."""
+    """Emit the function that the attribute ``device`` names, and the functions that it calls."""
     kernel = emitter.kernel
     emitter.functions()
     function = next(f for f in kernel.functions if f.name == kernel.attributes["device"])
@@ -44,7 +44,7 @@ def _alignment(function: Function) -> int:
 
 
 def _called(emitter: Emitter, function: Function) -> str:
-    """Return the call of the function, with arguments in their internal types."""
+    """Emit a call of the function, with arguments converted to its internal types."""
     arguments = []
     for k, value in enumerate(function.parameters):
         text = f"%arg.{k}"
@@ -59,7 +59,7 @@ def _called(emitter: Emitter, function: Function) -> str:
 
 
 def _packed(emitter: Emitter, function: Function, result: str, text: str) -> str:
-    """Return the function's result with bools as bytes."""
+    """Return the result of the function, with bools converted to bytes."""
     if len(function.results) == 1:
         return emitter.line(f"zext i1 {text} to i8") if function.results[0] == np.bool_ else text
     packed = "poison" if function.results else ""

@@ -1,4 +1,4 @@
-"""Module metadata of GPU code: flags, and source lines for profilers and error reports.
+"""Metadata of GPU modules: flags, and source lines for profilers and error reports.
 
 In: an emitter with finished functions, and the user's line for each of its lines. Out: the same code with metadata.
 Invariant: if lines are requested, every instruction has one, as LLVM requires.
@@ -16,20 +16,20 @@ _DEFINED = re.compile(r"define .*@(\w+)\(.*\{$")
 
 
 class _Nodes:
-    """Metadata nodes by number."""
+    """Numbered metadata nodes."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
 
     def add(self, text: str) -> str:
-        """Return the name of the node with this text, adding it once."""
+        """Return the name of the node with this text. A new node is added if there is none."""
         if text not in self.texts:
             self.texts.append(text)
         return f"!{self.texts.index(text)}"
 
 
 def describe_module(emitter: Emitter, marks: list[tuple[int, int]]) -> None:
-    """Add flags, and source lines if the kernel asks for them.
+    """Add flags to the module, and source lines if the kernel requests them.
 
     `marks` are pairs (line of the emitter, line of the user's file).
     """
@@ -47,7 +47,7 @@ def describe_module(emitter: Emitter, marks: list[tuple[int, int]]) -> None:
 
 
 def _add_lines(emitter: Emitter, nodes: _Nodes, marks: list[tuple[int, int]]) -> str:
-    """Add source locations to instructions and return the name of the compile unit."""
+    """Add source locations to instructions, and return the name of the compile unit."""
     directory, name = os.path.split(str(emitter.kernel.attributes.get("file", "kernel")))
     file = nodes.add(f'!DIFile(filename: "{_quoted(name)}", directory: "{_quoted(directory)}")')
     unit = nodes.add(
@@ -78,6 +78,6 @@ def _first_line(kernel: Kernel) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Return a path that the assembler accepts, which has no quotes or escapes in names."""
+    """Return a path for the assembler, which accepts no quotes and no escapes in names."""
     plain = text.replace("\\", "/").replace('"', "'")
     return "".join(c if 32 <= ord(c) < 127 else "".join(f"\\{byte:02X}" for byte in c.encode()) for c in plain)

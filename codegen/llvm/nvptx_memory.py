@@ -1,4 +1,4 @@
-"""PTX of shared memory, atomics, fences and cache operators.
+"""PTX of shared memory, atomics, fences and accesses with cache operators.
 
 Atomics are LLVM's: one instruction if the machine has it, otherwise a compare-and-swap loop. minimum and maximum
 propagate NaN, while fmin and fmax ignore it.
@@ -61,7 +61,7 @@ def shared(emitter: Emitter, operation: Operation) -> None:
 
 
 def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
-    """Return the dynamic shared memory of the launch, the same for all uses."""
+    """Declare the dynamic shared memory of the launch. All such operations of a kernel return the same memory."""
     name = f"@{emitter.kernel.name}__dynamic"
     declared = f"{name} = external addrspace(3) global [0 x i8], align 16"
     if declared not in emitter.globals:
@@ -114,7 +114,7 @@ def _spelled_out(emitter: Emitter, pointer: Value, where: str, qualifiers: str, 
 
 
 def atomic_cas(emitter: Emitter, operation: Operation) -> None:
-    """Emit an atomic compare-and-swap by bits."""
+    """Emit an atomic compare-and-swap, which compares bit patterns."""
     where, _, dtype = _place(emitter, operation)
     size, kind = dtype.itemsize * 8, scalar_type(dtype)
     texts = [emitter.scalar_of(v) for v in operation.operands[2:]]
@@ -134,7 +134,7 @@ def fence(emitter: Emitter, operation: Operation) -> None:
 
 
 def load(emitter: Emitter, operation: Operation) -> bool:
-    """Emit a load with a cache operator, or return False for other loads."""
+    """Emit a load with a cache operator. Return False for other loads."""
     hint = operation.attributes.get("hint")
     pointer = operation.operands[0]
     if not hint or not _hinted(pointer):
@@ -154,7 +154,7 @@ def load(emitter: Emitter, operation: Operation) -> bool:
 
 
 def store(emitter: Emitter, operation: Operation) -> bool:
-    """Emit a store with a cache operator, or return False for other stores."""
+    """Emit a store with a cache operator. Return False for other stores."""
     hint = operation.attributes.get("hint")
     pointer, _, value = operation.operands
     if not hint or not _hinted(pointer):
@@ -180,7 +180,7 @@ def _hinted(pointer: Value) -> bool:
 
 
 def _carried(kind: str) -> tuple[str, str, str]:
-    """Return the register letter, the type suffix and the LLVM type of an access of `kind`."""
+    """Return the register constraint, PTX type and LLVM type for inline PTX that accesses elements of `kind`."""
     size = {"i8": "8", "i16": "16", "half": "16", "i32": "32", "float": "32", "i64": "64", "double": "64"}[kind]
     carrier = {"i8": "i16", "half": "i16"}.get(kind, kind)
     return _REGISTERS[kind], f"b{size}", carrier

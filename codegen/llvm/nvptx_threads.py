@@ -1,4 +1,4 @@
-"""PTX of operations between threads: indices, barriers, shuffles, votes.
+"""PTX of operations that involve several threads: indices, barriers, shuffles, votes.
 
 Out: calls of LLVM intrinsics, each of which is one instruction on every architecture of the table. Invariant: threads
 exchange values in 32-bit registers, so every dtype is supported.
@@ -18,18 +18,18 @@ _FULL = "-1"  # the mask of all 32 lanes
 
 
 def number(emitter: Emitter, operation: Operation) -> None:
-    """Return a thread or block index, or a dimension."""
+    """Emit a thread index, a block index or a dimension."""
     axis = "xyz"[operation.attributes.get("axis", 0)]
     _index(emitter, operation, special_register(emitter, f"{_REGISTERS[operation.opcode]}.{axis}"))
 
 
 def lane_index(emitter: Emitter, operation: Operation) -> None:
-    """Return the thread's index in its warp."""
+    """Emit the index of the thread in its warp."""
     _index(emitter, operation, special_register(emitter, "laneid"))
 
 
 def special_register(emitter: Emitter, name: str) -> str:
-    """Read a 32-bit special register of PTX."""
+    """Emit a read of a 32-bit special register."""
     return emitter.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", [])
 
 
@@ -43,7 +43,7 @@ def _index(emitter: Emitter, operation: Operation, text: str) -> None:
 
 
 def instruct(emitter: Emitter, symbol: str, arguments: list[tuple[str, str]]) -> None:
-    """Call an intrinsic without a result."""
+    """Emit a call of an intrinsic that has no result."""
     emitter.declare(symbol, "void", [kind for kind, _ in arguments])
     emitter.do(f"call void @{symbol}({', '.join(f'{kind} {text}' for kind, text in arguments)})")
 
@@ -54,7 +54,7 @@ def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
 
 
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier of the block that counts or combines the threads' conditions."""
+    """Emit a barrier of the block that also counts or combines the conditions of the threads."""
     kind = operation.attributes["kind"]
     said = emitter.line(f"zext i1 {emitter.scalar_of(operation.operands[0])} to i32")
     name = f"llvm.nvvm.barrier0.{'popc' if kind == 'count' else kind}"
@@ -62,16 +62,16 @@ def barrier_vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def warp_barrier(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier of the lanes of a mask."""
+    """Emit a barrier of the lanes in a mask."""
     instruct(emitter, "llvm.nvvm.bar.warp.sync", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 
 def grid_barrier(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier of the whole grid, with a counter in global memory.
+    """Emit a barrier of the whole grid, which uses a counter in global memory.
 
-    One thread a block counts itself in. The first block adds what the others leave to 2**31, so that each time all
-    have come the top bit of the counter flips, and it never has to be set back. Launches that run at once take
-    different counters, by the number of the launch.
+    One thread per block adds to the counter: 1, or in the first block the number that makes the total 2**31. The top
+    bit of the counter therefore flips each time all blocks have arrived, and the counter is never reset. Concurrent
+    launches use different counters, selected by the ID of the grid.
     """
     slots = 64
     counters = f"@{emitter.kernel.name}__grid"
@@ -112,13 +112,13 @@ def _all_zero(emitter: Emitter, numbers: list[str]) -> str:
 
 
 def shuffle_xor(emitter: Emitter, operation: Operation) -> None:
-    """Emit a shuffle of the whole warp by a constant."""
+    """Emit a butterfly shuffle of the whole warp, in which lanes exchange values at a constant XOR distance."""
     distance = str(operation.attributes["mask"])
     emitter.set(operation, Item(_moved(emitter, operation.operands[0], "bfly", _FULL, distance, 31)))
 
 
 def shuffle(emitter: Emitter, operation: Operation) -> None:
-    """Emit a shuffle among the lanes of a mask."""
+    """Emit a shuffle among the lanes in a mask."""
     mask, value, lane = operation.operands
     mode, width = operation.attributes["mode"], operation.attributes.get("width", 32)
     # bits 8 to 12: which bits of a lane's number say its group; the low ones: how far a group reaches up
@@ -150,7 +150,7 @@ def to_words(emitter: Emitter, value: Value) -> list[str]:
 
 
 def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
-    """Return the value whose bits `to_words` returned, in the same dtype."""
+    """Return the value whose bits are these 32-bit words, in the dtype of `value`. This inverts `to_words`."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8
@@ -163,7 +163,7 @@ def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
 
 
 def as_integer(emitter: Emitter, value: Value) -> tuple[str, int]:
-    """Return the bits of a value as an integer, and its width."""
+    """Return the bits of a value as an integer, and the integer's width."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8
@@ -175,7 +175,7 @@ def as_integer(emitter: Emitter, value: Value) -> tuple[str, int]:
 
 
 def vote(emitter: Emitter, operation: Operation) -> None:
-    """Emit a vote of the lanes of a mask."""
+    """Emit a vote of the lanes in a mask."""
     arguments = [("i32", emitter.scalar_of(operation.operands[0])), ("i1", emitter.scalar_of(operation.operands[1]))]
     kind = operation.attributes["kind"]
     name = "uni" if kind == "eq" else kind
@@ -184,7 +184,7 @@ def vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def match(emitter: Emitter, operation: Operation) -> None:
-    """Return the lanes that have the same bits."""
+    """Emit the mask of the lanes whose values have the same bits."""
     mask, value = operation.operands
     text, size = as_integer(emitter, value)
     if size < 32:
@@ -199,13 +199,14 @@ def match(emitter: Emitter, operation: Operation) -> None:
 
 
 def active_mask(emitter: Emitter, operation: Operation) -> None:
-    """Return the active lanes."""
+    """Emit the mask of the active lanes."""
     emitter.set(operation, Item(emitter.call("llvm.nvvm.activemask", "i32", [])))
 
 
 def warp_reduce(emitter: Emitter, operation: Operation) -> None:
-    """Emit a warp reduction of 32-bit integers, one instruction from sm_80 on; `expand_warp_reduce` expands all
-    others.
+    """Emit a warp reduction of 32-bit integers as one instruction, which requires sm_80.
+
+    `expand_warp_reduce` expands all other reductions.
     """
     mask, value = operation.operands
     kind = operation.attributes["kind"].removeprefix("bitwise_").replace("imum", "")
@@ -218,12 +219,12 @@ def warp_reduce(emitter: Emitter, operation: Operation) -> None:
 
 
 def clock(emitter: Emitter, operation: Operation) -> None:
-    """Read the cycle counter of the multiprocessor."""
+    """Emit a read of the multiprocessor's cycle counter."""
     emitter.set(operation, Item(emitter.call("llvm.nvvm.read.ptx.sreg.clock64", "i64", [])))
 
 
 def sleep(emitter: Emitter, operation: Operation) -> None:
-    """Sleep for about this many nanoseconds."""
+    """Emit a sleep. The operand is the approximate number of nanoseconds."""
     instruct(emitter, "llvm.nvvm.nanosleep", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 

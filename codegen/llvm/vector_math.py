@@ -33,13 +33,13 @@ def vector_library() -> ctypes.CDLL | None:
 
 
 def c_name(name: str, bits: int) -> str:
-    """Return the C library's name for float32 or float64."""
+    """Return the name of a C library function for float32 or float64."""
     return name + ("f" if bits == 32 else "")
 
 
 @cache
 def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] | None:
-    """Return the symbol and lanes of the widest libmvec function that fits, or None."""
+    """Return the symbol and lane count of the widest libmvec function that fits `vector_bytes`, or None without one."""
     library = vector_library()
     if library is None:
         return None

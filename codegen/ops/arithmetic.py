@@ -18,7 +18,7 @@ def _is_float(value: Value) -> bool:
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """Return a complex number, exact also for infinite parts, unlike ``real + 1j * imag``."""
+    """Return the complex number of two parts. Infinite parts stay exact, unlike in ``real + 1j * imag``."""
     real, imag = np.broadcast_arrays(real, imag)
     joined = np.empty(real.shape, np.result_type(real, np.complex64))
     joined.real, joined.imag = real, imag
@@ -40,12 +40,12 @@ def one(b: KernelBuilder, like: Value) -> Value:
 
 
 def select(b: KernelBuilder, condition: Value, yes: Value, no: Value) -> Value:
-    """Return `yes` where `condition` holds, otherwise `no`."""
+    """Return `yes` if `condition` holds, otherwise `no`."""
     return b.op("where", condition, yes, no)
 
 
 def test(b: KernelBuilder, name: str, x: Value, y: Value) -> Value:
-    """Compare two values."""
+    """Compare two values with the comparison op `name`."""
     return b.op(name, x, y, dtype=np.bool_)
 
 
@@ -60,7 +60,7 @@ def either(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return a divisor that cannot trap, and whether the original would (0, or -1 with the least integer)."""
+    """Return a divisor that cannot trap, and whether `y` could trap (0, or -1 if `x` is the least integer)."""
     assert isinstance(y.type, np.dtype)
     bad = test(b, "equal", y, zero(b, y))
     if y.type.kind == "i":
@@ -70,7 +70,10 @@ def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return NumPy's ``//``. Integers: x // 0 is 0 and the least integer // -1 is itself. Floats: as npy_divmod."""
+    """Return NumPy's floor division.
+
+    For integers, ``x // 0`` is 0, and the least integer ``// -1`` is itself. Floats are computed as by npy_divmod.
+    """
     if _is_float(x):
         return _float_divmod(b, x, y)[0]
     divisor, bad = _safe_divisor(b, x, y)
@@ -88,7 +91,7 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return NumPy's ``%``, with the sign of the divisor; 0 if an integer divisor is 0."""
+    """Return NumPy's ``x % y``, which has the sign of the divisor. It is 0 if an integer divisor is 0."""
     if _is_float(x):
         return _float_divmod(b, x, y)[1]
     divisor, bad = _safe_divisor(b, x, y)
@@ -104,7 +107,7 @@ def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return C's remainder, with the sign of the dividend."""
+    """Return C's remainder, which has the sign of the dividend."""
     if _is_float(x):
         return None
     divisor, bad = _safe_divisor(b, x, y)
@@ -112,7 +115,7 @@ def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return quotient and remainder of floats as NumPy computes them, from an exact fmod with corrected signs."""
+    """Return the quotient and the remainder of floats as NumPy does: an exact fmod, then corrections of the signs."""
     nought, unit = zero(b, x), one(b, x)
     by_zero = test(b, "equal", y, nought)
     mod = b.op("fmod", x, y)
@@ -134,7 +137,7 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return a power of integers by repeated squaring with wraparound. Floats have a lowering."""
+    """Return the power of integers by repeated squaring with wraparound, or None for floats, which have a lowering."""
     if _is_float(x):
         return None
     assert isinstance(x.type, np.dtype)
@@ -149,7 +152,7 @@ def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def sign(b: KernelBuilder, x: Value) -> Value:
-    """Return -1, 0 or 1; NaN stays NaN."""
+    """Return -1, 0 or 1 by the sign of `x`. NaN stays NaN."""
     nought, unit = zero(b, x), one(b, x)
     positive = select(b, test(b, "greater", x, nought), unit, nought)
     if x.type.kind == "u":  # type: ignore[union-attr]
@@ -161,7 +164,7 @@ def sign(b: KernelBuilder, x: Value) -> Value:
 
 
 def reciprocal(b: KernelBuilder, x: Value) -> Value:
-    """Return 1 / x, for integers rounded towards zero and 0 for 0."""
+    """Return 1 / x. For integers the result is rounded towards zero, and 1 / 0 is 0."""
     if _is_float(x):
         return b.op("divide", one(b, x), x)
     divisor, _ = _safe_divisor(b, one(b, x), x)
@@ -169,7 +172,7 @@ def reciprocal(b: KernelBuilder, x: Value) -> Value:
 
 
 def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
-    """Return 0 for negative x, 1 for positive x, `at_zero` for 0."""
+    """Return 0 for negative x, 1 for positive x, and `at_zero` for x = 0."""
     nought, unit = zero(b, x), one(b, x)
     result = select(b, test(b, "less", x, nought), nought, unit)
     result = select(b, test(b, "equal", x, nought), at_zero, result)
@@ -177,7 +180,10 @@ def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
 
 
 def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the greatest common divisor by Euclid's algorithm, with enough steps for any integers of this width."""
+    """Return the greatest common divisor by Euclid's algorithm.
+
+    Its number of steps suffices for all integers of this width.
+    """
     assert isinstance(x.type, np.dtype)
     a, c = (b.op("absolute", v) if v.type.kind == "i" else v for v in (x, y))  # type: ignore[union-attr]
     # the quotient sequence of 64-bit numbers has at most 93 terms
@@ -192,7 +198,7 @@ def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _lcm(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the least common multiple of the magnitudes, with wraparound."""
+    """Return the least common multiple of two magnitudes, with wraparound."""
     assert isinstance(x.type, np.dtype)
     unsigned = np.dtype(f"u{x.type.itemsize}")
     a, c = (b.cast(b.op("absolute", v) if x.type.kind == "i" else v, unsigned) for v in (x, y))

@@ -1,4 +1,4 @@
-"""The definition of an op: all properties of one scalar operation in one place."""
+"""The definition of an op. All properties of a scalar operation are in one place."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpDef:
-    """One scalar operation.
+    """The definition of a scalar operation.
 
     The array function, the method and operator, the ufunc protocol entry, the dtype rule,
     constant folding, the reference interpreter, both lowerings, the tests and the reference
-    page are all derived from its row.
+    page are all derived from it.
 
     Attributes
     ----------
@@ -29,25 +29,25 @@ class OpDef:
     reference : callable or None
         Without a ufunc: the reference on NumPy arrays.
     expand : callable or None
-        ``expand(builder, *operands) -> Value`` in simpler rows, or None for dtypes that have a lowering.
+        ``expand(builder, *operands) -> Value`` in simpler ops, or None for dtypes that have a lowering.
     on_pairs : callable or None
         The same for complex operands: ``on_pairs(builder, *operands)``, where a complex operand is a
         (real, imaginary) pair of values and a real one a single value; returns a pair or one value.
     lowering : dict of str to str
-        Where it is not expanded: dtype kind of the first operand ("b", "i", "u", "f") to
+        If the op is not expanded: maps the dtype kind of the first operand ("b", "i", "u", "f") to
         ``"instruction fadd"``, ``"icmp slt"``, ``"fcmp olt"``, ``"intrinsic llvm.sqrt"``, ``"math exp"`` (C library
         name, from which the libdevice and vector names follow), ``"select"``, ``"bitcast"`` or ``"same"`` (the operand itself).
     identity : object
-        Of a reduction with it: a number, "highest" or "lowest" (of the dtype), or None.
+        Identity of a reduction with the op: a number, "highest" or "lowest" (of the dtype), or None.
     cost : int
-        Rough instructions an element.
+        Approximate number of instructions per element.
     ulp : float
         Bound on the error in units in the last place of the result; 0: bit-identical to NumPy.
     dunder : str
         ``"add"`` gives ``__add__``, ``__radd__`` and ``__iadd__``; empty where there is no operator.
     aliases : tuple of str
     body : Function or None
-        Of a row that a user's function made: its operations. `straight`: without branches or loops.
+        Operations of a user function, or None for other ops. `straight` is whether it has no branches and no loops.
     """
 
     name: str

@@ -23,7 +23,7 @@ def _math(
     ulp: float = 4,
     aliases: tuple[str, ...] = (),
 ) -> OpDef:
-    """Return an op for a C library function that NumPy has too."""
+    """Return an op for a C library function that NumPy also has."""
     arity = getattr(np, name).nin
     return OpDef(
         name,
@@ -104,7 +104,7 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**n in three steps, so that no factor overflows and a subnormal result is rounded once."""
+    """Return x * 2**n, computed in three steps. No factor overflows, and a subnormal result is rounded once."""
     n = b.cast(exponent, np.int64)
     kind = x.type
     assert isinstance(kind, np.dtype)
@@ -213,7 +213,7 @@ ROWS = (
 
 
 def _fma_reference(x: Any, y: Any, z: Any) -> Any:
-    """Return the fused multiply-add, exact for float32 and within an ulp for float64 (by longdouble)."""
+    """Return the fused multiply-add, exact for float32. For float64 it is within an ulp, computed in longdouble."""
     if x.dtype.itemsize == 8:
         wide = np.longdouble
         return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)

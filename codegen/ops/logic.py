@@ -35,7 +35,7 @@ def _logical_not(b: KernelBuilder, x: Value) -> Value:
 
 
 def _extreme(name: str, strict: str) -> Any:
-    """Return minimum or maximum of floats, which propagate NaN."""
+    """Return the expansion of `minimum` or `maximum`, which propagate NaN."""
 
     def expand(b: KernelBuilder, x: Value, y: Value) -> Value | None:
         if _kind(x) == "b":
@@ -48,7 +48,7 @@ def _extreme(name: str, strict: str) -> Any:
 
 
 def _number_extreme(strict: str) -> Any:
-    """Return fmin or fmax, which ignore NaN."""
+    """Return the expansion of fmin or fmax, which ignore NaN."""
 
     def expand(b: KernelBuilder, x: Value, y: Value) -> Value:
         if _kind(x) != "f":
@@ -63,7 +63,7 @@ def _clip(b: KernelBuilder, x: Value, low: Value, high: Value) -> Value:
 
 
 def _shift(name: str) -> Any:
-    """Return a shift by any count; a count of the width or more shifts out all bits."""
+    """Return the expansion of a shift by any count. A count of at least the width shifts out all bits."""
 
     def expand(b: KernelBuilder, x: Value, count: Value) -> Value:
         assert isinstance(x.type, np.dtype)
@@ -106,7 +106,7 @@ def _compare(signed: str, floats: str) -> dict[str, str]:
 
 
 def _mixed(name: str) -> Any:
-    """Return an exact comparison of a signed with an unsigned 64-bit integer, as in NumPy."""
+    """Return the expansion of an exact comparison of a signed with an unsigned 64-bit integer, as in NumPy."""
 
     def expand(b: KernelBuilder, x: Value, y: Value) -> Value | None:
         if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
@@ -132,7 +132,7 @@ def _bits(name: str) -> dict[str, str]:
 
 
 def _as_if(kind: str, function: Any) -> Any:
-    """Return a reference that views integers as signed ("i") or unsigned ("u")."""
+    """Return a reference that applies `function` to its operands as signed ("i") or unsigned ("u") integers."""
 
     def reference(*operands: Any) -> Any:
         dtype = operands[0].dtype

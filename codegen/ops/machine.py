@@ -17,7 +17,7 @@ _FLOATS = ("e->e", "f->f", "d->d")
 
 
 def _on_bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
-    """Return a reference on arrays from a function of (the bits as an integer, their count)."""
+    """Return a reference implementation: it applies ``function(bits, width)`` to each element of an integer array."""
 
     def reference(x: Any) -> Any:
         x = np.asarray(x)
@@ -30,7 +30,7 @@ def _on_bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
 
 
 def _ffs(b: KernelBuilder, x: Value) -> Value:
-    """Return the position of the lowest set bit, computed from its leading zeros; 0 for no bits."""
+    """Return the position of the lowest set bit, counted from 1, or 0 if no bit is set."""
     kind = x.type
     assert isinstance(kind, np.dtype)
     lowest = b.op("bitwise_and", x, b.op("subtract", zero(b, x), x))
@@ -46,7 +46,7 @@ def _exp10(b: KernelBuilder, x: Value) -> Value:
 
 
 def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
-    """Return sin(pi x), or that function shifted by quarter turns; the reduction to half turns is exact."""
+    """Return the expansion of ``sin(pi * (x + quarter / 2))``. Its argument reduction is exact."""
 
     def expand(b: KernelBuilder, x: Value) -> Value:
         half, quad = b.constant(0.5, x.type), b.constant(4, x.type)
@@ -71,7 +71,7 @@ def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
 
 
 def _of_pi_reference(quarter: int) -> Callable[[Any], Any]:
-    """Return the reference of `_of_pi` in more than float64 precision."""
+    """Return the reference of `_of_pi`, computed in more than float64 precision."""
 
     def reference(x: Any) -> Any:
         wide = np.asarray(x, np.longdouble)
@@ -88,7 +88,7 @@ _BITS = tuple(f"{c}->{c}" for c in INTEGERS)
 
 
 def _bfloat16_bits(b: KernelBuilder, x: Value) -> Value:
-    """Return the bits of the nearest bfloat16, rounded to even by an integer addition."""
+    """Return the bits of the nearest bfloat16. An integer addition does the rounding, with ties to even."""
     bits, low = b.op("_reinterpret", x, dtype=np.uint32), b.constant(16, np.uint32)
     even = b.op("bitwise_and", b.op("_shift_right_logical", bits, low), b.constant(1, np.uint32))
     rounded = b.op("add", bits, b.op("add", even, b.constant(0x7FFF, np.uint32)))

@@ -1,4 +1,4 @@
-"""The op table: every scalar operation, and the facts derived from its definition."""
+"""The op table: all scalar operations, and facts that follow from their definitions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FOLD_LANES = 32
 
 
 class NoLoopError(TypeError):
-    """An op does not support operands of these dtypes."""
+    """Raised if an op does not support operands of these dtypes."""
 
 
 def add_row(row: OpDef) -> OpDef:
-    """Add an op. Raises ValueError if its name is taken."""
+    """Add an op to the table. Raises ValueError if its name is taken."""
     for name in (row.name, *row.aliases):
         if name in _ALIASES:
             raise ValueError(f"op {name!r} stands in the table already")
@@ -42,7 +42,7 @@ def add_row(row: OpDef) -> OpDef:
 
 
 def add_function_row(row: OpDef) -> OpDef:
-    """Add an op for a user function. Equal names are equal functions."""
+    """Add an op for a user function, unless the table has an op of this name. Return the op in the table."""
     return _ALIASES.setdefault(row.name, row)
 
 
@@ -52,7 +52,7 @@ for _family in (arithmetic, logic, elementary, machine):
 
 
 def find_op(name: str) -> OpDef:
-    """Return the op of a name or alias. Raises KeyError."""
+    """Return the op with this name or alias. Raises KeyError if there is none."""
     return _ALIASES[name]
 
 
@@ -60,10 +60,10 @@ def find_op(name: str) -> OpDef:
 def resolve_dtypes(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
 ) -> tuple[tuple[np.dtype, ...], np.dtype]:
-    """Return the dtypes that `op` computes in, one for each operand, and its result's, by NumPy 2's promotion.
+    """Return the dtypes to which `op` converts its operands, and its result dtype, by NumPy 2's promotion rules.
 
-    `dtype` forces the result's dtype and so the loop. Raises TypeError (NumPy's own kind) where
-    there is no such loop.
+    `dtype` forces the result dtype, and thereby the ufunc loop. Raises TypeError (NumPy's own subclass) if there is no
+    such loop.
     """
     for kind in operands:
         if isinstance(kind, np.dtype) and not is_supported(kind):
@@ -114,7 +114,7 @@ def _resolve_loops(
 
 
 def identity_of(op: str | OpDef, dtype: Any) -> Any:
-    """Return the identity of a reduction with `op` in `dtype`. Raises TypeError if there is none."""
+    """Return the identity of a reduction with `op` in `dtype`. Raises TypeError if there is no identity."""
     row = find_op(op) if isinstance(op, str) else op
     dtype = np.dtype(dtype)
     start = row.identity
@@ -139,9 +139,9 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
 
 
 def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Combine two sets of accumulators of the reduction `name`.
+    """Combine two sets of accumulators of the reduction with op `name`.
 
-    A row folds one value. argmin and argmax fold pairs (value, index): NaN wins, then the extreme,
+    Most ops have one accumulator. argmin and argmax have two, a value and its index: NaN wins, then the extreme,
     then the lower index.
     """
     if name not in ("argmin", "argmax"):
@@ -163,10 +163,9 @@ def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Va
 
 
 def fold_later(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Combine as `fold` does, given that every index of argmin and argmax in `second` is greater than those in
-    `first`.
+    """Combine two sets of accumulators like `fold`, if all indices in `second` are greater than those in `first`.
 
-    Their accumulators must start at index 0: an element that equals the identity is never taken.
+    The initial index must be 0, because an element that equals the identity never replaces the initial value.
     """
     if name not in ("argmin", "argmax"):
         return fold(b, name, first, second)
@@ -183,5 +182,5 @@ def fold_later(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tu
 
 
 def accumulators(name: str) -> int:
-    """Return the number of accumulators of the reduction `name`."""
+    """Return the number of accumulators of the reduction with op `name`."""
     return 2 if name in ("argmin", "argmax") else 1

@@ -28,16 +28,16 @@ class Real:
         self.value = value
 
     def of(self, name: str, *others: Real | float) -> Real:
-        """Apply an op of the table to this and other numbers."""
+        """Apply an op of the table to this number and other numbers."""
         operands = [self.value, *(self.like(o).value for o in others)]
         return Real(self.b, self.b.op(name, *operands))
 
     def like(self, number: Real | float) -> Real:
-        """Return a constant of this number's dtype."""
+        """Convert a constant to a `Real` with this number's dtype. Return a `Real` unchanged."""
         return number if isinstance(number, Real) else Real(self.b, self.b.constant(number, self.value.type))
 
     def test(self, name: str, other: Real | float) -> Real:
-        """Compare with another number."""
+        """Compare this number with another number."""
         return Real(self.b, self.b.op(name, self.value, self.like(other).value, dtype=np.bool_))
 
     def __add__(self, other: Real | float) -> Real:
@@ -86,7 +86,7 @@ class Real:
         return Real(self.b, self.b.op("bitwise_xor", self.value, self.b.constant(True, np.bool_)))
 
     def is_(self, number: float) -> Real:
-        """Return whether the number equals a constant."""
+        """Return whether this number equals a constant."""
         return self.test("equal", number)
 
     @property
@@ -105,18 +105,18 @@ class Real:
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """Select one of two numbers by this truth value. At least one of them is not a constant."""
+        """Return `yes` if this truth value holds, otherwise `no`. At most one of them may be a constant."""
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
 
     def signed(self, other: Real | float) -> Real:
-        """Return this magnitude with another number's sign."""
+        """Return this magnitude with the sign of another number."""
         return self.of("copysign", other)
 
     @property
     def limits(self) -> np.finfo:
-        """Return the limits of the dtype."""
+        """Return the limits of the number's dtype."""
         return np.finfo(self.value.type)  # type: ignore[arg-type]
 
 
@@ -145,7 +145,7 @@ def _turned_back(z: Parts) -> Parts:
 
 
 def _cut(x: Real) -> float:
-    """Return the argument near which exp overflows; beyond it the result is exp(x - cut) * exp(cut)."""
+    """Return a bound just below the overflow of exp. Beyond it, exp(x) is computed as exp(x - cut) * exp(cut)."""
     return float(math.floor(math.log(x.limits.max))) - 8
 
 
@@ -162,12 +162,12 @@ def _exp(z: Parts) -> Parts:
 
 
 def exp(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute e to the x."""
+    """Compute e to the power x."""
     return _pair(_exp(_parts(b, x)))
 
 
 def exp2(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute 2 to the x."""
+    """Compute 2 to the power x."""
     re, im = _parts(b, x)
     return _pair(_exp((re * LN2, im * LN2)))
 
@@ -198,7 +198,7 @@ def _log(z: Parts) -> Parts:
 
 
 def log(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the natural logarithm, principal branch."""
+    """Compute the principal branch of the natural logarithm."""
     return _pair(_log(_parts(b, x)))
 
 
@@ -249,7 +249,7 @@ def sqrt(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Compute x to the y as NumPy does: by products for integer exponents below 100, otherwise as exp(y log x)."""
+    """Compute x to the power y as NumPy does: by products for integer exponents below 100, otherwise as exp(y log x)."""
     base, exponent = _parts(b, x), _parts(b, y)
     general = _exp(_parts(b, pairs.multiply(b, y, _pair(_log(base)))))
     count = abs(exponent[0])
@@ -286,7 +286,7 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 
 def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
-    """Return sinh and cosh, and a common factor that is 1 except near overflow."""
+    """Return sinh and cosh, divided by a common factor, and this factor, which is 1 except near overflow."""
     far = abs(x) > _cut(x)
     large = 0.5 * (abs(x) - _cut(x)).of("exp")
     scale = far.choose(x.like(math.exp(_cut(x))), 1.0)
@@ -361,13 +361,13 @@ def tan(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def _is_big(z: Parts) -> Real:
-    """Return whether adding 1 to the square of z has no effect. Infinities count as big."""
+    """Return whether a number is so big that adding 1 to its square has no effect. Infinities are big."""
     limit = float(z[0].limits.max) ** 0.5 / 4
     return (abs(z[0]) > limit) | (abs(z[1]) > limit)
 
 
 def _log_big(z: Parts) -> Real:
-    """Return log |2 z| of a big number."""
+    """Return log |2 z| of a number z that is big."""
     return (z[0] * 0.5).of("hypot", z[1] * 0.5).of("log") + 2 * LN2
 
 
@@ -434,7 +434,7 @@ def arcsinh(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def arccosh(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the inverse hyperbolic cosine: arccos(x), rotated to a non-negative real part."""
+    """Compute the inverse hyperbolic cosine as arccos(x), rotated to a non-negative real part."""
     z = _parts(b, x)
     real, imag = _arccos(z)
     return _pair((abs(imag), real.signed(z[1])))

@@ -1,4 +1,4 @@
-"""Complex arithmetic on (real, imaginary) pairs of values, by NumPy's formulas where they show in the result."""
+"""Complex arithmetic on (real, imaginary) pairs, by NumPy's formulas where the formula affects the result."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def negative(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def same(b: KernelBuilder, x: Pair) -> Pair:
-    """Return x."""
+    """Return x itself."""
     return x
 
 
 def conjugate(b: KernelBuilder, x: Pair) -> Pair:
-    """Return x with the sign of its imaginary part changed."""
+    """Return x with the opposite sign of its imaginary part."""
     return x[0], b.op("negative", x[1])
 
 
@@ -94,7 +94,10 @@ def reciprocal(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def sign(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute x / |x|, and 0 at 0 (NumPy 2). One infinite part determines the result; two give NaN."""
+    """Compute x / |x|, which is 0 at 0 (NumPy 2).
+
+    One infinite part determines the result. Two infinite parts give NaN.
+    """
     size = absolute(b, x)
     nought, unit = _c(b, 0, size), _c(b, 1, size)
     none, endless = _test(b, "equal", size, nought), b.op("isinf", size, dtype=np.bool_)
@@ -111,12 +114,12 @@ def sign(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether both parts are equal."""
+    """Return whether x and y are equal in both parts."""
     return b.op("bitwise_and", _test(b, "equal", x[0], y[0]), _test(b, "equal", x[1], y[1]))
 
 
 def not_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether a part differs."""
+    """Return whether x and y differ in a part."""
     return b.op("bitwise_or", _test(b, "not_equal", x[0], y[0]), _test(b, "not_equal", x[1], y[1]))
 
 
@@ -131,37 +134,37 @@ def _ordered(b: KernelBuilder, x: Pair, y: Pair, strict: str, last: str) -> Valu
 
 
 def less(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Compare in lexicographic order."""
+    """Return whether x < y in lexicographic order."""
     return _ordered(b, x, y, "less", "less")
 
 
 def less_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Compare in lexicographic order."""
+    """Return whether x <= y in lexicographic order."""
     return _ordered(b, x, y, "less", "less_equal")
 
 
 def greater(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Compare in lexicographic order."""
+    """Return whether x > y in lexicographic order."""
     return _ordered(b, x, y, "greater", "greater")
 
 
 def greater_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Compare in lexicographic order."""
+    """Return whether x >= y in lexicographic order."""
     return _ordered(b, x, y, "greater", "greater_equal")
 
 
 def isnan(b: KernelBuilder, x: Pair) -> Value:
-    """Return whether a part is NaN."""
+    """Return whether a part of x is NaN."""
     return b.op("bitwise_or", _test(b, "not_equal", x[0], x[0]), _test(b, "not_equal", x[1], x[1]))
 
 
 def isinf(b: KernelBuilder, x: Pair) -> Value:
-    """Return whether a part is infinite."""
+    """Return whether a part of x is infinite."""
     return b.op("bitwise_or", b.op("isinf", x[0], dtype=np.bool_), b.op("isinf", x[1], dtype=np.bool_))
 
 
 def isfinite(b: KernelBuilder, x: Pair) -> Value:
-    """Return whether both parts are finite."""
+    """Return whether both parts of x are finite."""
     return b.op("bitwise_and", b.op("isfinite", x[0], dtype=np.bool_), b.op("isfinite", x[1], dtype=np.bool_))
 
 
@@ -171,53 +174,53 @@ def _choose(b: KernelBuilder, x: Pair, y: Pair, first: Value) -> Pair:
 
 
 def minimum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic minimum, or NaN if there is one."""
+    """Return the lexicographic minimum. If a number is NaN, the result is NaN."""
     return _choose(b, x, y, less_equal(b, x, y))
 
 
 def maximum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic maximum, or NaN if there is one."""
+    """Return the lexicographic maximum. If a number is NaN, the result is NaN."""
     return _choose(b, x, y, greater_equal(b, x, y))
 
 
 def fmin(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic minimum, ignoring NaN."""
+    """Return the lexicographic minimum. NaN is ignored."""
     return where(b, b.op("bitwise_or", less_equal(b, x, y), isnan(b, y)), x, y)
 
 
 def fmax(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic maximum, ignoring NaN."""
+    """Return the lexicographic maximum. NaN is ignored."""
     return where(b, b.op("bitwise_or", greater_equal(b, x, y), isnan(b, y)), x, y)
 
 
 def where(b: KernelBuilder, condition: Value, x: Pair, y: Pair) -> Pair:
-    """Return x where the condition holds, else y."""
+    """Return x if the condition holds, otherwise y."""
     return b.op("where", condition, x[0], y[0]), b.op("where", condition, x[1], y[1])
 
 
 def nonzero(b: KernelBuilder, x: Pair) -> Value:
-    """Return whether a part is not 0."""
+    """Return whether a part of x is not 0."""
     zero = _c(b, 0, x[0])
     return b.op("bitwise_or", _test(b, "not_equal", x[0], zero), _test(b, "not_equal", x[1], zero))
 
 
 def logical_and(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether both are nonzero."""
+    """Return whether both numbers are nonzero."""
     return b.op("bitwise_and", nonzero(b, x), nonzero(b, y))
 
 
 def logical_or(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether at least one is nonzero."""
+    """Return whether at least one number is nonzero."""
     return b.op("bitwise_or", nonzero(b, x), nonzero(b, y))
 
 
 def logical_xor(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether exactly one is nonzero."""
+    """Return whether exactly one number is nonzero."""
     return b.op("bitwise_xor", nonzero(b, x), nonzero(b, y))
 
 
 def logical_not(b: KernelBuilder, x: Pair) -> Value:
-    """Return whether the number is zero."""
+    """Return whether the number is 0."""
     return b.op("bitwise_xor", nonzero(b, x), b.constant(True, np.bool_))
 
 

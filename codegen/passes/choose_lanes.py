@@ -1,4 +1,4 @@
-"""Choose the loops that run in vectors on the host, and set `lanes`.
+"""Choose the loops that run in vectors on the host, and set their attribute `lanes`.
 
 In: a logical kernel. Out: the kernel with marked loops, none inside another. The body of a loop with ``lanes=W`` runs
 for W consecutive indices at once. A reduction gets further operands (the identities of its accumulators, with which
@@ -22,10 +22,11 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark the loop along which most accesses are contiguous, and likewise the best of the loops beside it.
+    """In each loop nest, mark the loop along which most accesses are contiguous to run in vectors.
 
-    Which loops fold in lanes a kernel's attributes say: a reduction that rounds has the same order whatever else its loop does.
-    Where that has to be done element by element, each has a lane all the same (``apart``).
+    The order of a rounding reduction does not depend on the other operations of its loop. The kernel's attributes
+    state which reductions use lanes. If such a reduction has to run element by element, its elements are still
+    distributed over the lanes (``apart``).
     """
     kernel = Rewriter(kernel, lambda b, operation, operands: None).run()
     loops = _loops(kernel.body)
@@ -54,8 +55,10 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
 
 
 def maskable(loop: Operation) -> bool:
-    """Return whether a loop's body can run under a mask: without gathers and scatters of small elements and without
-    atomics. A rounding reduction always does, since its order must not depend on other code.
+    """Return whether a loop's body can run under a mask.
+
+    It can without atomics and without gathers and scatters of small elements. A rounding reduction always can, since
+    its order must not depend on other code.
     """
     if rounds(loop):
         return True
@@ -82,7 +85,7 @@ SHARED = 16
 
 
 def _vectors(inside: list[Operation]) -> int:
-    """Return the vectors that an iteration processes at once; two hide the latency of results."""
+    """Return the number of vectors that an iteration processes. Two vectors hide the latency of instructions."""
     own = {v for o in inside for v in o.results}
     read = {v for o in inside if o.opcode not in STRUCTURAL for v in o.operands}
     shared = [v for v in read - own if isinstance(v.type, np.dtype) and v.type.kind == "f"]
@@ -116,9 +119,10 @@ def _steps(operation: Operation) -> dict[Value, int | None]:
 
 
 def _can_have_lanes(operation: Operation) -> bool:
-    """Return whether a loop can run in lanes: inner bounds are uniform, and each `if` only selects a value.
+    """Return whether a loop can run in vector lanes.
 
-    Of loops inside one another that fold and round only the innermost can.
+    The bounds of inner loops must be uniform, and each `if` may only select a value. Of nested rounding reductions,
+    only the innermost can run in lanes.
     """
     if operation.attributes["role"] not in ("parallel", "reduce"):
         return False
@@ -134,7 +138,7 @@ def _can_have_lanes(operation: Operation) -> bool:
 
 
 def chooses(operation: Operation) -> bool:
-    """Return whether an `if` only selects between two values, so that lanes may compute both."""
+    """Return whether an `if` only selects between two values. Lanes may then compute both values."""
     if operation.opcode != "if" or not operation.results:
         return False
     inside = [o for region in operation.regions for o in region.operations]
@@ -153,8 +157,9 @@ _TURNS = 8
 
 
 def _decided(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
-    """Return the loops without lanes because of a rounding reduction: the parallel loops around it, or the
-    reduction itself if its attribute ``across`` says so.
+    """Return the loops that must not run in lanes because of a rounding reduction.
+
+    These are the parallel loops around the reduction, or the reduction itself if it has the attribute ``across``.
     """
     found: set[Operation] = set()
     for fold_ in folds:
@@ -166,8 +171,9 @@ def _decided(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return the number of contiguous accesses minus strided ones, weighted by depth; without accesses, the work of
-    math functions.
+    """Return the number of contiguous accesses minus that of strided accesses, weighted by depth.
+
+    A loop without accesses is judged by the cost of its math functions.
     """
     steps = _steps(operation)
     unit = other = math = 0
@@ -227,10 +233,10 @@ def _home(body: Block, wanted: Operation) -> Block:
 
 
 def find_fold_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
-    """Return which of a kernel's reduction loops, counted from outside, runs in `FOLD_LANES` lanes, and whether the elements
-    that do not fill a vector are reduced in lanes too; None if no reduction loop runs in lanes.
+    """Return the depth of the reduction loop that runs in lanes, or None if there is none.
 
-    The kernel is as it was lowered, before any pass.
+    The depth is the number of enclosing reduction loops. The second result states whether the elements that do not
+    fill a vector are also reduced in lanes. `kernel` is the result of lowering, before any pass.
     """
     ready = unroll_loops(expand_bfloat16(inline_rows(kernel, straight=True)))
     blocks = [(choose_lanes(ready, target).body, 0)]

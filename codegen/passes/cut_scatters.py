@@ -1,4 +1,4 @@
-"""Scatters on the host: values are computed in vectors, block by block, ahead of the scalar writes.
+"""Scatters on the host: a block of values is computed in vectors before its scalar writes.
 
 In: a logical kernel, before `choose_lanes` and again for `settle_scatters`. Out: the kernel with certain serial loops
 split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them takes
@@ -20,8 +20,9 @@ _EASY = frozenset({"constant", "cast", "load", "store", "yield"})
 
 
 def cut_scatters(kernel: Kernel) -> Kernel:
-    """Split the loop that gains by it, or return the kernel unchanged. An outer loop, which threads share, is
-    added.
+    """Split the first scatter loop that gains from it into blocks. If there is none, return the kernel unchanged.
+
+    Only loops directly inside a parallel loop, which threads share, are split.
     """
     shared = [o for o in kernel.body.operations if o.opcode == "for" and o.attributes["role"] == "parallel"]
     inside = (inner for outer in shared for inner in outer.regions[0].operations)
@@ -33,7 +34,7 @@ def cut_scatters(kernel: Kernel) -> Kernel:
 
 
 def settle_scatters(kernel: Kernel) -> Kernel:
-    """Make the loops over blocks serial once lanes have been chosen; threads share only the loops around them."""
+    """Make parallel loops inside serial loops serial, once lanes have been chosen. Threads share only outer loops."""
     for outer in kernel.walk():
         if outer.opcode == "for" and outer.attributes["role"] == "serial":
             for inner in outer.regions[0].operations:
@@ -43,7 +44,7 @@ def settle_scatters(kernel: Kernel) -> Kernel:
 
 
 class _Scatter:
-    """A serial loop whose last operations reduce a value into an element."""
+    """A serial loop whose last operations store a computed value in an element, or combine it with the element."""
 
     def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
         self.loop = loop
@@ -53,7 +54,7 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the analysis of a loop, or None if it does other work or too little work to share."""
+        """Return the analysis of a scatter loop. Return None for other loops, and if the values take little work."""
         if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
             return None
         if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:
@@ -76,19 +77,19 @@ class _Scatter:
         return cls(loop, ahead, writes, kept) if work >= LEAST_WORK and kept else None
 
     def reads_only(self, pointers: set[Value]) -> bool:
-        """Return whether all loads ahead go through these pointers."""
+        """Return whether all loads that precede the scattered write use these pointers."""
         return all(o.operands[0] in pointers for o in self.ahead if o.opcode == "load")
 
 
 class _Cutter(Rewriter):
-    """A copier of a kernel that replaces one loop."""
+    """Copier of a kernel that splits one of its loops."""
 
     def __init__(self, kernel: Kernel, scatter: _Scatter) -> None:
         super().__init__(kernel, lambda b, operation, operands: None)
         self.scatter = scatter
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation; the loop is split into blocks."""
+        """Copy an operation. The scatter's loop is split into blocks."""
         if operation is not self.scatter.loop:
             super().structured(operation, operands)
             return
@@ -118,7 +119,7 @@ def _users(body: list[Operation], value: Value) -> list[Operation]:
 
 
 def _copy(b: KernelBuilder, operations: list[Operation], known: dict[Value, Value]) -> None:
-    """Copy operations with operands replaced as in `known`."""
+    """Copy operations, with their operands replaced by the mapping `known`."""
     for o in operations:
         operands = tuple(known.get(v, v) for v in o.operands)
         results = b.emit(o.opcode, operands, tuple(v.type for v in o.results), **o.attributes)

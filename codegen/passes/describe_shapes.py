@@ -1,4 +1,4 @@
-"""Set a logical kernel's attributes for GPU schedules from the sizes of a launch.
+"""Set a logical kernel's attributes for GPU schedules, given the sizes of a launch.
 
 In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that `map_axes` uses. They
 fall into few classes, so that many sizes share a kernel:
@@ -32,9 +32,10 @@ from weft.codegen.target import Target
 def describe_shapes(
     kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False, parts: bool = False
 ) -> Kernel:
-    """Return the kernel with the attributes that `sizes`, the values of index parameters by name, allow on a target.
+    """Return the kernel with its schedule attributes for these sizes of a launch on a target.
 
-    With `exact` the kernel is for these sizes alone where that makes it faster; with `parts` it folds what chunks have.
+    With `exact`, the kernel is specialised for these sizes if that makes it faster. With `parts`, it combines the
+    partial results of a split reduction.
     """
     if kernel.level != "logical":
         return kernel

@@ -23,14 +23,17 @@ def is_complex(value: Value) -> bool:
 
 
 def retype(type: Type) -> tuple[Type, ...]:
-    """Return the types that replace a type: two of the parts' type, or the type itself."""
+    """Return the types that replace a type: two real types for a complex one, otherwise the type itself."""
     if isinstance(type, Pointer):
         return (Pointer(part_of(type.dtype), type.space) if type.dtype.kind == "c" else type,)
     return (part_of(type),) * 2 if type.kind == "c" else (type,)
 
 
 def expand_complex(kernel: Kernel) -> Kernel:
-    """Return the kernel on real values, or the kernel itself if it has no complex ones."""
+    """Return the kernel with complex values replaced by pairs.
+
+    A kernel without complex values is returned unchanged.
+    """
     values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
     values += [v for f in kernel.functions for v in f.parameters]
     if all(retype(v.type) == (v.type,) for v in values):
@@ -56,7 +59,7 @@ def expand_complex(kernel: Kernel) -> Kernel:
 
 
 def part_of(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of the parts of a complex dtype."""
+    """Return the dtype of the real and imaginary parts of a complex dtype."""
     return np.dtype(f"f{dtype.itemsize // 2}")
 
 
@@ -110,13 +113,13 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
 
 
 def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the attributes of the accesses to the real and the imaginary part."""
+    """Return the attributes of the accesses to the real part and to the imaginary part."""
     second = {**attributes, "align": min(attributes["align"], part.itemsize)} if attributes.get("align") else attributes
     return attributes, second
 
 
 def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:
-    """Print a complex number as ``(1+2j)``, with its format applied to both parts."""
+    """Print a complex number as ``(1+2j)``. The format applies to both parts."""
     pieces, formats = [operation.attributes["pieces"][0]], []
     given = operation.attributes.get("formats", ()) or ("",) * len(operands)
     for text, form, value in zip(operation.attributes["pieces"][1:], given, operands, strict=True):

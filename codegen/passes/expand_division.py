@@ -1,4 +1,4 @@
-"""Expand exact division and square root of float32 on a GPU to code without calls.
+"""Expand exact division and square root of float32 on a GPU to instructions without calls.
 
 GPUs have only approximate instructions. Their compiler completes them by a short path, and calls a function for
 extreme numbers. A call costs every kernel the registers that the callee may use, and code for each of its arguments.
@@ -49,7 +49,7 @@ _FLOAT16, _FLOAT32, _FLOAT64 = np.dtype(np.float16), np.dtype(np.float32), np.dt
 
 
 def expand_division(kernel: Kernel) -> Kernel:
-    """Return the kernel with float32 quotients and roots expanded, or the kernel itself if it has none."""
+    """Return the kernel with float32 quotients and roots expanded. A kernel without them is returned unchanged."""
     constants = {
         o.results[0]: float(o.attributes["value"])
         for o in kernel.walk()
@@ -91,14 +91,14 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
 
 
 def _from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that were cast from dtypes of these kinds with at most 16 bits."""
+    """Return the float32 values that are casts from dtypes of these kinds with at most 16 bits."""
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
     return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether no quotient of the number and a float16 is extreme."""
+    """Return whether the quotients of a constant and float16 numbers are never extreme."""
     return number == 0 or not np.isfinite(number) or _LEAST**0.5 <= abs(number) <= _LEAST**-0.5
 
 
@@ -107,7 +107,7 @@ def _is_narrow(o: Operation, narrow: set[Value]) -> bool:
 
 
 def _groups(block: Block, constants: dict[Value, float], narrow: set[Value]) -> Iterator[list[Operation]]:
-    """Yield consecutive quotients, or roots, that are independent of each other; those of float16 separately."""
+    """Yield groups of independent consecutive quotients or roots. A float16 quotient or root forms its own group."""
     group: list[Operation] = []
     for o in block.operations:
         if _is_ours(o, constants) and _is_narrow(o, narrow):
@@ -148,7 +148,7 @@ def _one_divisor(group: Sequence[Operation]) -> bool:
 
 
 class _Writer:
-    """A writer of the code of one group."""
+    """Writer of the code of a group."""
 
     def __init__(self, builder: KernelBuilder, constants: dict[Value, float]) -> None:
         self.b = builder
@@ -157,7 +157,7 @@ class _Writer:
     # -- quotients ------------------------------------------------------------------------------
 
     def quotients(self, pairs: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """Return the quotients of (dividend, divisor)."""
+        """Return the quotients of (dividend, divisor) pairs."""
         divisor = pairs[0][1]
         if len(pairs) > _TOGETHER:
             one = self.reciprocal(divisor)
@@ -174,8 +174,9 @@ class _Writer:
         return self.choose(good, lambda: found, pairs)
 
     def narrow_quotient(self, a: Value, b: Value) -> Value:
-        """Return a/b of float16 values, which are never extreme. Where the short path fails (infinities, NaN,
-        division by 0, signed zeros), the rough quotient is right.
+        """Return a/b of float16 values, which are never extreme.
+
+        If the short path fails (infinities, NaN, division by 0, signed zeros), the rough quotient is right.
         """
         q = self.quotient(a, b, self.reciprocal(b))
         rough = self.b.op("multiply", a, self.rough_reciprocal(b))
@@ -184,7 +185,7 @@ class _Writer:
     def choose(
         self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
     ) -> Sequence[Value]:
-        """Return the results of `short` where `good` holds, otherwise quotients by float64."""
+        """Return the results of `short` if `good` holds at run time, otherwise quotients computed in float64."""
         with self.b.if_(good, [_FLOAT32] * len(pairs)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:
@@ -192,8 +193,9 @@ class _Writer:
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
-        """Yield conditions for the short path that depend on the divisor before the dividends, so that quotients
-        may reuse registers.
+        """Yield the conditions under which the short path is exact.
+
+        Conditions on the divisor precede those on the dividends, so that quotients may reuse registers.
         """
         size = self.b.op("absolute", divisor)
         yield self.is_least(divisor, _NORMAL)
@@ -210,12 +212,12 @@ class _Writer:
             yield self.test("less", magnitude, most)
 
     def reciprocal(self, b: Value) -> Value:
-        """Return 1/b, correctly rounded if b is not extreme."""
+        """Return 1/b. It is correctly rounded if b is not extreme."""
         r = self.rough_reciprocal(b)
         return r if b in self.constants else self.fma(self.residual(b, r), r, r)
 
     def rough_reciprocal(self, b: Value) -> Value:
-        """Return an approximate 1/b, correctly rounded for a constant."""
+        """Return an approximation of 1/b. For a constant b it is correctly rounded."""
         known = self.constants.get(b)
         if known is None:
             return self.approximate("reciprocal", b)
@@ -223,14 +225,15 @@ class _Writer:
             return self.float32(1 / np.float64(known))
 
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
-        """Return a/b if neither is extreme. The remainder is subtracted from 0, so that zeros keep their sign for
-        positive b.
+        """Return a/b if neither number is extreme.
+
+        The remainder is subtracted from 0, so that zeros keep their sign for positive b.
         """
         q = self.b.op("multiply", a, r)
         return self.fma(self.fma(b, q, self.b.op("negative", a)), self.b.op("negative", r), q)
 
     def wide_quotients(self, pairs: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """Return quotients of any numbers, by float64."""
+        """Return quotients of any numbers, computed in float64."""
         divisors = {b for _, b in pairs}
         if len(divisors) > 1:
             return self.in_turn(pairs, lambda a, b: self.wide_quotient(a, self.wide_reciprocal(b)))
@@ -238,13 +241,16 @@ class _Writer:
         return [self.wide_quotient(a, parts) for a, _ in pairs]
 
     def wide_quotient(self, a: Value, parts: tuple[Value, Value]) -> Value:
-        """Return a/b from 1/b in two parts."""
+        """Return a/b, given 1/b in two parts."""
         high, low = parts
         wide = self.b.cast(a, _FLOAT64)
         return self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32)
 
     def wide_reciprocal(self, b: Value) -> tuple[Value, Value]:
-        """Return 1/b as the sum of two float64 of one sign, so that infinite dividends stay infinite."""
+        """Return 1/b as the sum of two float64 of the same sign.
+
+        An infinite dividend then gives an infinite quotient.
+        """
         known = self.constants.get(b)
         wide = self.b.cast(b, _FLOAT64)
         if known is not None:
@@ -264,7 +270,7 @@ class _Writer:
     # -- roots ----------------------------------------------------------------------------------
 
     def roots(self, numbers: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """Return the square roots of numbers."""
+        """Return the square roots of several numbers."""
         infinity = self.float32(np.inf)
         good = self.all_hold(
             condition
@@ -278,7 +284,7 @@ class _Writer:
         return branch.results
 
     def root(self, x: Value) -> Value:
-        """Return the square root of a number that is not extreme; NaN for negative ones."""
+        """Return the square root of a number that is not extreme. Negative numbers give NaN."""
         half = self.float32(0.5)
         y = self.approximate("reciprocal root", x)
         g, h = self.b.op("multiply", x, y), self.b.op("multiply", y, half)
@@ -307,7 +313,7 @@ class _Writer:
     # -- loops ----------------------------------------------------------------------------------
 
     def in_turn(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
-        """Apply `one` to each value by a loop, since code that seldom runs should be small."""
+        """Emit a loop that applies `one` to each item, since code that seldom runs should be small."""
         if len(given) == 1:
             return [one(*given[0])]
         flat, width = [v for values in given for v in values], len(given[0])
@@ -332,7 +338,7 @@ class _Writer:
         return self.b.op(name, x, y, dtype=np.bool_)
 
     def is_least(self, x: Value, bound: float) -> Value:
-        """Return whether x is a number of at least this magnitude."""
+        """Return whether ``abs(x) >= bound``, which is false for NaN."""
         return self.test("less_equal", self.float32(bound), self.b.op("absolute", x))
 
     def all_hold(self, conditions: Iterator[Value]) -> Value:

@@ -1,4 +1,4 @@
-"""Expand composite ops to simpler ones, and float16 arithmetic to float32.
+"""Expand composite ops to simpler ops, and float16 arithmetic to float32.
 
 Afterwards only ops with a lowering for their operands' dtype kind remain.
 """
@@ -22,7 +22,10 @@ _DEPTH = 8
 
 
 def expand_ops(kernel: Kernel, extremes: bool = False) -> Kernel:
-    """Expand until nothing changes. With `extremes` the target has instructions for minimum and maximum of float32."""
+    """Expand composite ops repeatedly until only simple ops are left.
+
+    With `extremes`, the target has instructions for the minimum and maximum of float32.
+    """
     for _ in range(_DEPTH):
         changed = False
 
@@ -41,7 +44,7 @@ def expand_ops(kernel: Kernel, extremes: bool = False) -> Kernel:
 
 
 def _next_half(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the neighbour of a float16 as float32; the step is constant below the least normal number."""
+    """Return the float16 number next to `x` in the direction of `y`, as a float32."""
 
     def number(value: float) -> Value:
         return b.constant(value, np.float32)

@@ -1,4 +1,4 @@
-"""Prefetch the next row while the current one is read again.
+"""Prefetch the next row while the current row is read for the second time.
 
 In: a logical kernel with lanes, for a CPU. Out: the kernel with prefetches of the next row in a later loop over a
 row, if the first loop waits for memory and a later one computes. Invariant: the kernel does not write the prefetched
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import copy_of
 
 
 def fetch_rows(kernel: Kernel) -> Kernel:
-    """Return the kernel with prefetches of rows, if it accesses more memory than the caches hold."""
+    """Return the kernel with prefetches of rows if it accesses more memory than the caches hold."""
     if not kernel.attributes.get("streams"):
         return kernel
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
@@ -37,7 +37,7 @@ def _arithmetic(loop: Operation) -> int:
 def _fetch(
     builder: KernelBuilder, row: Value, home: Block, first: Operation, busy: Operation, unwritten: set[Value]
 ) -> None:
-    """Emit prefetches in one loop of the next row's elements that the first loop loads."""
+    """In a later loop over the row, emit prefetches of the next row's elements that the first loop will load."""
     body, later = first.regions[0], busy.regions[0]
     steps = index_steps(body.operations, body.parameters[0])
     made = {v: o for block in (home, body) for o in block.operations for v in o.results}

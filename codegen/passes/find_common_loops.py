@@ -1,8 +1,8 @@
-"""Find loops of user code that all threads of a block run together although they do not synchronize there.
+"""Find loops without synchronization, in user code, inside which the loop over threads may run.
 
 In: a threaded kernel and its uniform values. Out: the loops inside which the loop over the threads should run,
 because LLVM vectorizes only innermost loops. Invariant: every access of such a loop is to one element for all
-threads, or contiguous along x.
+threads, or contiguous along the axis of the loop over the threads.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ _INSIDE = frozenset(
     {"constant", "cast", "load", "store", "if", "scope", "leave", "yield", "local", "offset", "reinterpret", "table"}
     | {"thread_index", "block_index", "block_size", "grid_size", "shared", "dynamic_shared"}
 )
+_BESIDE = frozenset({"atomic", "atomic_cas", "repeat", "for"})  # also in loops that threads take in step
 SHORT = 16  # loops with no more turns than this are unrolled as they are
 
 
-def find_common_loops(kernel: Kernel, uniform: Uniformity) -> list[Operation]:
-    """Return the innermost loops that are worth it, in program order."""
-    steps = ThreadSteps(kernel, uniform)
+def find_common_loops(kernel: Kernel, uniform: Uniformity, axis: int) -> list[Operation]:
+    """Return, in program order, the loops that become faster if the loop over threads runs inside them.
+
+    `axis` is the result of `innermost_axis`.
+    """
+    steps = ThreadSteps(kernel, uniform, axis)
     return [
         o
         for o in program_order(kernel.body.operations)
@@ -37,9 +41,14 @@ def _is_worth_it(loop: Operation, uniform: Uniformity, steps: ThreadSteps) -> bo
     if loop.opcode == "for" and uniform.differs(loop.operands):
         return False
     inside = list(program_order(loop.regions[0].operations))
+    if loop.attributes.get("in_step"):
+        return all(o.opcode not in STRUCTURAL or o.opcode in _INSIDE | _BESIDE for o in inside)
     if any(o.opcode in STRUCTURAL and o.opcode not in _INSIDE for o in inside):
         return False
     if any(o.opcode == "leave" and uniform.apart.get(o, ()) != uniform.apart.get(loop, ()) for o in inside):
+        return False
+    strides = steps.strides(inside)
+    if "symbolic" in strides and "contiguous" not in strides:  # such as rows, which each thread had better read alone
         return False
     arrays = [root for root, count in steps.counts.items() if count > 1]
     if not steps.walk_on(inside, arrays) or _is_short(loop, inside, steps):
@@ -50,7 +59,7 @@ def _is_worth_it(loop: Operation, uniform: Uniformity, steps: ThreadSteps) -> bo
 
 
 def _is_short(loop: Operation, inside: list[Operation], steps: ThreadSteps) -> bool:
-    """Return whether the iteration count is known and small."""
+    """Return whether the number of iterations is known at compile time and small."""
     if loop.opcode == "for":
         bounds = [steps.constants.get(v) for v in loop.operands[:2]]
         return bounds[0] is not None and bounds[1] is not None and bounds[1] - bounds[0] <= SHORT

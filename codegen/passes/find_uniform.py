@@ -1,7 +1,8 @@
-"""Find values that are the same in all threads of a block, and places where threads may diverge.
+"""Find values that are the same in all threads of a block, and operations at which threads may diverge.
 
 In: a threaded kernel. Out: the values and the local memory that may differ between threads, and the operations that
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it.
+If the blocks run in step too (kernel attribute `in_step` is "grid"), the same holds for the threads of the grid.
 A load from shared or global memory is uniform if its address is, because threads that read while another writes have
 a race.
 """
@@ -22,7 +23,7 @@ _SHARED_RESULT = frozenset({"barrier_vote"})  # ... of the meetings the one that
 
 @dataclass
 class Uniformity:
-    """The result of the analysis.
+    """Values and operations that may differ between the threads of a block.
 
     Attributes
     ----------
@@ -31,12 +32,12 @@ class Uniformity:
     roots : dict
         Pointer into local memory -> the result of the `local` that it comes from.
     apart : dict
-        Operations that some threads of the block may pass by, while they go on elsewhere and come back -> why: the
-        operations with a condition, or the `leave`, that differ between threads, outermost first.
+        Operations that some threads of the block may skip, and later continue with the others -> the causes: the
+        operations whose condition differs between threads, or the `leave` operations, outermost first.
     late : set of Operation
         Operations that some threads may never reach, since they have left the kernel.
     exit : str or None
-        Label of the scope that is all of the kernel: who leaves it has ended.
+        Label of the scope that encloses the whole kernel. A thread that leaves it has ended.
     returns : bool
         Whether a thread may leave the kernel before the others.
     """
@@ -51,13 +52,14 @@ class Uniformity:
     homes: dict[Value, frozenset[Operation]] = field(default_factory=dict)
 
     def differs(self, values: Iterable[Value]) -> bool:
-        """Return whether any of these values may differ between threads."""
+        """Return whether any of these values may differ between the threads of a block."""
         return any(v in self.varying for v in values)
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Iterate until no more values are found to differ."""
+    """Analyse a kernel. The analysis repeats until it finds no further values that may differ between threads."""
     found = Uniformity(exit=_exit(kernel))
+    own = _OWN | {"block_index"} if kernel.attributes.get("in_step") == "grid" else _OWN
     for operation in program_order(kernel.body.operations):
         if operation.opcode == "local":
             found.roots[operation.results[0]] = operation.results[0]
@@ -69,7 +71,7 @@ def find_uniform(kernel: Kernel) -> Uniformity:
         before = len(found.varying)
         found.apart.clear()
         found.late.clear()
-        _Walk(found).block(kernel.body, (), False)
+        _Walk(found, own).block(kernel.body, (), False)
     return found
 
 
@@ -112,7 +114,7 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
-    """Return whether every load of a variable in a block comes after a store to it in that block."""
+    """Return whether each load of a variable in a block follows a store to the variable in that block."""
     written = set(written)
     for o in block.operations:
         if o.opcode == "load" and o.operands[0] is variable and variable not in written:
@@ -125,10 +127,14 @@ def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
 
 
 class _Walk:
-    """One iteration over the kernel. Methods return the labels that some threads leave for while others continue."""
+    """One iteration of the analysis over the kernel.
 
-    def __init__(self, found: Uniformity) -> None:
+    Methods return the labels of scopes that some threads leave while others continue, with the `leave` operations.
+    """
+
+    def __init__(self, found: Uniformity, own: frozenset[str]) -> None:
         self.found = found
+        self.own = own
         self.entered: dict[str, Causes] = {}  # label of a scope around -> why threads were apart when it began
 
     def block(self, block: Block, apart: Causes, late: bool) -> dict[str, Operation]:
@@ -139,7 +145,7 @@ class _Walk:
         return gone
 
     def without(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the divergence of the remaining threads after some have left."""
+        """Return the divergence of the remaining threads after some threads have left."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 
@@ -173,7 +179,7 @@ class _Walk:
                 own = root is None and (late or bool(o.attributes.get("volatile")))
                 if own or found.differs(o.operands) or root in found.varying:
                     found.varying.update(o.results)
-            case name if name in _OWN:
+            case name if name in self.own:
                 if name not in _SHARED_RESULT:
                     found.varying.update(o.results)
                 # memory whose address is given away is no longer known
@@ -184,7 +190,7 @@ class _Walk:
         return {}
 
     def again(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyse a region that repeats: threads that left on the way are missing from the start."""
+        """Analyse a region that repeats. Threads that leave in an iteration are missing in the next one."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.without(gone, apart, late)

@@ -1,4 +1,4 @@
-"""Replace branches by selections, so that a function of numbers without loops becomes straight-line code.
+"""Replace branches by selections. A function of numbers without loops thus becomes straight-line code.
 
 In: a function with branches (`if`, `scope`, `leave`) and variables in local memory. Out: a function without either,
 or None if that is impossible (loops, memory, printing). Invariant: every operation of the result is an op, a cast or
@@ -20,7 +20,7 @@ Mask = bool | Value
 
 
 class _Unsuitable(Exception):
-    """The function has operations that straight-line code cannot have."""
+    """Raised for a function with operations that straight-line code cannot contain."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class _Flattener:
     result: tuple[Value, ...] = ()
 
     def block(self, block: Block, active: Mask) -> tuple[Mask, tuple[Value, ...]]:
-        """Flatten a block; return where it is still active at its end, and its yields."""
+        """Flatten a block. Return the mask under which its end is reached, and the values it yields."""
         for operation in block.operations:
             if active is False:
                 return False, ()
@@ -42,7 +42,7 @@ class _Flattener:
         return active, ()
 
     def operation(self, operation: Operation, active: Mask) -> Mask:
-        """Flatten one operation; return where the path continues after it."""
+        """Flatten an operation. Return the mask under which the next operation is reached."""
         match operation.opcode:
             case "local":
                 if operation.attributes["count"] != 1:
@@ -73,14 +73,14 @@ class _Flattener:
         return active
 
     def slot(self, operation: Operation) -> Value:
-        """Return the variable that an access uses."""
+        """Return the variable that a load or store accesses."""
         pointer = operation.operands[0]
         if pointer not in self.slots:
             raise _Unsuitable
         return pointer
 
     def held(self, operation: Operation) -> Value:
-        """Return the value of a variable, 0 before its first assignment."""
+        """Return the current value of a variable, which is 0 before the first assignment."""
         pointer = self.slot(operation)
         found = self.slots[pointer]
         if found is None:
@@ -89,7 +89,7 @@ class _Flattener:
         return found
 
     def assign(self, operation: Operation, active: Mask) -> None:
-        """Assign a variable where the path is active."""
+        """Assign to a variable where the mask holds."""
         pointer = self.slot(operation)
         value, old = self.map[operation.operands[2]], self.slots[pointer]
         if isinstance(active, Value) and old is not None:
@@ -97,7 +97,7 @@ class _Flattener:
         self.slots[pointer] = value
 
     def branch(self, operation: Operation, active: Mask) -> Mask:
-        """Flatten both regions, each where its condition holds."""
+        """Flatten both regions of a branch, each under its own mask."""
         condition = self.map[operation.operands[0]]
         first, yes = self.block(operation.regions[0], self.both(active, condition))
         second, no = self.block(operation.regions[1], self.both(active, self.negate(condition)))
@@ -110,7 +110,7 @@ class _Flattener:
         return self.either(first, second)
 
     def scope(self, operation: Operation, active: Mask) -> Mask:
-        """Flatten a scope. The path continues after it, except for a `leave` of an outer scope."""
+        """Flatten a scope. Execution continues after it, unless a `leave` inside it ends an outer scope."""
         label = operation.attributes["label"]
         self.left[label] = False
         end, _ = self.block(operation.regions[0], active)
@@ -118,24 +118,24 @@ class _Flattener:
         return active if not _leaves(operation) else self.either(end, left)
 
     def both(self, first: Mask, second: Mask) -> Mask:
-        """Return where both masks hold."""
+        """Return the conjunction of two masks."""
         if isinstance(first, bool):
             return second if first else False
         return first if second is True else False if second is False else self.builder.op("bitwise_and", first, second)
 
     def either(self, first: Mask, second: Mask) -> Mask:
-        """Return where either mask holds."""
+        """Return the disjunction of two masks."""
         if isinstance(first, bool):
             return True if first else second
         return True if second is True else first if second is False else self.builder.op("bitwise_or", first, second)
 
     def negate(self, value: Value) -> Value:
-        """Return where a condition does not hold."""
+        """Return the negation of a mask."""
         return self.builder.op("bitwise_xor", value, self.builder.constant(True, BOOL))
 
 
 def _leaves(operation: Operation) -> bool:
-    """Return whether an operation inside leaves an outer scope."""
+    """Return whether an operation contains a `leave` of an outer scope."""
     stack = [(region, frozenset[str]()) for region in operation.regions]
     own = operation.attributes.get("label") if operation.opcode == "scope" else None
     while stack:
@@ -149,7 +149,7 @@ def _leaves(operation: Operation) -> bool:
 
 
 def flatten_branches(function: Function, index_dtype: np.dtype) -> Function | None:
-    """Return the function as straight-line code, or None."""
+    """Return the function as straight-line code, or None if that is not possible."""
     builder = KernelBuilder(function.name, index_dtype)
     flattener = _Flattener(builder)
     try:

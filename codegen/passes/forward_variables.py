@@ -1,4 +1,4 @@
-"""Replace variables that are written once by their value.
+"""Replace each variable that has a single store by the stored value.
 
 In: a threaded kernel, with a user's variables as `local` memory of one element. Out: the kernel with fewer variables.
 If a variable has one store and all loads follow it, loads become the stored value. Later passes then see values that
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Return the kernel without variables that are written once."""
+    """Return the kernel with each variable that has a single store replaced by the stored value."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel
@@ -30,7 +30,7 @@ def forward_variables(kernel: Kernel) -> Kernel:
 
 
 def _stored_once(kernel: Kernel) -> dict[Value, Value]:
-    """Return the variables with a single store, and the stored values."""
+    """Return the variables with a single store, and the values stored in them."""
     variables: dict[Value, list[Value]] = {}
     for o in kernel.walk():
         if o.opcode == "local" and o.attributes["count"] == 1:
@@ -48,7 +48,7 @@ def _stored_once(kernel: Kernel) -> dict[Value, Value]:
 
 
 def _drop_early(block: Block, written: set[Value], candidates: dict[Value, Value]) -> None:
-    """Drop candidates that may be loaded before their store."""
+    """Remove the variables that may be loaded before their store from `candidates`."""
     written = set(written)
     for o in block.operations:
         if o.opcode == "load" and o.operands[0] in candidates and o.operands[0] not in written:

@@ -1,4 +1,4 @@
-"""Strides of values in one loop index, which decide vectorization, coalescing and contiguity."""
+"""Strides of values with respect to a loop index. They decide vectorization, coalescing and contiguity."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from weft.codegen.kernel_ir.operation import Operation, Value, program_order
 
 
 def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, int | None]:
-    """Return how much each value grows when `index` grows by 1.
+    """Return how much each value grows if `index` grows by 1.
 
-    Values that do not depend on it are left out; None stands for a step that is not known when compiling.
+    Values that do not depend on `index` are left out. None means a stride that is not a compile-time constant.
     """
     steps: dict[Value, int | None] = {index: 1}
     constants: dict[Value, int] = {}
@@ -56,7 +56,7 @@ def _result_step(operation: Operation, known: list[int | None], constants: dict[
 
 
 def constant_offsets(operations: Iterable[Operation]) -> dict[Value, tuple[Value, int]]:
-    """Return the sums of an index and a constant, as this index and the constant."""
+    """Return the base index and the offset of each value that is the sum of an index and a constant."""
     constants: dict[Value, int] = {}
     found: dict[Value, tuple[Value, int]] = {}
     for operation in operations:

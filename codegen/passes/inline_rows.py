@@ -1,4 +1,4 @@
-"""Inline ops that a user function defined.
+"""Inline the ops of user functions.
 
 Straight-line ops are inlined before all other passes, so that they are vectorized and split like any arithmetic. Ops
 with loops are inlined once threads or vectors have been chosen. The loops that contain them run one element at a
@@ -16,7 +16,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def has_control_flow(operation: Operation) -> bool:
-    """Return whether an operation must run element by element: a branch, or an op with branches or loops inside."""
+    """Return whether an operation must run element by element, because it is or contains a branch or a loop."""
     if operation.opcode in STRUCTURAL:
         return operation.opcode in ("if", "scope", "repeat")
     row = find_op(operation.opcode)
@@ -24,8 +24,9 @@ def has_control_flow(operation: Operation) -> bool:
 
 
 def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
-    """Return the kernel with the bodies of ops inlined: with `straight` those without control flow, else those with
-    it.
+    """Return the kernel with ops of user functions replaced by the bodies of these functions.
+
+    With `straight`, only ops without control flow are inlined, otherwise only ops with control flow.
     """
 
     def wanted(operation: Operation) -> bool:
@@ -57,7 +58,7 @@ class _Copier:
         self.suffix = suffix  # labels are the copy's own
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy a block's operations into the open one and return its yields."""
+        """Copy the operations of a block into the builder's current block, and return the values it yields."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return tuple(self.map[v] for v in operation.operands)

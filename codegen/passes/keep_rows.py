@@ -1,9 +1,9 @@
-"""Store values that several loops over a row compute, so that they are computed once.
+"""Store values that several loops over a row use. They are then computed only once.
 
 In: a logical kernel. `describe_rows` gives it the attribute ``kept`` if its rows are short enough, and `keep_rows`
-gets it with lanes. Out: the first loop also writes values that others would recompute to thread-local memory, and
-these load them. Invariant: a kept value depends on nothing that the kernel writes, and is computed by the same
-operations.
+gets it with lanes. Out: the first loop also writes values that later loops would recompute to thread-local memory,
+and the later loops load them. Invariant: a kept value depends on nothing that the kernel writes, and is computed by
+the same operations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ WORTH = 16  # instructions, from which on writing and reading a value costs less
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Loops over a row, their block, and the values to keep with the places that recompute them."""
+    """Loops over a row, the block that contains them, and the values to keep.
+
+    `kept` maps each value to the values that recompute it in later loops.
+    """
 
     home: Block
     loops: list[Operation]
@@ -32,7 +35,7 @@ class _Row:
 
     @property
     def length(self) -> str:
-        """Return the name of the row's length."""
+        """Return the name of the parameter that holds the row's length."""
         return self.loops[0].operands[1].name
 
 
@@ -48,7 +51,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """Return the kernel with rows kept, if its attribute ``kept`` allows it."""
+    """Return the kernel with values that loops over a row share stored in memory, as its attribute ``kept`` allows."""
     given = kernel.attributes.get("kept", ())
     room = dict(zip(given[::2], given[1::2], strict=True))
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
@@ -63,7 +66,7 @@ def keep_rows(kernel: Kernel) -> Kernel:
 
 
 def _rows(kernel: Kernel) -> list[_Row]:
-    """Return the rows with values worth keeping."""
+    """Return the rows with values that are worth storing."""
     found = [(home, loops) for home, _ in homes(kernel.body) for loops in alike(kernel, home)]
     numbers = _number(kernel) if found else {}
     rows = [_Row(home, loops, _worth_keeping(loops, numbers)) for home, loops in found]
@@ -71,7 +74,7 @@ def _rows(kernel: Kernel) -> list[_Row]:
 
 
 def homes(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
-    """Yield blocks with several loops, each with the loop whose body it is."""
+    """Yield each block that contains several loops, with the loop whose body it is."""
     loops = [o for o in block.operations if o.opcode == "for"]
     if len(loops) > 1:
         yield block, around
@@ -80,7 +83,7 @@ def homes(block: Block, around: Operation | None = None) -> Iterator[tuple[Block
 
 
 def alike(kernel: Kernel, home: Block) -> list[list[Operation]]:
-    """Return the loops of a block over the same row, in order."""
+    """Return the groups of loops in a block that run over the same row."""
     zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and not o.attributes["value"]}
     found: dict[Value, list[Operation]] = {}
     for o in home.operations:
@@ -92,7 +95,7 @@ def alike(kernel: Kernel, home: Block) -> list[list[Operation]]:
 
 
 def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
-    """Return values that cost more to compute than to load, with the places that recompute each."""
+    """Return values that cost more to compute than to load, each with the values of later loops that recompute it."""
     first: dict[object, Value] = {}
     found: dict[Value, list[Value]] = {}
     for loop in loops:
@@ -117,7 +120,7 @@ def _is_plain(kind: Type) -> bool:
 
 
 def _number(kernel: Kernel) -> dict[Value, object]:
-    """Number values so that equal numbers mean the same computation at the same point of two rows' loops."""
+    """Number all values. Values with equal numbers are the same computation at the same element of a row."""
     unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
     numbers: dict[Value, object] = {p.value: p.value for p in kernel.parameters}
     spelled: dict[object, int] = {}
@@ -138,19 +141,19 @@ def _number(kernel: Kernel) -> dict[Value, object]:
 
 
 def _used_beside(body: Block, known: set[Value]) -> list[Value]:
-    """Return the values that other operations also use."""
+    """Return the values in `known` that operations with other results use."""
     return list(
         dict.fromkeys(v for o in body.operations if known.isdisjoint(o.results) for v in o.operands if v in known)
     )
 
 
 def cost_of(operation: Operation) -> int:
-    """Return the instructions of an operation, without those of memory and control."""
+    """Return the approximate number of instructions of an operation, or 0 for memory accesses and control flow."""
     return find_op(operation.opcode).cost if operation.opcode not in STRUCTURAL else 0
 
 
 def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
-    """Return the instructions that compute a value in a loop's body."""
+    """Return the number of instructions that compute a value in a loop's body."""
     total, seen, stack = 0, {value}, [value]
     while stack:
         o = made.get(stack.pop())
@@ -163,7 +166,7 @@ def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
 
 
 def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], count: int) -> None:
-    """Store a value where it is first computed, and load it where it would be computed again."""
+    """Store a value where it is first computed, and load it where it would be recomputed."""
     assert not isinstance(value.type, Pointer)
     memory = builder.fresh(Pointer(value.type, "local"))
     row.home.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))
@@ -177,7 +180,7 @@ def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], c
 
 
 def _drop_unused(body: Block) -> None:
-    """Remove operations without uses."""
+    """Remove operations whose results are not used."""
     used: set[Value] = set()
     left = []
     for o in reversed(body.operations):

@@ -1,4 +1,4 @@
-"""Find indices that are multiples of a vector's length, which decides alignment.
+"""Find indices that are multiples of the vector length. They decide the alignment of accesses.
 
 In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned vectors, and the
 parameters that have to be multiples of a power of two for that. For exact sizes no parameter is left to decide.
@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """The parameters that must be multiples of a power of two for a kernel's values to be.
+    """Analysis of which parameters must be multiples of a power of two so that a value is a multiple of it.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return the parameters that must be multiples of a power of two for `value` to be one if `index` is.
+        """Return the parameters that must be multiples of `divisor` so that `value` is a multiple of `divisor` too.
 
-        None if that does not suffice.
+        `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """
         if divisor == 1 or value is index:
             return NONE
@@ -79,10 +79,11 @@ def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | 
 def _walked(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Yield each group of accesses that advance along `index`: its parameter, its index, and whether vector accesses are possible.
+    """Yield the groups of accesses whose addresses advance with `index`.
 
-    Indices of a group differ by constants. With `strided` a group may advance by more than one element, if it has all elements in
-    between, as the channels of a colour.
+    Each item consists of the parameter, the index, and whether vector accesses are possible. Indices of a group differ
+    by constants. With `strided`, a group may advance by more than one element, if it accesses all elements in between,
+    such as the channels of a colour.
     """
     align = {p.value: p.align for p in kernel.parameters}
     steps, offsets = index_steps(operations, index), constant_offsets(program_order(kernel.body.operations))
@@ -107,13 +108,13 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers whose contiguous accesses are all whole, aligned vectors, and the parameters that decide it.
+    """Return the pointers that are accessed only in whole aligned vectors, and the parameters that this depends on.
 
     Parameters
     ----------
     kernel : Kernel
     walks : sequence
-        Operations with the index that they are walked along, by vectors from its first one on.
+        Pairs of operations and the index along which they access memory in vectors.
     sizes : mapping
         The values of index parameters by name.
     lanes : int
@@ -123,7 +124,7 @@ def aligned_vectors(
     exact : bool
         Whether the kernel is for these sizes only. Then no parameter decides.
     strided : bool
-        Whether accesses count that advance by more than one element and together are contiguous.
+        Whether to include accesses that advance by more than one element but together are contiguous.
     """
     if lanes == 1:
         return (), ()

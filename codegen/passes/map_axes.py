@@ -29,7 +29,7 @@ from weft.codegen.target import Target
 
 
 def launch_data(threaded: Kernel) -> dict[str, Any]:
-    """Return the launch parameters of a kernel that `map_axes` made."""
+    """Return the launch parameters of a kernel that `map_axes` returned."""
     wanted = ("scheme", "block", "per_block", "most_blocks")
     limits = {name: threaded.attributes.get(name) for name in ("row_limits", "column_lanes")}
     return {name: threaded.attributes[name] for name in wanted} | {
@@ -38,9 +38,9 @@ def launch_data(threaded: Kernel) -> dict[str, Any]:
 
 
 def map_axes(kernel: Kernel, target: Target) -> Kernel:
-    """Return the threaded form of a logical kernel for a GPU target.
+    """Lower a logical kernel to a threaded kernel for a GPU target.
 
-    Raises ValueError for a target that has no threads to give, or a kernel that is threaded already.
+    Raises ValueError for other targets, and for a kernel that is threaded already.
     """
     if target.kind != "cuda" or kernel.level != "logical":
         raise ValueError(f"map_axes maps logical kernels for GPUs, not {kernel.level} ones for {target.name}")

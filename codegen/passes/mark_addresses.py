@@ -1,4 +1,4 @@
-"""Mark index arithmetic that cannot overflow its type.
+"""Mark index arithmetic that cannot overflow.
 
 In: a threaded kernel. Out: sums, products and casts whose results are only used as addresses have the attribute
 ``nowrap``. Every valid address of a kernel fits its index dtype, and other addresses are outside their array. LLVM
@@ -18,7 +18,7 @@ _ARITHMETIC = frozenset({"add", "subtract", "multiply"})
 
 
 def mark_addresses(kernel: Kernel) -> Kernel:
-    """Return the kernel with its index arithmetic marked."""
+    """Return the kernel with the attribute ``nowrap`` on arithmetic whose results are used only as indices."""
     operations = list(kernel.walk())
     others: set[Value] = set()  # used as something else
     used: set[Value] = set()

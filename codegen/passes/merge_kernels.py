@@ -1,7 +1,7 @@
-"""Merge two kernels into one launch: the reduction of blocks, and the combination of its results.
+"""Merge two kernels into one launch: the reduction of blocks, and the combination of their partial results.
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
-both and the attribute ``joined``. The last block of a GPU to finish the first part runs the second
+both and the attribute ``merged``. The last block of a GPU to finish the first part runs the second
 (`split_reductions.py`). The parameter ``ticket`` is its completion counter: a 32-bit zero that blocks increment, and
 that the last block resets to zero.
 """
@@ -20,7 +20,7 @@ TICKET = "ticket"
 
 
 class _Renaming(Rewriter):
-    """A copy of a kernel with fresh value names."""
+    """Copier of a kernel that gives all values new names."""
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         new = tuple(self.builder.fresh(value.type) for value in values)
@@ -29,9 +29,9 @@ class _Renaming(Rewriter):
 
 
 def merge_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Kernel:
-    """Return both kernels in order; `same` maps pointers of the second to those of the first.
+    """Return a kernel that executes both kernels in order. `same` maps pointers of the second to pointers of the first.
 
-    The parameters are the first's, the second's others, and ``ticket``.
+    The parameters are those of the first kernel, those of the second that are not in `same`, and ``ticket``.
     """
     names = {p.value.name: p for p in first.parameters}
     renamed: list[Parameter] = []

@@ -1,7 +1,7 @@
-"""Read slices of one array through one pointer, so that neighbouring points share what they read.
+"""Read slices of an array through one pointer, so that neighbouring points share loads.
 
-In: a logical kernel, and for pointer parameters another one to the same memory, with the elements between them. Out: the kernel with
-constants in its indices instead. The parameters stay.
+In: a logical kernel, and for some pointer parameters another parameter that points into the same memory, with their
+distance in elements. Out: the kernel with constant offsets in its indices instead. The parameters stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def merge_pointers(kernel: Kernel, same: Mapping[str, tuple[str, int]]) -> Kernel:
-    """Return the kernel with loads through the pointers in `same` replaced by loads through others, so many elements further."""
+    """Return the kernel with the pointers in `same` replaced in all loads.
+
+    `same` maps each pointer to the pointer that replaces it, and the distance from that pointer in elements.
+    """
     pointers = {p.value.name: p.value for p in kernel.parameters}
 
     def rule(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:

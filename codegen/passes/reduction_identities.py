@@ -1,4 +1,4 @@
-"""Reordered reductions: whether the order changes bits, and the initial values of extra accumulators."""
+"""Reordering of reductions: whether the order affects the bits, and initial values of additional accumulators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})
 
 
 def rounds(loop: Operation) -> bool:
-    """Return whether a loop's reduction rounds, so that its order changes bits."""
+    """Return whether a loop's reduction rounds. Its order then affects the bits."""
     kinds = [v.type for v in loop.results]
     return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
         name not in EXACT for name in loop.attributes.get("combine", ())
@@ -23,8 +23,9 @@ def rounds(loop: Operation) -> bool:
 
 
 def reduction_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
-    """Return an identity for each accumulator of the reductions in `combine`, as NumPy scalars; combining it changes
-    no bit.
+    """Return an identity for each accumulator of the reductions in `combine`, as NumPy scalars.
+
+    Combining a value with the identity changes no bit.
 
     Sums of floats start from -0.0, since 0.0 would turn a sum of -0.0 into 0.0; argmin and argmax from the
     worst value and the highest index.

@@ -1,4 +1,4 @@
-"""A driver for passes that replace operations, which rebuilds a kernel block by block.
+"""The driver of passes that replace operations. It rebuilds a kernel block by block.
 
 In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel, while the
 old one is unchanged. Operations for which the function returns None are copied.
@@ -22,7 +22,7 @@ def _as_it_is(type: Type) -> tuple[Type, ...]:
 
 
 class Rewriter:
-    """The rebuilding of one kernel."""
+    """The state of a rewriting pass over one kernel."""
 
     def __init__(self, kernel: Kernel, rule: Rule, retype: Callable[[Type], tuple[Type, ...]] = _as_it_is) -> None:
         self.old = kernel
@@ -35,7 +35,7 @@ class Rewriter:
         self.map: dict[Value, Replaced] = {}
 
     def run(self) -> Kernel:
-        """Return the new kernel. Parameters are kept unless the rule has replaced them."""
+        """Return the new kernel. Parameters are kept unless a rule has replaced them."""
         for parameter in self.old.parameters:
             if parameter.value not in self.map:
                 self.builder.kernel.parameters.append(parameter)
@@ -46,7 +46,7 @@ class Rewriter:
         return self.builder.finish()
 
     def function(self, function: Function) -> None:
-        """Rewrite one of the kernel's functions."""
+        """Rewrite a function of the kernel."""
         parameters = self.renew(function.parameters)
         results = tuple(part for type in function.results for part in self.retype(type))
         body = Block()
@@ -56,7 +56,7 @@ class Rewriter:
         self.builder.blocks = outer
 
     def body(self, block: Block) -> None:
-        """Rewrite the operations of a block into the open block."""
+        """Rewrite the operations of a block into the builder's current block."""
         for operation in block.operations:
             operands = [self.map[v] for v in operation.operands]
             if operation.regions:
@@ -71,14 +71,14 @@ class Rewriter:
                     self.map[value] = new
 
     def copy(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation with new operands."""
+        """Copy an operation, with its new operands."""
         results = self.renew(operation.results)
         self.builder.block.operations.append(
             Operation(operation.opcode, tuple(_flatten(operands)), results, operation.attributes)
         )
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Rewrite an operation with regions, replacing results that become several values."""
+        """Rewrite an operation with regions. A result may become several values."""
         regions = []
         for region in operation.regions:
             block = Block(self.renew(region.parameters))
@@ -97,7 +97,7 @@ class Rewriter:
         )
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return fresh values for these, which no rule replaces."""
+        """Map values that no rule replaces to values of their new types. Return the new values."""
         if self.retype is _as_it_is:
             self.map.update(zip(values, values, strict=True))
             return values
@@ -116,7 +116,7 @@ def _flatten(values: list[Replaced]) -> list[Value]:
 
 
 def copy_of(builder: KernelBuilder, value: Value, made: dict[Value, Operation], known: dict[Value, Value]) -> Value:
-    """Recompute a value with known values in place of their keys. `made` are the operations that may be copied."""
+    """Recompute a value from the values in `known`, by copies of operations in `made`. Return the copy of the value."""
     if value in known or value not in made:
         return known.get(value, value)
     maker = made[value]

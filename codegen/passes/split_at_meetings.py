@@ -1,4 +1,4 @@
-"""Split a block's work at synchronization points, into runs that each thread executes alone.
+"""Split the work of a thread block at synchronization points into runs, which each thread executes alone.
 
 In: a threaded kernel with synchronization points that all threads of a block reach together. Out: a list of steps for
 each block of operations that contains them: runs, synchronization points, and operations executed once for all
@@ -17,6 +17,7 @@ from weft.codegen.ops import find_op
 from weft.codegen.passes.find_common_loops import find_common_loops
 from weft.codegen.passes.find_uniform import Uniformity, find_uniform
 from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.thread_steps import innermost_axis
 
 # Meetings that runs can be split at; those of a warp only where all its lanes are named.
 _BLOCK = frozenset({"barrier", "barrier_vote"})
@@ -32,8 +33,10 @@ FULL = 0xFFFFFFFF
 
 @dataclass(eq=False)
 class Run:
-    """Operations that each thread executes alone. `receives`, `sends`: synchronization points whose result it
-    begins with, or whose value it ends with.
+    """Operations between synchronization points, which each thread executes alone.
+
+    A run begins with the results of the synchronization points in `receives`, and ends with the values for those in
+    `sends`.
     """
 
     operations: list[Operation] = field(default_factory=list)
@@ -44,7 +47,7 @@ class Run:
     late: bool = False  # threads may have left the kernel before
 
     def everything(self) -> Iterator[Operation]:
-        """Yield all operations, including nested ones."""
+        """Yield all operations of the run, including nested operations."""
         yield from self.receives
         yield from program_order(self.operations)
         yield from self.sends
@@ -56,31 +59,34 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 @dataclass
 class BarrierSplit:
-    """The result of the split.
+    """The steps of a kernel that is split at its synchronization points, and the values that pass between steps.
 
     Attributes
     ----------
     steps : dict
-        Of each block of operations that is done once for all threads.
+        Steps of each block of operations that is executed once for all threads.
     common : set of Value
-        Pointers of `local` memory that all threads of the block have in common.
+        Pointers to `local` memory that all threads of the block share.
     crossing : set of Value
-        Values of a thread's own that one run computes and another needs.
+        Values that differ between threads, and that one run computes and stores for another run.
     maker : dict
-        Value of a run -> the operation that makes it: what does not cross is computed again where it is needed.
+        Value of a run -> the operation that computes it. Values not in `crossing` are recomputed where they are needed.
     branches : dict
-        Meeting, or what stands around some -> the innermost branch it is in, of those that only some threads take.
+        Synchronization point, or operation around some -> the innermost branch around it that only some threads take.
     strict : set of Operation
-        Meetings of such branches that threads which do not take the branch cannot be waited for.
+        Synchronization points in such branches that all lanes of a warp must reach if any lane does.
     in_step : set of Operation
-        Every `if` that threads take in step although they differ in it.
+        Every `if` around synchronization points whose condition differs between threads.
     kept : set of Value
         Results of `local` whose contents outlive a run.
     single : set of Value
         Results of `local` with one element that is only loaded and stored.
+    axis : int
+        The axis of the block over which the innermost loop over its threads runs.
     """
 
     uniform: Uniformity
+    axis: int = 0
     steps: dict[Block, list[Step]] = field(default_factory=dict)
     common: set[Value] = field(default_factory=set)
     crossing: set[Value] = field(default_factory=set)
@@ -93,11 +99,11 @@ class BarrierSplit:
     places: dict[Value, Operation] = field(default_factory=dict)  # result of `local` -> the operation
 
     def runs(self) -> list[Run]:
-        """Return all runs."""
+        """Return all runs of the kernel."""
         return [step for steps in self.steps.values() for step in steps if isinstance(step, Run)]
 
     def touched(self, run: Run) -> list[Value]:
-        """Return the results of `local` that a run accesses and that belong to one thread."""
+        """Return the thread-local variables that a run accesses."""
         found: dict[Value, None] = {}
         for o in run.everything():
             for value in o.operands:
@@ -107,7 +113,7 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run writes a variable before it reads it."""
+        """Return whether a run writes a variable before reading it."""
         for o in run.operations:
             if any(self.uniform.roots.get(v) is root for inner in program_order([o]) for v in inner.operands):
                 return o.opcode == "store"
@@ -115,20 +121,21 @@ class BarrierSplit:
 
 
 def split_at_meetings(kernel: Kernel) -> BarrierSplit | None:
-    """Return the split, or None if threads may diverge around a synchronization point."""
+    """Split a kernel into steps. Return None if threads may diverge at a synchronization point."""
     uniform = find_uniform(kernel)
     if not all(_can_split_at(o, uniform, kernel) for o in program_order(kernel.body.operations)):
         return None
-    loops = find_common_loops(kernel, uniform)
+    axis = innermost_axis(kernel, uniform)
+    loops = find_common_loops(kernel, uniform, axis)
     for common in (loops, []) if loops else ([],):
-        splitter = _Splitter(kernel, uniform)
+        splitter = _Splitter(kernel, uniform, axis)
         if splitter.mark(common):
             return splitter.split()
     return None
 
 
 def is_pure(operation: Operation) -> bool:
-    """Return whether an operation depends only on its operands and has no effect."""
+    """Return whether an operation depends only on its operands and has no side effect."""
     return operation.opcode in _PURE or operation.opcode not in STRUCTURAL
 
 
@@ -152,12 +159,15 @@ def _is_full(mask: Value, kernel: Kernel) -> bool:
 
 
 class _Splitter:
-    """A splitter that marks the operations executed once for all threads, and divides the others into runs."""
+    """Splitter of a kernel.
 
-    def __init__(self, kernel: Kernel, uniform: Uniformity) -> None:
+    It marks the operations that execute once for all threads, and divides the others into runs.
+    """
+
+    def __init__(self, kernel: Kernel, uniform: Uniformity, axis: int) -> None:
         self.kernel = kernel
         self.uniform = uniform
-        self.made = BarrierSplit(uniform)
+        self.made = BarrierSplit(uniform, axis)
         self.around: dict[Operation, tuple[Operation, ...]] = {}  # operations with regions that each stands in
         self.maker: dict[Value, Operation] = {}  # of results and of region parameters
         self.stores: dict[Value, list[Operation]] = {}  # of each `local`
@@ -183,8 +193,10 @@ class _Splitter:
     # -- what is done once ----------------------------------------------------------------------
 
     def mark(self, loops: list[Operation]) -> bool:
-        """Mark the operations around synchronization points, these loops, and their dependences; return whether all
-        are uniform.
+        """Mark the operations that must execute once for all threads. Return whether all of them are uniform.
+
+        These are the operations around synchronization points, the loops in `loops`, and everything that both depend
+        on.
         """
         for loop in loops:
             self.together((*self.around[loop], loop))
@@ -208,22 +220,25 @@ class _Splitter:
         return self.fine and all(self.in_step(o) for o in together)
 
     def target(self, leave: Operation) -> Operation:
-        """Return the scope that a `leave` ends."""
+        """Return the scope that a `leave` leaves."""
         label = leave.attributes["label"]
         return next(o for o in reversed(self.around[leave]) if o.opcode == "scope" and o.attributes["label"] == label)
 
     def leaves_together(self, leave: Operation, scope: Operation) -> bool:
-        """Return whether all threads in a scope leave it at this `leave`."""
+        """Return whether all threads in a scope leave it together at this `leave`."""
         apart = self.uniform.apart
         return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
 
     def in_step(self, o: Operation) -> bool:
-        """Return whether the threads that reach an operation do so together, apart only by branches taken in step."""
+        """Return whether all threads that reach an operation reach it together.
+
+        Only enclosing branches in `BarrierSplit.in_step` may separate the threads.
+        """
         inside = set(self.around[o])
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def together(self, around: tuple[Operation, ...]) -> None:
-        """Mark the operations around one that runs once as running once too."""
+        """Mark the operations around an operation that is executed once. They are executed once too."""
         for o in around:
             if o in self.once:
                 continue
@@ -243,7 +258,7 @@ class _Splitter:
                         self.need(value)
 
     def need(self, value: Value) -> None:
-        """Mark a value that is needed outside of runs."""
+        """Mark a value that is needed outside of all runs."""
         if value in self.needed:
             return
         self.needed.add(value)
@@ -275,14 +290,14 @@ class _Splitter:
     # -- runs -----------------------------------------------------------------------------------
 
     def split(self) -> BarrierSplit:
-        """Divide into steps, and find the values that pass between runs."""
+        """Divide the kernel into steps, and find the values that pass between runs."""
         self.cut(self.kernel.body, False)
         self.find_strict()
         _Flow(self.made).find()
         return self.made
 
     def is_once(self, o: Operation) -> bool:
-        """Return whether an operation without regions executes once for all threads."""
+        """Return whether an operation without regions is executed once for all threads."""
         if any(v not in self.outside for v in o.operands):
             return False
         roots = self.uniform.roots
@@ -296,7 +311,7 @@ class _Splitter:
         return is_pure(o) and not self.uniform.differs(o.results)
 
     def cut(self, block: Block, again: bool, branch: Branch | None = None) -> None:
-        """Return the steps of one block of operations."""
+        """Divide the operations of a block into steps."""
         steps: list[Step] = []
         run: Run | None = None
         for o in block.operations:
@@ -341,7 +356,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find branches whose skipping threads can be waited for only if they exit before any synchronization."""
+        """Find the synchronization points in branches that all lanes of a warp must reach if any lane does."""
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in MEETINGS), default=-1)
         for o, branch in self.made.branches.items():
@@ -355,7 +370,7 @@ class _Splitter:
                 self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
-        """Return whether an operation that runs once must wait for the run before it."""
+        """Return whether an operation that is executed once must wait for the preceding run."""
         if o.opcode == "leave":
             return True
         inside = list(run.everything())
@@ -368,7 +383,7 @@ class _Splitter:
 
 
 class _Flow:
-    """The values that pass from run to run."""
+    """Analysis of the values that pass from run to run."""
 
     def __init__(self, made: BarrierSplit) -> None:
         self.made = made
@@ -381,7 +396,7 @@ class _Flow:
         self.costs: dict[Value, int | None] = {}
 
     def find(self) -> None:
-        """Find the values, then the memory."""
+        """Find the values and the memory that pass from run to run."""
         for run in self.made.runs():
             for o in run.everything():
                 for value in o.operands:
@@ -406,7 +421,7 @@ class _Flow:
         return self.costs[value]
 
     def memory(self) -> None:
-        """Find the local memory that must be kept between runs."""
+        """Find the local memory that must be kept from run to run."""
         direct: dict[Value, bool] = {}
         touched: dict[Value, list[Run]] = {}
         for run in self.made.runs():

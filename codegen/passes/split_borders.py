@@ -1,4 +1,4 @@
-"""Split loops over concatenated parts so that the middle, where each choice of a part is known, is separate.
+"""Split loops that choose between concatenated parts by their index, so that the middle range needs no choice.
 
 In: a logical kernel with lanes, for a CPU, with choices (`if`) by the position of a parallel loop's index, which have
 the attribute ``likely``. Out: a loop with inner loops tests once per index whether all choices have their likely
@@ -22,14 +22,14 @@ _COMPARISONS = ("greater_equal", "less_equal")
 
 
 def split_borders(kernel: Kernel) -> Kernel:
-    """Return the kernel with the middles of its loops separated."""
+    """Return the kernel with the middle ranges of its loops separated."""
     if not any("likely" in o.attributes for o in kernel.walk()):
         return kernel
     return _Splitter(kernel).run()
 
 
 class _Splitter:
-    """The rewriting of a kernel."""
+    """Splitter of a kernel's loops."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -49,7 +49,7 @@ class _Splitter:
     # -- copies -----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy the operations of a block into the open one and return its yields."""
+        """Copy the operations of a block into the builder's current block, and return the values it yields."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return tuple(map(self.new, operation.operands))
@@ -62,11 +62,11 @@ class _Splitter:
         return ()
 
     def new(self, value: Value) -> Value:
-        """Return the replacement of a value."""
+        """Return the copy of a value, or the value itself if it has no copy."""
         return self.map.get(value, value)
 
     def holds(self, value: Value) -> bool | None:
-        """Return whether a condition holds, or None if that is unknown."""
+        """Return whether a condition holds, or None if it is unknown."""
         found = self.known.get(value)
         made = self.made.get(value)
         if found is None and made is not None and made.opcode in ("logical_and", "bitwise_and"):
@@ -75,7 +75,7 @@ class _Splitter:
         return found
 
     def copy(self, operation: Operation, operands: tuple[Value, ...] | None = None, **attributes: Any) -> None:
-        """Copy an operation with fresh results, optionally on other operands."""
+        """Copy an operation with new results, and optionally with other operands."""
         regions = []
         for region in operation.regions:
             parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
@@ -89,7 +89,7 @@ class _Splitter:
         self.map.update(zip(operation.results, made, strict=True))
 
     def region(self, region: Block, parameters: tuple[Value, ...] = ()) -> Block:
-        """Copy a region's operations into a block of their own."""
+        """Copy a region's operations into a new block, and return the block."""
         block = Block(parameters)
         self.builder.blocks.append(block)
         ends = self.block(region)
@@ -100,8 +100,9 @@ class _Splitter:
     # -- loops ------------------------------------------------------------------------------------
 
     def likely(self, loop: Operation) -> dict[Value, bool]:
-        """Return the comparisons of a parallel loop's index that decide its choices, and whether each is likely to
-        hold.
+        """Return the comparisons of a parallel loop's index that select parts, with their likely results.
+
+        Return an empty dict for loops that cannot be split.
         """
         inside = list(program_order(loop.regions[0].operations))
         if loop.attributes["role"] != "parallel" or len(inside) > MOST:
@@ -122,7 +123,7 @@ class _Splitter:
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the comparisons that a condition is a conjunction of."""
+        """Return the comparisons whose conjunction is a condition."""
         made = self.made.get(condition)
         if made is None:
             return []
@@ -131,7 +132,7 @@ class _Splitter:
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop into ranges in which its likely comparisons are known to hold."""
+        """Split a loop into ranges in which the results of its likely comparisons are known."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.asking(operation, likely)
         elif operation in self.kernel.body.operations:
@@ -140,7 +141,7 @@ class _Splitter:
             self.in_three(operation, likely)
 
     def asking(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite a loop with inner loops so that its index selects one of two bodies."""
+        """Rewrite a loop that contains loops. A branch on the index selects one of two copies of the body."""
         (region,) = operation.regions
         parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
         self.map.update(zip(region.parameters, parameters, strict=True))
@@ -168,7 +169,7 @@ class _Splitter:
         self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
 
     def in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite an innermost loop as three: before, in and after the middle."""
+        """Rewrite an innermost loop as three loops: before the middle, in it, and after it."""
         b, (start, stop) = self.builder, map(self.new, operation.operands)
         low, high = self.bounds(likely)
         begin = start if low is None else b.op("minimum", b.op("maximum", low, start), stop)
@@ -182,7 +183,7 @@ class _Splitter:
             self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """Return the bounds between which a loop's comparisons have their likely results; None for no bound."""
+        """Return the bounds of the range in which the comparisons have their likely results. None means no bound."""
         b, low, high = self.builder, None, None
         for test, holds in likely.items():
             from_there = self.made[test].opcode == "greater_equal"
@@ -195,7 +196,7 @@ class _Splitter:
         return low, high
 
     def bound(self, value: Value) -> Value:
-        """Return a comparison's other operand at the loop's start."""
+        """Return the bound in a comparison as a value that is defined before the loop."""
         made = self.made.get(value)
         if made is not None and made.opcode == "constant":
             return self.builder.constant(made.attributes["value"], value.type)

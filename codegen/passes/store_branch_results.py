@@ -1,4 +1,4 @@
-"""Pass the results of branches around synchronization points through memory.
+"""Pass the results of branches that contain synchronization points through memory.
 
 In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results. Its regions store
 their results to `local` variables, which are loaded after it. Such an `if` can be executed once for all threads of a
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def store_branch_results(kernel: Kernel) -> Kernel:
-    """Return the kernel, unchanged if no such branch has results."""
+    """Return the kernel without results of branches around synchronization points. `local` variables replace them."""
     return _Storer(kernel).run() if any(_gives(o) for o in kernel.walk()) else kernel
 
 
@@ -26,13 +26,13 @@ def _gives(operation: Operation) -> bool:
 
 
 class _Storer(Rewriter):
-    """The rebuilding of one kernel."""
+    """Rewriter of a kernel's branches."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, lambda builder, operation, operands: None)
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
-        """Rewrite a branch without its results."""
+        """Rewrite a branch so that its regions store the results in variables, which are loaded after it."""
         if not _gives(operation):
             super().structured(operation, operands)
             return

@@ -1,8 +1,10 @@
-"""Strides of addresses between threads along x, which tell whether loops over threads are independent.
+"""Strides of addresses between adjacent threads along one axis of the block.
 
-In: a threaded kernel and its uniform values. Out: whether the accesses of a run are contiguous, or have strides
-unknown at compile time. LLVM regroups accesses with a constant stride of two or more elements. If threads are
-declared independent, it then ignores the order that each of them needs.
+They decide whether loops over threads are independent.
+
+In: a threaded kernel and its uniform values. Out: whether the accesses of a run are contiguous, or have strides unknown
+at compile time, and the axis along which most accesses are contiguous. LLVM regroups accesses with a constant stride of
+two or more elements. If threads are declared independent, it then ignores the order that each of them needs.
 """
 
 from __future__ import annotations
@@ -12,23 +14,24 @@ from typing import Literal
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointer, Value
 from weft.codegen.passes.find_uniform import Uniformity
 from weft.codegen.passes.index_steps import program_order
 
 # A number of elements (bytes for pointers); a multiple of something known when running only; what memory holds, which
 # nobody knows; a step of 1 with bends in it; None where nothing is said.
-Step = int | Literal["symbolic", "data", "bent"] | None
+Step = int | Literal["symbolic", "data", "bent", "contiguous"] | None
 
 _BENT = frozenset({"bitwise_and", "bitwise_xor", "bitwise_or", "right_shift", "remainder", "minimum", "maximum"})
 _ACCESSES = frozenset({"load", "store"})
 
 
 class ThreadSteps:
-    """The strides of all values of a kernel's body."""
+    """The strides of all values of a kernel's body between adjacent threads along an axis, x by default."""
 
-    def __init__(self, kernel: Kernel, uniform: Uniformity) -> None:
+    def __init__(self, kernel: Kernel, uniform: Uniformity, axis: int = 0) -> None:
         self.uniform = uniform
+        self.axis = axis
         self.constants: dict[Value, int] = {}
         self.steps: dict[Value, Step] = {}
         self.counts: dict[Value, int] = {}  # elements of each `local`
@@ -48,15 +51,15 @@ class ThreadSteps:
                 self.steps[value] = self._result(o, value)
 
     def of(self, value: Value) -> Step:
-        """Return the stride of a value, 0 if it is the same in all threads."""
+        """Return the stride of a value. It is 0 if the value is the same in all threads."""
         return self.steps.get(value, 0)
 
     def _result(self, o: Operation, value: Value) -> Step:
         if o.opcode == "thread_index":
-            return 1 if o.attributes.get("axis", 0) == 0 else 0
+            return 1 if o.attributes.get("axis", 0) == self.axis else 0
         if isinstance(value.type, Pointer):
             return self._pointer(o)
-        if value not in self.uniform.varying:
+        if value not in self.uniform.varying or o.opcode == "block_index":
             return 0
         match o.opcode:
             case "cast":
@@ -102,18 +105,25 @@ class ThreadSteps:
                 return None
 
     def _moved(self, pointer: Value, index: Value) -> Step:
-        """Return the stride in bytes of an element's address."""
+        """Return the stride of an element's address in bytes."""
         first, second = self.of(pointer), self.of(index)
         if isinstance(second, int):
-            second *= np.dtype(_element(pointer)).itemsize
+            second *= _element(pointer).itemsize
         if isinstance(first, int) and isinstance(second, int):
             return first + second
         return _joined(first, second)
 
-    def walk_on(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
-        """Return whether the accesses of these operations are contiguous or have no constant stride.
+    def strides(self, operations: Iterable[Operation]) -> list[Step]:
+        """Return the strides of accesses to memory that threads share, or "contiguous" for a stride of one element."""
+        accesses = [o for o in operations if o.opcode in _ACCESSES and o.operands[0] not in self.uniform.roots]
+        found = [(self._moved(*o.operands[:2]), _element(o.operands[0]).itemsize) for o in accesses]
+        return ["contiguous" if step == size else step for step, size in found]
 
-        `kept` are arrays of each thread's own that lie one behind the other.
+    def walk_on(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
+        """Return whether each access has a stride of 0 or one element, or a stride unknown at compile time.
+
+        Accesses without any known pattern do not qualify, nor do accesses to the arrays in `kept`, of which each thread
+        has a copy in adjacent memory.
         """
         arrays = set(kept)
         for o in operations:
@@ -125,15 +135,26 @@ class ThreadSteps:
                     return False
                 continue
             step = self._moved(o.operands[0], o.operands[1])
-            if step is None or (
-                isinstance(step, int) and abs(step) not in (0, np.dtype(_element(o.operands[0])).itemsize)
-            ):
+            if step is None or (isinstance(step, int) and abs(step) not in (0, _element(o.operands[0]).itemsize)):
                 return False
         return True
 
 
+def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
+    """Return the axis of the block along which the innermost loop should run: 1 (y) or 0 (x).
+
+    It is y if more accesses are contiguous along y, as in ``x, y = cuda.grid(2); out[x, y] = ...``. Warps are numbered
+    along x.
+    """
+    operations = list(program_order(kernel.body.operations))
+    if any(o.opcode in MEETINGS and o.opcode != "barrier" for o in operations):
+        return 0
+    x, y = (ThreadSteps(kernel, uniform, axis).strides(operations).count("contiguous") for axis in (0, 1))
+    return int(y > x)
+
+
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of a sum if at least one operand's stride is no number."""
+    """Return the stride of a sum in which at least one operand has no constant stride."""
     if x == 0 or y == 0:
         return y if x == 0 else x
     known = [step for step in (x, y) if not isinstance(step, int)]

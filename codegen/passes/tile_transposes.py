@@ -22,8 +22,9 @@ _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
-    """Return the rows and columns of tiles for these item sizes: runs of a kilobyte, in tiles that fit a core's L2
-    cache.
+    """Return the number of rows and columns of a tile, given the item sizes of its arrays.
+
+    Rows of a tile have a kilobyte, and all tiles fit into a core's L2 cache.
     """
     size = MOST_SIZE
     while size * size * sum(itemsizes) > ROOM:
@@ -32,8 +33,9 @@ def tile_size(itemsizes: Sequence[int]) -> int:
 
 
 def tile_transposes(kernel: Kernel) -> Kernel:
-    """Tile every loop pair that gains by it. The attribute ``grain`` is the granularity of the outermost loop's
-    chunks.
+    """Tile each pair of nested loops that gains from it.
+
+    The kernel's attribute ``grain`` is the granularity of the outermost loop's chunks.
     """
     places = _nests(kernel.body, [])
     for home, outer in places:
@@ -50,7 +52,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Return parallel loops over all their indices, with the blocks that contain them."""
+    """Return the parallel loops, each with the block that contains it."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))
@@ -59,7 +61,7 @@ def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Blo
 
 
 def _inner(outer: Operation) -> Operation | None:
-    """Return the loop with lanes that is a loop's whole body, except for invariant values."""
+    """Return the loop with lanes that ends the body of `outer`, or None if `outer` has other loops or stores."""
     operations = outer.regions[0].operations
     plain = outer.attributes.get("step", 1) == 1 and not outer.attributes.get("lanes")
     if not plain or len(operations) < 2 or operations[-2].opcode != "for" or operations[-2].operands[2:]:
@@ -74,7 +76,7 @@ def _inner(outer: Operation) -> Operation | None:
 
 
 def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[Operation]:
-    """Return loads that are contiguous along the outer loop and strided along the inner."""
+    """Return the loads that are contiguous along the outer loop and strided along the inner loop."""
     unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
     along = index_steps(outer.regions[0].operations, outer.regions[0].parameters[0])
     index = inner.regions[0].parameters[0]
@@ -111,7 +113,7 @@ def _depends(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
 
 
 class _Tiling:
-    """The rewriting of one loop pair."""
+    """Tiling of a pair of loops."""
 
     def __init__(self, kernel: Kernel, outer: Operation, inner: Operation, loads: list[Operation], size: int) -> None:
         self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
@@ -153,17 +155,17 @@ class _Tiling:
         return tiles
 
     def _copied(self, value: Value, known: dict[Value, Value]) -> Value:
-        """Recompute a value for other indices of the two loops."""
+        """Return a value recomputed for other indices of the two loops."""
         return copy_of(self.builder, value, self.made, known)
 
     def _along(self) -> list[Operation]:
-        """Return the loads that are contiguous along the tile's rows."""
+        """Return the loads that are contiguous along the rows of a tile."""
         steps = index_steps(self.inner.regions[0].operations, self.inner.regions[0].parameters[0])
         found = [o for o in self.inner.regions[0].operations if o.opcode == "load" and steps.get(o.operands[1]) == 1]
         return [o for o in found if _is_linear(o.operands[1], self.outer.regions[0].parameters[0], self.made)]
 
     def _rows(self, top: Value, below: Value, left: Value, beyond: Value, tiles: list[Value]) -> None:
-        """Write the loops over a tile's rows, with loads from tiles."""
+        """Write the loops over a tile's rows. Transposed operands are loaded from tiles."""
         b = self.builder
         row, column = self.outer.regions[0].parameters[0], self.inner.regions[0].parameters[0]
         block = Block((row,))

@@ -1,5 +1,6 @@
-"""Unroll reductions over a few elements, such as coordinates of points or channels of colours. On a GPU, unroll such
-parallel loops too.
+"""Unroll reductions over few elements, such as the coordinates of a point or the channels of a colour.
+
+On a GPU, parallel loops over few elements are also unrolled.
 
 In: a logical kernel, and the values of its index parameters in a launch. Out: the kernel with the attribute
 ``short``, alternating names and values of the parameters for which it is specialised. `unroll_loops` makes these
@@ -36,12 +37,12 @@ def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool)
 
 
 def _limits(on_gpu: bool) -> tuple[int, tuple[str, ...]]:
-    """Return how many elements are few, and the roles of loops that are written out."""
+    """Return the maximum number of elements of a short loop, and the roles of loops to unroll."""
     return (SHORT_ON_GPU, ("reduce", "parallel")) if on_gpu else (SHORT, ("reduce",))
 
 
 def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Operation, Operation]]:
-    """Yield loops that are inside others, after the innermost one around each."""
+    """Yield each nested loop in a pair with the innermost loop that contains it: (outer, loop)."""
     for o in block.operations:
         if o.opcode == "for" and outer is not None:
             yield outer, o
@@ -50,7 +51,7 @@ def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Oper
 
 
 def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bool:
-    """Return whether iterations of `outer` are as far apart in memory as those of `loop` reach, so that both make up vectors."""
+    """Return whether the iterations of `outer` access adjacent memory, so that vectors can span both loops."""
     index, extent = outer.regions[0].parameters[0], sizes[loop.operands[1].name]
     products = [o for o in program_order(outer.regions[0].operations) if o.opcode == "multiply" and index in o.operands]
     strides = [v for o in products for v in o.operands if v is not index]
@@ -58,7 +59,7 @@ def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bo
 
 
 def _is_short(operation: Operation, parameters: Container[Value], roles: Container[str]) -> bool:
-    """Return whether an operation is an innermost loop over as many elements as one of these parameters says."""
+    """Return whether an operation is an innermost loop whose extent is one of these parameters."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
     plain = operation.attributes["role"] in roles and operation.attributes.get("step", 1) == 1
@@ -75,7 +76,7 @@ def unroll_loops(kernel: Kernel, on_gpu: bool = False) -> Kernel:
 
 
 class _Unroller:
-    """The rewriting of a kernel for known values of some parameters."""
+    """Unroller of a kernel's loops, for known values of some parameters."""
 
     def __init__(self, kernel: Kernel, values: Mapping[str, int], roles: Container[str]) -> None:
         self.kernel = kernel
@@ -94,7 +95,7 @@ class _Unroller:
         return replace(self.kernel, body=self.builder.kernel.body)
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy the operations of a block into the open one and return its yields."""
+        """Copy the operations of a block into the builder's current block, and return the values it yields."""
         for operation in block.operations:
             operands = tuple(self.new(v) for v in operation.operands)
             if operation.opcode == "yield":
@@ -106,11 +107,14 @@ class _Unroller:
         return ()
 
     def new(self, value: Value) -> Value:
-        """Return the replacement of a value; constants are emitted at their use, where passes see them."""
+        """Return the copy of a value, or a constant for a known parameter. Constants are emitted at each use."""
         return self.builder.constant(self.known[value]) if value in self.known else self.map.get(value, value)
 
     def unrolled(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """Write a loop's iterations one after the other; the stores of a parallel loop last, since no iteration reads what another writes."""
+        """Write the iterations of a loop one after another.
+
+        The stores of a parallel loop come last, since no iteration reads the writes of another.
+        """
         (region,) = operation.regions
         index, *names = region.parameters
         carried, made = operands[2:], self.builder.block.operations
@@ -127,7 +131,7 @@ class _Unroller:
                 made[before:] = sorted(made[before:], key=lambda o: o.opcode == "store")
 
     def copied(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """Copy an operation with fresh results, since its block may be copied several times."""
+        """Copy an operation with new results, since its block may be copied several times."""
         regions = []
         for region in operation.regions:
             parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)

@@ -23,8 +23,9 @@ _MEETINGS = {"barrier": "barrier", "barrier_vote": "barrier", "grid_barrier": "g
 class WatchedSite(NamedTuple):
     """An instrumented operation of the kernel.
 
-    `kind`: read, write, atomic, barrier, grid, warp, active or fence; `array`, `space`, `size`, `align`: what an access is to;
-    `numbers`: how many numbers the index has; `valued`: the value that is written follows them; `compares`: a compare and swap.
+    `kind`: read, write, atomic, barrier, grid, warp, active or fence; `array`, `space`, `size`, `align`: the accessed
+    array, its address space, and the size and alignment of the access; `numbers`: number of index values in an event;
+    `valued`: whether the written value follows them; `compares`: whether the access is a compare-and-swap.
     """
 
     kind: str
@@ -48,7 +49,7 @@ def watch_schedule(kernel: Kernel) -> Kernel:
 
 
 class _Watcher(Rewriter):
-    """The rewriting of one kernel."""
+    """Rewriter that instruments a kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, self.watch)
@@ -58,7 +59,7 @@ class _Watcher(Rewriter):
         self.arrays = {o.results[0]: o.operands[0] for o in kernel.walk() if o.opcode == "offset"}
 
     def watch(self, builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
-        """Instrument an operation before it is copied."""
+        """Instrument an operation that is about to be copied."""
         if operation.opcode in _ACCESSES:
             if operation.attributes.get("order", "monotonic") != "monotonic":  # a fence of its own
                 self.event(builder, WatchedSite("fence", self.texts[operation]))
@@ -72,18 +73,18 @@ class _Watcher(Rewriter):
             self.event(builder, WatchedSite("warp", self.texts[operation], numbers=1), mask)
 
     def event(self, builder: KernelBuilder, site: WatchedSite, *operands: Value) -> None:
-        """Append a `watch`."""
+        """Emit a `watch` for a new site."""
         self.sites.append(site)
         builder.emit("watch", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
 
     def array(self, pointer: Value) -> Value:
-        """Return the array that a pointer of the kernel points into."""
+        """Return the array into which a pointer of the kernel points."""
         while pointer in self.arrays:
             pointer = self.arrays[pointer]
         return pointer
 
     def access(self, builder: KernelBuilder, operation: Operation) -> None:
-        """Instrument an access to one element."""
+        """Instrument an access to an element."""
         pointer, index = operation.operands[:2]
         assert isinstance(pointer.type, Pointer)
         dtype, space = pointer.type.dtype, pointer.type.space

@@ -1,1 +1,1 @@
-"""Schedules: mappings of a kernel's work to the threads of a GPU, one file each. `table.py` lists them."""
+"""Schedules, which map the work of a kernel to the threads of a GPU. `table.py` lists them."""

@@ -1,9 +1,11 @@
-"""Row reductions of any length in one kernel. A launch selects what `rows.py` compiles in for one length.
+"""Row reductions for rows of any length in one kernel.
+
+What `rows.py` decides at compile time for one length is decided at each launch.
 
 In: a logical kernel whose items are loops over one row, and an `AnyRows`. Out: the threaded kernel. A block has as
-many rows as its threads allow. There is code for rows that are kept in registers, for rows that are read again, and
-for short rows, and each launch selects one. Rows of whole vectors (given by ``multiples``) have code of their own.
-Other rows are read again, which needs less code.
+many rows as its threads allow. There is code for rows that are kept in registers, for rows that each loop reads
+again from memory, and for short rows, and each launch selects one. Rows of whole vectors (given by ``multiples``) have
+separate code. Other rows are read again for each loop, which needs less code.
 
 Invariant: the tree of a reduction is that of `rows.py`, or of `reductions.py` below 64 elements.
 """
@@ -48,13 +50,13 @@ LOADS = 2
 
 @dataclass(frozen=True, slots=True)
 class AnyRows(Decision):
-    """The number of vectors that a thread keeps in registers for each form of the code, for rows of any length."""
+    """The decision for rows of any length: the number of vectors per thread in registers, for each code variant."""
 
     kept: tuple[int, ...]
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """Return the decision for rows of any length, or None, as for `exact` sizes."""
+    """Return the decision for rows of any length. Return None for other kernels and for `exact` sizes."""
     if exact:
         return None
     row = find_row(nest)
@@ -72,7 +74,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> A
 
 
 def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kernel:
-    """Return the threaded form of rows of any length."""
+    """Lower a row reduction to a threaded kernel for rows of any length."""
     row = find_row(nest)
     assert row is not None
     kept, multiples = decision.kept, decision.multiples
@@ -119,7 +121,7 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
 
 
 def _threads_shift(w: ThreadWriter, length: Value) -> Value:
-    """Return the logarithm of the number of threads that share a row."""
+    """Return the binary logarithm of the number of threads that share a row."""
     found: Value | int = 0
     steps = [(ROW_ELEMENTS, 1), (2 * ROW_ELEMENTS, 2), (4 * ROW_ELEMENTS, 3), (LEAST_LENGTH - 1, 5)]
     steps += [(WARP_LENGTH, GPU.block.bit_length() - 1), (BLOCK_LENGTH, GPU.wide_block.bit_length() - 1)]
@@ -130,8 +132,9 @@ def _threads_shift(w: ThreadWriter, length: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """The threads that share a row: their number, the row's slot in the block, whether the row exists, and its
-    length.
+    """The threads that share a row.
+
+    `active` is false for threads beyond the last row.
     """
 
     size: Value
@@ -141,7 +144,10 @@ class Team:
 
 
 class AnyRowWriter(RowWriter):
-    """Writer of the code for a row with a run-time number of threads. A missing row is read but has no elements."""
+    """Writer of the code for a row whose number of threads is known at run time.
+
+    Threads beyond the last row process the last row with a length of 0.
+    """
 
     all_fold = False
 
@@ -156,11 +162,11 @@ class AnyRowWriter(RowWriter):
 
     @property
     def stop(self) -> Value:
-        """The end of the row."""
+        """The index at which the row ends."""
         return self.w.choose(self.team.active, super().stop, self.start)
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements from a thread's vector to the vector `count` further."""
+        """Return the distance in elements between a thread's vectors k and k + `count`."""
         return self.w.compute("multiply", self.team.size, count * self.lanes)
 
     def _is_first(self) -> Value:
@@ -174,7 +180,7 @@ class AnyRowWriter(RowWriter):
         return self.team.length if self.known.kept else length
 
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the threads' partial results of a row. Every thread gets the result."""
+        """Combine the threads' partial results of a row. Every thread of the row gets the result."""
         w = self.w
         if not self.alone:
             values = halves(w, combine, values, GPU.warp // 2)
@@ -187,7 +193,7 @@ class AnyRowWriter(RowWriter):
         return values
 
     def _across(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of a row's warps, in each of these warps."""
+        """Combine the partial results of a row's warps. Each of the warps gets the result."""
         w = self.w
         most = GPU.wide_block // GPU.warp
         lane, shared = by_warps(w, values, most)

@@ -1,10 +1,10 @@
-"""Column reductions, such as sums over the first axis: adjacent threads reduce adjacent columns.
+"""Column reductions, such as sums over the first axis. Adjacent threads reduce adjacent columns.
 
 In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the
 threaded kernel. Of a block's 256 threads, 32 (or the number of column vectors) are adjacent along the columns. The
-others share these columns, each with its own rows.
+others share these columns, and each processes different rows.
 
-The tree of a reduction is the rows of a thread in order, then the threads of a column pairwise. The number of threads
+A reduction combines the rows of a thread in order, then the threads of a column pairwise. The number of threads
 per column depends only on the number of columns.
 """
 
@@ -39,14 +39,17 @@ FEW_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """The number of adjacent threads (0: set by the launch), and the number of columns that each reduces."""
+    """The decision for column reductions: the number of adjacent threads, and of columns per thread.
+
+    0 threads mean that the launch determines the number.
+    """
 
     side: int
     lanes: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> ColumnReduction | None:
-    """Return the decision for these sizes, or None if the kernel is no column reduction."""
+    """Return the decision for these sizes, or None if the kernel is not a column reduction."""
     row = find_columns(nest)
     if row is None:
         return None
@@ -66,8 +69,9 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
 
 
 def _side(count: int, items: int, lanes: int) -> int:
-    """Return the number of adjacent threads for `count` columns. It is smaller if the `items` columns in total are
-    few.
+    """Return the number of adjacent threads for `count` columns.
+
+    It is smaller if the total number of columns, `items`, is small.
     """
     side = _power_of_two(-(-count // lanes), GPU.warp)
     while side > SHORT_SIDE and items < FEW_BLOCKS * side * lanes:
@@ -76,19 +80,19 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 
 def threads_below(count: int, items: int) -> int:
-    """Return the number of threads per column for rounding reductions. Each takes rows at this stride."""
+    """Return the number of threads that share a column in a rounding reduction, which is also their stride in rows."""
     return GPU.block // _side(count, items, _power_of_two(count, FOLD_COLUMNS))
 
 
 def halve(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """Combine the partial results of a column's threads: those of each warp pairwise, then the warps."""
+    """Combine the partial results of a column by halves: first within each warp, then across warps."""
     inside = max(1, len(parts) // GPU.warps)
     warps = [parts[k : k + inside] for k in range(0, len(parts), inside)]
     return by_halves([by_halves(warp, combine) for warp in warps], combine)
 
 
 def find_columns(nest: Nest) -> RowNest | None:
-    """Return the item as loops over rows shared by adjacent items, or None for other items."""
+    """Return the item of a column reduction as loops over rows. Return None for other items."""
     if not nest.levels:
         return None
     row = find_row(nest)
@@ -108,7 +112,7 @@ def _columns_of(row: RowNest, index: Value) -> int:
 
 
 def _power_of_two(number: int, most: int) -> int:
-    """Return the smallest power of two that is at least `number`, but at most `most`."""
+    """Return the smallest power of two that is at least `number`, limited to `most`."""
     found = 1
     while found < most and found < number:
         found *= 2
@@ -116,7 +120,7 @@ def _power_of_two(number: int, most: int) -> int:
 
 
 def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target) -> Kernel:
-    """Return the threaded form of column reductions."""
+    """Lower a column reduction to a threaded kernel."""
     row = find_columns(nest)
     assert row is not None
     known, lanes, multiples = decision.side, decision.lanes, decision.multiples
@@ -154,7 +158,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
 
 
 def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Value:
-    """Return the logarithm of `_side`."""
+    """Return the binary logarithm of `_side`, computed at run time."""
     vectors = w.parts(count, lanes)
     wanted: Value | int = 0
     for k in range(GPU.warp.bit_length() - 1):
@@ -166,7 +170,7 @@ def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Valu
 
 
 class ColumnWriter(RowWriter):
-    """Writer of the code for the columns of thread number `part` of each column."""
+    """Writer of the code for one thread's columns. `part` is the thread's number among those that share the columns."""
 
     def __init__(
         self, w: ThreadWriter, row: RowNest, part: Value, side: Value | int, lanes: int, known: RowFacts
@@ -179,7 +183,7 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def place(self, first: Value, count: Value) -> None:
-        """Set this thread's columns to those from `first` on, below `count`."""
+        """Set the columns of this thread: `lanes` columns from `first` on, of which those below `count` are valid."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
@@ -194,7 +198,7 @@ class ColumnWriter(RowWriter):
             self._points(part)
 
     def _points(self, operations: Sequence[Operation]) -> None:
-        """Emit operations for each column, or once for all columns."""
+        """Emit each operation for every column, or only once if it is the same for all columns."""
         for o in operations:
             if o.opcode == "store" or any(v in self.columns.values[0] for v in o.operands):
                 self.writer.copy([o], [self.columns], self.index, self.steps)
@@ -210,7 +214,7 @@ class ColumnWriter(RowWriter):
             self.columns.values[lane].update(zip(loop.results, found, strict=True))
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """Emit the loop over several rows per iteration, then the remainder."""
+        """Emit a loop over the rows, several rows per iteration, and then the remaining rows."""
         w = self.w
         loads = len({o.operands[0] for o in program_order([loop]) if o.opcode == "load"})
         unroll = max(1, ROWS // max(1, loads))
@@ -246,7 +250,7 @@ class ColumnWriter(RowWriter):
         return self._nested(w.select(more, left, lambda: opened.results[1:]))
 
     def _row(self, loop: Operation, row: Value, inside: Value | None) -> Slot:
-        """Return this thread's columns in a row."""
+        """Return the elements of a row in this thread's columns."""
         valid: list[Value | None] = list(self.columns.valid)
         if inside is not None:
             valid = [inside if v is None else self.w.builder.op("bitwise_and", v, inside) for v in valid]
@@ -260,9 +264,7 @@ class ColumnWriter(RowWriter):
     # -- folding across threads -----------------------------------------------------------------------
 
     def _fold_lanes(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
-        """Combine the partial results of the threads that share this thread's columns. Each of them gets the
-        results.
-        """
+        """Combine the partial results of the threads that share columns. All these threads get the results."""
         w = self.w
         mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):
@@ -294,6 +296,6 @@ class ColumnWriter(RowWriter):
         return [list(column) for column in by_halves(found, together)]
 
     def _folded(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-        """Combine with the lane `mask` away, if it has the same columns."""
+        """Combine values with those of the lane at distance `mask`, if both lanes have the same columns."""
         same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
         return shuffled(self.w, combine, values, mask, same)

@@ -8,22 +8,23 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The mapping of a kernel's work to threads, stored in its attribute ``schedule``.
+    """A decision of a schedule: how a kernel's work is mapped to threads. It is stored in the attribute ``schedule``.
 
-    A subclass stands in the file of each schedule. Its fields are few classes of sizes, so that many sizes share a kernel.
+    The file of each schedule defines a subclass. Its fields take few values, so that many sizes share a kernel.
 
     Attributes
     ----------
     vectors : tuple of str
         Pointer parameters through which accesses along the innermost index are aligned to whole vectors.
     multiples : tuple of str
-        Parameters by which a launch sees that they are: where all of these are multiples of a vector. Others take single elements.
+        Size parameters that must all be multiples of the vector length for this alignment. A launch with other sizes
+        accesses single elements.
     whole : bool
-        Whether nothing is left over beside whole vectors.
+        Whether whole vectors cover all elements.
     specialised : bool
-        Whether a kernel for exact sizes is another one than for all.
+        Whether a kernel for exact sizes differs from the kernel for all sizes.
     keeps_alignment : bool
-        Whether pointers stay aligned that no vector is read through.
+        Whether the kernel keeps the alignment of pointers that have no vector accesses.
     """
 
     vectors: tuple[str, ...] = ()
@@ -34,6 +35,6 @@ class Decision:
 
 
 class AnySizesDecision(Decision):
-    """A decision that depends on the sizes only through alignment."""
+    """A decision that depends only on the alignment of the sizes."""
 
     specialised: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Pointwise kernels, without reductions and loops in an item."""
+"""Pointwise kernels whose items contain no reductions and no loops."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ COLUMNS = 4
 
 @dataclass(frozen=True, slots=True)
 class Elements(AnySizesDecision):
-    """The decision for pointwise kernels: the alignment, and whether all threads have equally many vectors (`full`)."""
+    """The decision for pointwise kernels. With `full`, all threads have the same number of vectors."""
 
     full: bool = False
 
 
 def write(kernel: Kernel, nest: Nest, decision: Elements, target: Target) -> Kernel:
-    """Return the threaded form of a kernel without loops in its items."""
+    """Lower a pointwise kernel to a threaded kernel."""
     lanes, aligned = vector_lanes(kernel, nest)
     return _line(kernel, nest, lanes, aligned, decision, target) if lanes > 1 else _plane(kernel, nest)
 
 
 def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: Sequence[str], decision: Elements, target: Target) -> Kernel:
-    """Write one loop: each thread computes whole vectors of `lanes` elements, and the first threads the remainder.
+    """Write a kernel over one loop.
 
-    A thread has a vector, or two a block apart where one would keep too few bytes under way for the memory.
+    Threads compute whole vectors of `lanes` elements. The first threads also compute the remainder.
+
+    A thread computes one vector, or two vectors at the distance of a block if one would keep too few bytes in flight.
     """
     w = ThreadWriter(kernel, nest, GPU.block)
     (level,) = nest.levels
@@ -77,7 +79,10 @@ def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: Sequence[str], decisi
 
 
 def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
-    """Return 2 if a thread reads few bytes or computes few elements with one vector, and two vectors fit into its registers, else 1."""
+    """Return the number of vectors per thread.
+
+    It is 2 if one would be too little work and both fit into registers, otherwise 1.
+    """
     steps = index_steps(nest.item, nest.levels[0].index)
     if any((steps.get(o.operands[1]) or 1) > 1 for o in nest.item if o.opcode == "load"):
         return 1  # (the second vectors would be read in parts, each under its own condition)
@@ -88,9 +93,7 @@ def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Elements | None:
-    """Return the decision for these sizes, or None for a kernel with loops in its items, or without a loop around
-    them.
-    """
+    """Return the decision for these sizes. Return None for kernels without loops, or with loops in their items."""
     if has_loops(nest.item) or not nest.levels:
         return None
     lanes, vectors = vector_lanes(kernel, nest)
@@ -112,10 +115,10 @@ def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None],
 
 
 def _plane(kernel: Kernel, nest: Nest) -> Kernel:
-    """Write any number of loops: tiles of rows by columns, with columns along the innermost loop.
+    """Write a kernel over any number of loops: tiles of rows and columns, with columns along the innermost loop.
 
-    How many threads lie along a row follows from its length. A thread finds its row's indices once a
-    tile, by division, and its columns by addition.
+    The number of threads along a row depends on the length of the row. A thread computes the indices of its row once
+    per tile, by division, and its columns by addition.
     """
     w = ThreadWriter(kernel, nest, GPU.block)
     columns = COLUMNS if COLUMNS * pressure(nest.operations) <= GPU.registers and not has_loops(nest.item) else 1
@@ -140,9 +143,10 @@ def _plane(kernel: Kernel, nest: Nest) -> Kernel:
 
 
 def along_row(nest: Nest) -> int:
-    """Return the maximum number of threads along a row: the block, or fewer if some operand is contiguous across rows.
+    """Return the maximum number of threads along a row.
 
-    Then a tile's height makes whole 32-byte sectors of that operand's columns.
+    It is the size of a block, or less if an operand is contiguous across rows. The height of a tile then covers whole
+    32-byte sectors of that operand's columns.
     """
     if len(nest.levels) < 2:
         return GPU.block
@@ -158,7 +162,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit the item at `column` and at the following columns, `along` apart."""
+    """Emit the item for `columns` columns, starting at `column`, with stride `along`."""
 
     def point(position: Value) -> None:
         w.map[index] = position
@@ -183,9 +187,9 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
 
 
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
-    """Return the number of consecutive elements per thread, and the pointers with aligned vectors.
+    """Return the number of consecutive elements per thread, and the pointers whose vectors are aligned.
 
-    1 where most bytes would not move as whole vectors: then neighbouring threads had better have neighbouring elements.
+    The number is 1 if most bytes would not move as whole vectors: adjacent threads then access adjacent elements.
     """
     if len(nest.levels) != 1 or has_loops(nest.item) or any(has_control_flow(o) for o in program_order(nest.item)):
         return 1, ()
@@ -198,7 +202,7 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
 
 
 def pays(operations: Iterable[Operation], index: Value, vectors: Sequence[str]) -> bool:
-    """Return whether vectors move at least half of the accessed bytes, and all results that are stored at known steps."""
+    """Return whether vector accesses move at least half of the bytes, including all results stored at constant strides."""
     steps = index_steps(operations, index)
     balance = 0
     for o in operations:

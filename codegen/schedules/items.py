@@ -1,4 +1,4 @@
-"""The fallback schedule: one thread per point of the domain, which executes everything in order."""
+"""The fallback schedule. Each thread computes one point of the domain, in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THREADS = 128
 
 
 class Items(AnySizesDecision):
-    """The decision of the fallback schedule, which has no parameters."""
+    """The decision of the fallback schedule. It has no parameters."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Items:
@@ -23,7 +23,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> I
 
 
 def write(kernel: Kernel, nest: Nest, decision: Items, target: Target) -> Kernel:
-    """Return the threaded form of any kernel."""
+    """Lower a logical kernel to a threaded kernel with one thread per point."""
     w = ThreadWriter(kernel, nest, THREADS)
     items = w.product(w.extents())
     with w.tiles(w.parts(items, w.threads)) as tile:

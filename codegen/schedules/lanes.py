@@ -1,4 +1,4 @@
-"""Copies of straight-line code for the several elements of one thread.
+"""Copies of straight-line code for several elements per thread.
 
 In: operations without regions, and the elements to compute: `slots` of adjacent elements (lanes). Out: one operation
 after another, each for all slots and lanes, so that loads precede their uses together. Invariant: equal operations on
@@ -25,10 +25,11 @@ from weft.codegen.schedules.writer import ThreadWriter
 
 @dataclass(slots=True)
 class Slot:
-    """Adjacent elements of one thread.
+    """Adjacent elements of one thread, one per lane.
 
-    `valid` says of each lane whether it is there at all (None: it is). Lanes that are not there have the index of one that is,
-    so that reading it does no harm, unless the slot is `beyond`: then they have ones, by which integers can be divided.
+    `valid` states for each lane whether its element exists (None: it does). A lane that is not valid has the index of a
+    valid one, so that it can be read. If the slot is `beyond` the array, such lanes contain ones, by which integers can
+    be divided.
     """
 
     indices: list[Value]
@@ -38,7 +39,7 @@ class Slot:
 
 
 class LaneWriter:
-    """Copier of the logical kernel's operations for slots of lanes.
+    """Copier of operations of the logical kernel, once for each lane of each slot.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class LaneWriter:
     vectors : iterable of str
         Parameters whose accesses along the index are aligned to whole vectors.
     strided : bool
-        Whether those are so, too, that step by more than one.
+        Whether this includes accesses that advance by more than one element.
     """
 
     def __init__(self, w: ThreadWriter, lanes: int, vectors: Iterable[str], *, strided: bool = False) -> None:
@@ -61,7 +62,7 @@ class LaneWriter:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Forget values computed inside the ``with`` at its end."""
+        """At the end of the ``with`` block, forget the values computed inside it."""
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}
@@ -70,7 +71,7 @@ class LaneWriter:
         return not (isinstance(key, tuple) and key[0] == "load" and key[1] not in self.steady)
 
     def slot(self, first: Value, valid: Sequence[Value | None] | None = None, last: Value | None = None) -> Slot:
-        """Return the slot that begins at `first`. With `last`, no lane's index exceeds it."""
+        """Return the slot that begins at `first`. If `last` is given, no lane has a greater index."""
         indices = [first]
         for lane in range(1, self.lanes):
             indices.append(self.once("add", first, self.w.number(lane)))
@@ -81,10 +82,10 @@ class LaneWriter:
     def slot_within(
         self, base: Value | None, offset: Value, length: Value, there: Value | None = None, *, whole: bool = False
     ) -> Slot:
-        """Return the slot at `offset` from `base`. Elements below `length` are valid; `length` elements, or `there`,
-        can be read.
+        """Return the slot at `offset` from `base`. Elements below `length` are valid.
 
-        With `whole` slots are there in whole or not at all.
+        `length` elements can be read, or `there` elements if `there` is given. With `whole`, either all lanes of a slot
+        are valid, or none.
         """
         w = self.w
         there = length if there is None else there
@@ -102,7 +103,7 @@ class LaneWriter:
         return Slot(indices, [w.test("less", index, length) for index in offsets])
 
     def once(self, name: str, x: Value, y: Value) -> Value:
-        """Return an op of two indices, emitted only once."""
+        """Return the result of an op on two indices. Equal calls emit the op only once."""
         return self._once(Operation(name, (x, y), (Value("", x.type),)), (x, y))[0]
 
     def _once(self, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -119,7 +120,7 @@ class LaneWriter:
         return found
 
     def _note_sum(self, opcode: str, operands: tuple[Value, ...], result: Value) -> None:
-        """Record how an index differs by a constant from one that other slots have, too."""
+        """Record a result as the sum of a base index and a constant, so that accesses from one base are recognised."""
         constants, sums = self.w.constants, self.w.sums
         x, y = operands if operands[0] not in constants else operands[::-1]
         (first, before), (second, behind) = sums.get(x, (x, 0)), sums.get(y, (y, 0))
@@ -132,7 +133,7 @@ class LaneWriter:
             sums[result] = self.once("multiply", first, y), before * constants[y]
 
     def _place(self, index: Value) -> tuple[Value, int]:
-        """Return an index that other accesses have in common, and the distance from there."""
+        """Return the base index of an access and the constant distance of `index` from it."""
         return self.w.sums.get(index, (index, 0)) if self.strided else (index, 0)
 
     def _address(self, pointer: Value, index: Value) -> Value:
@@ -144,7 +145,7 @@ class LaneWriter:
     def _load(
         self, operation: Operation, pointer: Value, index: Value, at: int, **attributes: Any
     ) -> tuple[Value, ...]:
-        """Emit a load of the element at ``index + at``, or return the earlier load of the same element."""
+        """Load the element at ``index + at``, or return the result of an earlier load of this element."""
         key = ("load", pointer, index, at, None)
         if key not in self.memo:
             if at or attributes:
@@ -153,11 +154,11 @@ class LaneWriter:
         return self.memo[key]
 
     def forget(self) -> None:
-        """Forget loads from memory that a write may have changed."""
+        """Forget the loads from memory that a write may have changed."""
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:
-        """Emit one operation, other than a store, that all elements share."""
+        """Emit an operation that is the same for all elements. It must not be a store."""
         w = self.w
         if operation.opcode == "constant":
             w.copy([operation])
@@ -166,7 +167,7 @@ class LaneWriter:
         w.map.update(zip(operation.results, results, strict=True))
 
     def begin(self, slots: Sequence[Slot], index: Value) -> None:
-        """Set the index of each lane's element as the value of `index`."""
+        """Set `index` in each lane to the index of the lane's element."""
         for slot in slots:
             slot.values = [{index: at} for at in slot.indices]
 
@@ -177,10 +178,10 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Copy operations in order: loads and their indices for all slots, then slot by slot, then the stores. Loads after a
-        store that may alias it wait for it.
+        """Copy operations for all slots: first the loads and their indices, then the rest, and the stores last.
 
-        `steps`: how values grow with `index`, where some that do are computed elsewhere.
+        Within a slot, operations keep their order. A load after a store that may alias it waits for that store. `steps`
+        gives the growth of values with `index`, if some of them are computed by other operations.
         """
         operations = list(operations)
         self.steps = index_steps(operations, index) if steps is None else steps
@@ -188,7 +189,7 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """Yield the operations, split before loads that may read stored memory."""
+        """Yield consecutive operations in groups. A new group begins at a load that may read memory stored before."""
         run: list[Operation] = []
         stored = False
         for operation in operations:
@@ -224,7 +225,7 @@ class LaneWriter:
             self._remember(stores[-1], slot)  # (those before may have been written over)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """Return what a value of the logical kernel became in the threaded code, for one lane."""
+        """Return the copy, for one lane, of a value of the logical kernel (the kernel before it was mapped to threads)."""
         found = slot.values[lane].get(value)
         return found if found is not None else self.w.map[value]
 
@@ -250,7 +251,7 @@ class LaneWriter:
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
-        """Emit an `if` that only selects a value, for one lane if it is valid."""
+        """Emit an `if` that only selects values, for one lane. An invalid lane gets zeros."""
         w, outside = self.w, self.w.map
         w.map = {**outside, **values}
 
@@ -264,13 +265,16 @@ class LaneWriter:
         return found
 
     def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
-        """Return whether a lane, valid or not, may load: its memory exists and does not change."""
+        """Return whether a lane may load even if it is not valid: the memory exists and does not change."""
         return valid is None or (pointer in self.steady and not slot.beyond)
 
     def _guarded(
         self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
     ) -> tuple[Value, ...]:
-        """Emit an operation of a lane. Invalid lanes do not load memory that may change, or that is beyond an array."""
+        """Emit an operation for a lane.
+
+        An invalid lane does not load memory that may change, or that lies outside an array.
+        """
         if operation.opcode != "load" or valid is None or self._is_safe(operands[0], slot, valid):
             return self._once(operation, operands)
         w, kind, key = self.w, operation.results[0].type, ("load", operands[0], *self._place(operands[1]), valid)
@@ -284,20 +288,20 @@ class LaneWriter:
         return found
 
     def _wide_step(self, operation: Operation) -> int:
-        """Return the elements from one lane's access to the next one's, or 0 if they are not accessed as vectors."""
+        """Return the distance in elements between the accesses of two adjacent lanes, or 0 if they form no vector."""
         pointer, index = operation.operands[:2]
         step = self.steps.get(index, 0) or 0
         wide = self.lanes > 1 and pointer.name in self.vectors and (step > 0 if self.strided else step == 1)
         return step if wide else 0
 
     def _align(self, pointer: Value, at: int) -> int:
-        """Return the alignment of the element `at` elements behind a vector's first one."""
+        """Return the alignment in bytes of the element that is `at` elements after the start of a vector."""
         assert isinstance(pointer.type, Pointer)
         size = pointer.type.dtype.itemsize
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return an index, the distance from it to where the vectors of an access begin, and from there to each lane."""
+        """Return the address of a vector access: a base index, a constant distance from it, and each lane's offset."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._place(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]
@@ -326,7 +330,7 @@ class LaneWriter:
     # -- stores -------------------------------------------------------------------------------
 
     def _stores(self, operations: Sequence[Operation], slot: Slot) -> None:
-        """Store each valid lane of a slot."""
+        """Emit the stores of all valid lanes of a slot."""
         if all(valid is slot.valid[0] for valid in slot.valid):
             with self._where(slot.valid[0]):
                 for operation in operations:
@@ -350,7 +354,7 @@ class LaneWriter:
                 self.w.builder.store(target, self.value(slot, lane, index), stored)
 
     def _remember(self, operation: Operation, slot: Slot) -> None:
-        """Record what was stored, for loads that follow."""
+        """Record stored values, so that later loads of the same elements reuse them."""
         pointer, index, value = operation.operands
         if self.steps.get(index) in (None, 0):
             return
@@ -373,7 +377,7 @@ class LaneWriter:
 
 
 def lanes_of(operations: Iterable[Operation], index: Value) -> int:
-    """Return how many elements of the widest dtype accessed along `index` fit in one access."""
+    """Return how many elements of the widest dtype along `index` fit into one vector access."""
     operations = list(operations)
     steps = index_steps(operations, index)
     widest = max(

@@ -1,17 +1,19 @@
-"""Scans along long rows with decoupled look-back: each block scans a tile and reads the totals of previous blocks.
+"""Scans along long rows with decoupled look-back.
+
+Each block scans a tile, and reads the totals of previous blocks.
 
 In: a logical kernel of scans (`find_scan`) from `share_rows`, with the parameter ``board`` (the look-back
 descriptors). Out: the threaded kernel, one launch that reads and writes each element once.
 
-The descriptors are 64-bit words. The first word is a counter. A starting block takes the next number, which is that
-of its tile, so the blocks that it waits for are running or done, whatever the number of resident blocks. The other
-words hold a tag (the high half) and 32 bits of a value, written and read at once. No word depends on another one, and
-none needs a fence. The tag is the launch's own, from the high half of the counter, where the last block counts
-launches. The descriptors therefore need no reset.
+The descriptors are 64-bit words. The first word is a counter. A starting block takes the next number, which is the
+number of its tile, so the blocks that it waits for are running or done, whatever the number of resident blocks. The
+other words hold a tag (the high half) and 32 bits of a value, written and read at once. No word depends on another
+word, and none needs a fence. The tag identifies the launch. It comes from the high half of the counter, where the last
+block counts launches. The descriptors therefore need no reset.
 
 Invariant: the prefix of a tile is combined in one order, independent of timing: the totals of complete groups of 32 x
-32 tiles, then the groups before its own, then the tiles of its group. The longest chain of waiting blocks thus has
-one link per 1024 tiles.
+32 tiles, then of the preceding groups of 32 tiles, then of the preceding tiles of its group. The longest chain of
+waiting blocks thus has one link per 1024 tiles.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ _HALF = np.dtype(np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A kernel whose rows are shared by blocks: the number of blocks, and the bytes of its look-back descriptors."""
+    """A kernel in which several blocks share a row: the number of blocks, and the size of the look-back descriptors."""
 
     kernel: Kernel
     blocks: int
@@ -63,7 +65,7 @@ class Shared:
 
 
 def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
-    """Return the kernel with look-back descriptors if it scans rows of more than one tile, else None.
+    """Return the kernel with look-back descriptors, or None if it does not scan rows of more than one tile.
 
     Parameters
     ----------
@@ -89,25 +91,25 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
 
 
 def _parts_of_value(fold: Fold) -> int:
-    """Return the number of descriptor words per value of a scan."""
+    """Return the number of descriptor words for each value of a scan."""
     return -(-fold.type.itemsize // _HALF.itemsize)
 
 
 def _values_of_row(tiles: int) -> int:
-    """Return the number of values in a row's descriptors: one per tile, group of tiles, and group of groups."""
+    """Return the number of descriptor values of a row: one per tile, per group of tiles, and per group of groups."""
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The decision that blocks share a row, which consists only of the alignment."""
+    """The decision that several blocks share a row. It has no parameters other than the alignment."""
 
     keeps_alignment: ClassVar[bool] = True
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> LookbackScan | None:
-    """Return the decision for these sizes, for a kernel with look-back descriptors."""
+    """Return the decision for these sizes, or None for a kernel without look-back descriptors."""
     if not isinstance(kernel.attributes.get("schedule"), LookbackScan):
         return None
     scan = find_scan(nest)
@@ -118,7 +120,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> L
 
 
 def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) -> Kernel:
-    """Return the threaded form of a kernel with look-back descriptors."""
+    """Lower a scan with look-back descriptors to a threaded kernel."""
     scan = find_scan(nest)
     assert scan is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -154,7 +156,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
 
 
 def _take_number(w: ThreadWriter, board: Value) -> tuple[Value, Value]:
-    """Return the block's number in order of start and the launch's tag, the same in all threads of the block."""
+    """Return the number of this block in the order in which blocks start, and the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)
@@ -174,7 +176,7 @@ def _take_number(w: ThreadWriter, board: Value) -> tuple[Value, Value]:
 
 
 class _TileWriter:
-    """Reader and writer of a tile's elements: by whole vectors, or one by one at the end of the row."""
+    """Reader and writer of a tile: in whole vectors, or element by element at the end of the row."""
 
     def __init__(
         self, writer: LaneWriter, scan: Scan, tile: Value, thread: tuple[Value, Value], multiples: Sequence[str]
@@ -202,7 +204,7 @@ class _TileWriter:
 
     @contextmanager
     def accesses(self, whole: bool) -> Iterator[None]:
-        """Use whole-vector accesses inside the ``with`` if `whole` holds."""
+        """Within the ``with`` block, access memory in whole vectors if `whole` holds, otherwise element by element."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
         with self.writer.inside():
@@ -210,7 +212,7 @@ class _TileWriter:
         self.writer.vectors = vectors
 
     def slots(self, whole: bool) -> list[Slot]:
-        """Return this thread's elements."""
+        """Return the slots of this thread's elements."""
         w = self.w
         firsts = [w.compute("add", self.first, k * LANES * GPU.warp) if k else self.first for k in range(SLOTS)]
         if whole:
@@ -218,7 +220,7 @@ class _TileWriter:
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
     def read(self, folders: Sequence[Folder]) -> list[list[list[Value]]]:
-        """Return the scanned values: a list per scan, with one list per slot."""
+        """Read the tile. Return the input values of the scans, indexed by scan, slot and lane."""
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):
@@ -239,7 +241,7 @@ class _TileWriter:
         return folded
 
     def finish(self, folder: Folder, before: Value) -> None:
-        """Compute the scan of each element. `before` is the prefix of the warp."""
+        """Compute the scan at each element. `before` is the prefix of all elements before this warp."""
         folder.finish([Slot([], [], lanes) for lanes in self.values], before)
 
     def write(self) -> None:
@@ -259,7 +261,7 @@ class _TileWriter:
 
 
 class _Notes:
-    """The look-back descriptors of one scan: each word has 32 bits of a value and a tag."""
+    """The look-back descriptors of a scan. Each word consists of 32 bits of a value and a tag."""
 
     def __init__(self, w: ThreadWriter, board: Value, tag: Value, scan: Scan, fold: Fold) -> None:
         self.w = w
@@ -276,13 +278,13 @@ class _Notes:
         self.small = fold.type.itemsize < _HALF.itemsize
 
     def places(self, index: Value) -> list[Value]:
-        """Return the positions of the words of a value."""
+        """Return the positions of the words that hold value number `index`."""
         w = self.w
         first = w.compute("multiply", index, self.all) if self.all > 1 else index
         return [w.compute("add", first, self.first + k) for k in range(self.parts)]
 
     def post(self, index: Value, value: Value) -> None:
-        """Publish a value."""
+        """Publish a value in the descriptors for other blocks."""
         w, b = self.w, self.w.builder
         if self.small:
             b.store(self.bits, w.number(0), w.number(0, _HALF))
@@ -292,7 +294,7 @@ class _Notes:
             b.store(self.board, place, word, volatile=True)
 
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
-        """Wait for a value and return it, or return `otherwise` if the condition does not hold."""
+        """Wait until a value is published and return it. If the condition does not hold, return `otherwise`."""
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)
         with w.when(condition):
@@ -301,7 +303,7 @@ class _Notes:
         return b.load(self.value, w.number(0))
 
     def wait(self, place: Value, part: int) -> None:
-        """Spin until a word has this launch's tag."""
+        """Wait until a word has the tag of this launch, and store its part of the value."""
         w, b = self.w, self.w.builder
         label = f"wait{place.name}"
         with b.scope(label), b.repeat():
@@ -319,9 +321,7 @@ class _Notes:
 
 
 class _Place:
-    """The position of a block's tile: in its group, of its group among the groups combined together, and of these
-    in the row.
-    """
+    """The position of a tile in its group of tiles, and of that group in its group of groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w
@@ -342,7 +342,7 @@ class _Place:
 
 
 def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial: Value) -> Value:
-    """Publish this tile's total and the group totals it completes. Return the prefix of the tile.
+    """Publish the total of this tile and of each group that it completes. Return the prefix of the tile.
 
     Parameters
     ----------
@@ -350,9 +350,9 @@ def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial
     folder : Folder
     place : _Place
     own : Value
-        What the tile has.
+        The total of the tile.
     initial : Value
-        What the row begins with.
+        The initial value of the row's scan.
     """
     w = notes.w
     last = w.number(GPU.warp - 1)

@@ -1,4 +1,4 @@
-"""The structure of a logical kernel: its launch domain, and the body of an item.
+"""The structure of a logical kernel: its launch domain, and the item at each point of the domain.
 
 In: a logical kernel. Out: a `Nest`, and answers about it: which loops can be distributed over threads, which
 dimension is contiguous, and how many registers a body needs. The kernel is not changed.
@@ -18,37 +18,37 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One loop of the launch domain, and the operations before it in the enclosing loop."""
+    """A loop of the launch domain, and the operations before it in the enclosing loop."""
 
     before: tuple[Operation, ...]
     loop: Operation
 
     @property
     def index(self) -> Value:
-        """The loop's index."""
+        """The index of the loop."""
         return self.loop.regions[0].parameters[0]
 
     @property
     def extent(self) -> Value:
-        """The loop's extent."""
+        """The extent of the loop."""
         return self.loop.operands[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A launch domain (`levels`, outermost first) and the body of each of its points (`item`)."""
+    """The loops of the launch domain (`levels`, outermost first) and the body at each point (`item`)."""
 
     levels: tuple[Level, ...]
     item: tuple[Operation, ...]
 
     @property
     def inward(self) -> list[Operation]:
-        """Operations between the loops, which all points of an inner loop have in common."""
+        """The operations between the loops, whose results all points of an inner loop share."""
         return [o for level in self.levels[1:] for o in level.before]
 
     @property
     def operations(self) -> list[Operation]:
-        """All operations of an item in order: those between the levels, then its body."""
+        """The operations of an item in order: those between the loops, then its body."""
         return [*self.inward, *self.item]
 
     def points(self, sizes: Mapping[str, int]) -> int:
@@ -57,9 +57,10 @@ class Nest:
 
 
 def find_nest(kernel: Kernel) -> Nest:
-    """Return the perfectly nested parallel loops from 0 with extents known at the launch, and their body.
+    """Return the perfectly nested parallel loops of a kernel, and their body.
 
-    A parallel loop that does not nest perfectly belongs to the item.
+    The loops start at 0, and their extents are known at the launch. Parallel loops that are not perfectly nested are
+    part of the body.
     """
     outside = {p.value for p in kernel.parameters}
     levels: list[Level] = []
@@ -93,7 +94,7 @@ def _zeros(kernel: Kernel) -> set[Value]:
 
 
 def has_stores(operations: Iterable[Operation]) -> bool:
-    """Return whether these operations, or those inside them, write memory."""
+    """Return whether these operations, or operations nested in them, write memory."""
     return any(o.opcode in ("store", "atomic") for o in program_order(operations))
 
 
@@ -103,14 +104,14 @@ def has_loops(operations: Iterable[Operation]) -> bool:
 
 
 def is_spread(operation: Operation) -> bool:
-    """Return whether a loop may be distributed over threads: reductions and parallel loops."""
+    """Return whether an operation is a reduction or parallel loop, which may be distributed over threads."""
     return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a distributable loop and the perfectly nested loops inside it with invariant bounds.
+    """Return a loop and the loops perfectly nested in it that may be distributed over threads together.
 
-    All of them carry the same accumulators straight through.
+    Their bounds are invariant in the outer loops, and all of them have the same accumulators.
     """
     chain = [loop]
     inside = set(loop.regions[0].parameters)
@@ -136,7 +137,7 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether most loads of the distributed loops are contiguous along the launch domain instead."""
+    """Return whether most loads are contiguous along the launch domain, and not along the distributed loops."""
     if not nest.levels:
         return False
     whole = [*nest.levels[0].loop.regions[0].operations]
@@ -159,7 +160,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
 
 
 def pressure(operations: Iterable[Operation]) -> int:
-    """Return the maximum number of 32-bit registers of live values between two of these operations."""
+    """Return the maximum number of 32-bit registers that the results of these operations occupy at any time."""
     ordered = [o for o in program_order(operations) if o.opcode != "constant"]
     made = {v for o in ordered for v in o.results if not isinstance(v.type, Pointer)}
     last: dict[Value, int] = {}

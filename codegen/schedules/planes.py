@@ -2,9 +2,9 @@
 
 In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads follow
 the innermost loop, with whole vectors if these are aligned. Each thread computes several rows, so that data shared by
-adjacent rows is read once. A block finds its tile by one division, a thread by none.
+adjacent rows is read once. A block computes its tile by one division, a thread its elements without divisions.
 
-The last tiles are moved back to end at the last row and column. All reads of a thread are therefore valid and at
+The last tiles are shifted back to end at the last row and column. All reads of a thread are therefore valid and at
 constant distances. Elements that another tile also contains are not stored. For arbitrary sizes there is code for
 vectors (given by ``multiples``, with enough rows for a tile) and for single elements, and each launch selects one.
 """
@@ -34,7 +34,10 @@ ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class RowPlanes(Decision):
-    """The number of threads along a row (0: set by the launch), elements per vector, and rows per thread."""
+    """The decision for planes: the numbers of threads along a row, of elements per vector, and of rows per thread.
+
+    0 threads mean that the launch determines the number.
+    """
 
     along: int
     lanes: int
@@ -42,7 +45,7 @@ class RowPlanes(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowPlanes | None:
-    """Return the decision for these sizes, or None."""
+    """Return the decision for these sizes, or None if another schedule is better."""
     if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.operations):
         return None
     operations = _operations(nest)
@@ -72,7 +75,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
 
 
 def _alongs(count: int) -> list[int]:
-    """Return the numbers of threads that may lie along a row of `count` vectors."""
+    """Return the possible numbers of threads along a row of `count` vectors."""
     found = [1 << k for k in range(GPU.block.bit_length()) if 1 << k <= count]
     return [along for along in found if along >= min(GPU.warp, found[-1])]
 
@@ -89,7 +92,7 @@ def _operations(nest: Nest) -> list[Operation]:
 
 
 def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Kernel:
-    """Return the threaded form of pointwise kernels over several loops."""
+    """Lower a pointwise kernel over several loops to a threaded kernel."""
     along, lanes, deep = decision.along, decision.lanes, decision.deep
     vectors, multiples = decision.vectors, decision.multiples
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -116,10 +119,12 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
 
 
 class _Plane:
-    """The writer of all rows in tiles: a thread does vectors of `lanes` elements, through the pointers `vectors`, in `deep` rows.
+    """Writer of a kernel's tiles.
 
-    `along` threads lie along a row (0: as many as fit into it); `rows` and `length`: how many there are and how long, where that is
-    known. Tiles are `moved` back to end with the array; else threads beyond its end do its last element.
+    A thread computes vectors of `lanes` elements in `deep` rows. The pointers in `vectors` allow vector accesses.
+    `along` threads lie along a row (0: as many as fit). `rows` and `length` are the number and the length of the rows,
+    if known. With `moved`, the last tiles are shifted back to end with the array. Otherwise, threads beyond its end
+    compute its last element.
     """
 
     def __init__(
@@ -155,7 +160,7 @@ class _Plane:
         self.tall = w.compute("left_shift", 1, self.high)
 
     def tiles(self) -> None:
-        """Write the tiles of this block."""
+        """Write the loop over the tiles that this block computes."""
         w = self.w
         across = self._parts(self.length, self.wide)
         count = w.compute("multiply", across, self._parts(self.rows, self.high))
@@ -163,12 +168,12 @@ class _Plane:
             self.tile(opened.index, across)
 
     def _parts(self, extent: Value, shift: Value) -> Value:
-        """Return the number of parts of 2^shift in `extent`, rounded up."""
+        """Return the number of parts of size 2**shift in `extent`, rounded up."""
         w = self.w
         return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
     def tile(self, number: Value, across: Value | int) -> None:
-        """Write this thread's vectors of one tile, of `across` side by side."""
+        """Emit the code that computes this thread's vectors of tile `number`. A row has `across` tiles side by side."""
         w, nest = self.w, self.w.nest
         vertical, horizontal = w.split(number, across)
         right = w.compute("bitwise_and", w.thread, w.compute("subtract", w.compute("left_shift", 1, self.shift), 1))
@@ -201,9 +206,11 @@ class _Plane:
     def _places(
         self, begin: Value, offset: Value, further: Sequence[Value], bounds: tuple[Value, Value, int, bool]
     ) -> list[tuple[Value, Value | None]]:
-        """Return the places of a thread along one axis, `offset` and `further` behind a tile's beginning, and whether each is this tile's.
+        """Return the positions along an axis of the elements that a thread computes, and whether this tile stores each.
 
-        `bounds`: a tile's size, the array's, what a thread does at once, and whether tiles end where the array does.
+        The distances from the start of the tile are ``offset + k`` for each k in `further`. `begin` is the start.
+        `bounds` are the size of a tile, the size of the array, the number of elements that a thread computes at once,
+        and whether tiles divide the array evenly.
         """
         w = self.w
         size, extent, least, fills = bounds

@@ -1,4 +1,4 @@
-"""Reductions whose items share the threads of a block.
+"""Reductions in which the threads of a block share an item.
 
 A block of T threads processes X items at a time with Y = T / X threads each. X and Y are powers of two that depend on
 the extents, so the tree of a reduction depends only on the shape, never on the size of the grid.
@@ -6,7 +6,7 @@ the extents, so the tree of a reduction depends only on the shape, never on the 
 rows     The reduced elements are contiguous, and the Y threads of an item are adjacent. They combine by shuffles, and
          across warps (Y = T) through shared memory.
 columns  The items are contiguous: X adjacent threads have X items, and the threads of an item are X apart. They combine
-         through shared memory, the upper half into the lower half until one is left.
+         through shared memory: the upper half into the lower half, until one thread is left.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ REGISTERS = 96
 
 @dataclass(slots=True)
 class Team:
-    """The distribution of a block's threads: `size` threads per item (Y), of which this is number `part`."""
+    """The distribution of a block's threads over items.
+
+    An item has `size` threads, along Y. This thread is number `part` of its item.
+    """
 
     columns: bool
     size: Value
@@ -63,16 +66,16 @@ class Team:
     active: Value | None = None
 
     def first(self, w: ThreadWriter) -> Value:
-        """Return whether this is the first thread of an item."""
+        """Return whether this thread is the first thread of an existing item."""
         assert self.active is not None
         return w.builder.op("bitwise_and", self.active, w.test("equal", self.part, 0))
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
-    """Return the item up to its last loop over threads, and the rest, which one thread computes. Return None if it
-    cannot be split.
+    """Return the operations of an item up to its last loop that threads can share, and the remaining operations.
 
-    None where the first part cannot be shared by threads: it has loops in order, or stores under conditions.
+    One thread executes the remaining operations. Return None if threads cannot share the first part, because it has
+    serial loops or conditional stores.
     """
     spread = [k for k, operation in enumerate(nest.item) if is_spread(operation)]
     if not spread:
@@ -85,16 +88,16 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
 
 
 class SharedItems(AnySizesDecision):
-    """The decision that the threads of a block share items."""
+    """The decision that the threads of a block share an item."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:
-    """Return the decision for any sizes, or None if `split_item` returns None."""
+    """Return the decision for any sizes, or None if the item cannot be split."""
     return SharedItems() if split_item(nest) is not None else None
 
 
 def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> Kernel:
-    """Return the kernel with its reductions shared by the threads of a block."""
+    """Lower a kernel to a threaded kernel in which the threads of a block share each reduction."""
     parts = split_item(nest)
     assert parts is not None
     head, tail = parts
@@ -140,7 +143,7 @@ def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], column
 
 
 def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
-    """Return the number of threads for a row: one for short rows, a warp, or the block."""
+    """Return the number of threads per row: a few for short rows, otherwise a warp or the block."""
     chain = reduction_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
         # the length differs from item to item: these are the chunks of a long reduction
@@ -167,11 +170,11 @@ def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
 
 
 def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
-    """Emit the work of an item. All its threads compute the head and share its loops; only the first one computes and
-    stores the tail.
+    """Emit the work of an item.
 
-    A barrier stands wherever one thread might write what another has yet to read, or read what another has yet to
-    write; threads without an item read as well. `reads`: something that may be written has been read on the way in.
+    All threads of the item compute the head and share its loops. Only the first thread computes and stores the tail. A
+    barrier separates each write of a thread from earlier and later reads of other threads. Threads without an item
+    read too. `reads` states whether the code before the item has read memory that the kernel may write.
     """
     writes = False
     for part in (*([operation] for operation in head), *([list(tail)] if tail else [])):
@@ -194,7 +197,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
 
 
 def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
-    """Emit a loop distributed over threads, and the combination of their results."""
+    """Emit a loop that is distributed over threads, and the combination of the threads' results."""
     chain = reduction_chain(loop)
     combine = loop.attributes.get("combine", ())
     initial = identities(w, combine, loop.results)
@@ -217,9 +220,9 @@ def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
 
 
 def _share(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Return the number of threads along each of the nested loops, and this thread's index along it.
+    """Return the number of threads along each of the nested loops, and this thread's index among them.
 
-    The innermost loop gets neighbours, as many as it has iterations; what is left goes to the loops around it.
+    The innermost loop gets adjacent threads, as many as it has iterations. The enclosing loops get the rest.
     """
     left, part = team.size, team.part
     threads: list[Value] = []
@@ -239,9 +242,9 @@ def _strided(
     plan: Sequence[tuple[Value, Value, Value]],
     carried: Sequence[Value],
 ) -> list[Value]:
-    """Emit the nested loops of `chain`, each over this thread's share. Return the final accumulators.
+    """Emit nested loops, each over this thread's share. Return the final accumulators.
 
-    `plan` has, for each, where this thread begins, where the loop ends, and how far apart its turns are.
+    `plan` has, for each loop, the start for this thread, the end of the loop, and the stride of the iterations.
     """
     region = chain[0].regions[0]
     first, stop, apart = plan[0]
@@ -260,23 +263,23 @@ def _strided(
 
 
 def _turn(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
-    """Emit one iteration of a loop's body."""
+    """Emit one iteration of a loop."""
     w.map[region.parameters[0]] = index
     w.map.update(zip(region.parameters[1:], carried, strict=True))
     return w.copy(region.operations)
 
 
 def _unrolls(operations: Sequence[Operation]) -> bool:
-    """Return whether several iterations of a loop's body fit in the registers and can be interleaved."""
+    """Return whether several iterations of a loop can be interleaved and fit into the registers."""
     return not has_loops(operations) and not has_stores(operations) and UNROLL * pressure(operations) <= REGISTERS
 
 
 def _unrolled(
     w: ThreadWriter, region: Block, first: Value, stop: Value, apart: Value, carried: Sequence[Value]
 ) -> tuple[Value, Sequence[Value]]:
-    """Emit groups of iterations, so that several loads are in flight. Return the next index and the accumulators.
+    """Emit a loop over groups of iterations, so that several loads are in flight.
 
-    The accumulators see the same elements in the same order as without.
+    Return the next index and the accumulators. Elements are accumulated in the same order as without groups.
     """
     beyond = w.compute("multiply", apart, UNROLL - 1)
     wide = w.compute("multiply", apart, UNROLL)
@@ -294,7 +297,7 @@ def _unrolled(
 
 
 def fold_all(w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
-    """Combine two sets of accumulators."""
+    """Combine two sets of accumulators of the reductions in `combine`."""
     results: list[Value] = []
     for name in combine:
         width = slice(len(results), len(results) + accumulators(name))
@@ -303,7 +306,7 @@ def fold_all(w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], se
 
 
 def by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """Combine the first half of the parts with the second, until one is left."""
+    """Combine the first half of the parts with the second half, until one part is left."""
     while len(parts) > 1:
         half = len(parts) // 2
         parts = [combine(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
@@ -311,13 +314,13 @@ def by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value]) -> list[Value]:
-    """Return constants that change none of these accumulators."""
+    """Return the identities of the reductions, as constants of the dtypes of `values`."""
     types = [v.type for v in values]
     return [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
 
 
 def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine adjacent threads by shuffles. Every thread of the item gets the result."""
+    """Combine the values of an item's adjacent threads, mostly by shuffles. All these threads get the result."""
     values = list(found)
     mask = GPU.warp // 2
     while mask:
@@ -349,7 +352,7 @@ def shuffled(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine the accumulators with those of the lane `mask` away."""
+    """Combine accumulators with those of the lane at XOR distance `mask`, where `within` holds."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
     found = fold_all(w, combine, values, others)
     if within is None:
@@ -359,7 +362,7 @@ def shuffled(
 
 
 def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the upper half of the threads into the lower half until one per column is left."""
+    """Combine the upper half of the threads with the lower half, until one thread per column is left."""
     shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
 
     def step(distance: int) -> None:

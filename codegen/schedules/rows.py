@@ -1,11 +1,11 @@
-"""Row reductions by a warp or a block, in one or several passes: softmax, norms, sums of rows.
+"""Row reductions by a warp or a block, in one or more passes: softmax, norms, sums of rows.
 
 In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: the threaded kernel. A row's elements
 are distributed over its threads in vectors: vector v belongs to thread ``v % threads``. A thread either keeps all its
 vectors in registers, so that memory is read once, or processes the row in tiles, whole ones first.
 
-The tree of a reduction is each lane of a thread's vector in the order of the row, then pairwise the lanes of a
-vector, the lanes of a warp, and the warps. For rounding reductions it depends only on the row's length.
+A reduction combines each lane of a thread's vectors in the order of the row, then pairwise the lanes of a vector, the
+lanes of a warp, and the warps. For rounding reductions this tree depends only on the row's length.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FEW_WARPS = 8
 
 @dataclass(frozen=True, slots=True)
 class RowNest:
-    """The item of a nest as loops over one row: the operations of all threads, and the tail of one thread."""
+    """An item as loops over one row: `head`, which all threads execute, and `tail`, which one thread executes."""
 
     head: list[Operation]
     tail: list[Operation]
@@ -56,12 +56,12 @@ class RowNest:
 
     @property
     def start(self) -> Value:
-        """The start of the row."""
+        """The index at which the row starts."""
         return self.loops[0].operands[0]
 
     @property
     def stop(self) -> Value:
-        """The end of the row."""
+        """The index at which the row ends."""
         return self.loops[0].operands[1]
 
     def lanes(self) -> int:
@@ -71,7 +71,7 @@ class RowNest:
         return min(lanes_of(o.regions[0].operations, o.regions[0].parameters[0]) for o in self.loops)
 
     def walks(self) -> list[tuple[list[Operation], Value]]:
-        """Return the operations along the row, with the index of each loop."""
+        """Return a pair for each loop along the row: the operations of its body, and its index."""
         return [(list(program_order(o.regions[0].operations)), o.regions[0].parameters[0]) for o in self.loops]
 
     def loads(self) -> list[Operation]:
@@ -80,7 +80,7 @@ class RowNest:
 
 
 def find_row(nest: Nest) -> RowNest | None:
-    """Return the item as loops over a row, or None for other items."""
+    """Return the item as loops over one row, or None if it has another structure."""
     parts = split_item(nest)
     if parts is None:
         return None
@@ -101,7 +101,7 @@ def find_row(nest: Nest) -> RowNest | None:
 
 
 def _dependent(loop: Operation) -> list[Operation]:
-    """Return the operations of a loop's body that depend on its carried values."""
+    """Return the operations in a loop's body that depend on its carried values."""
     carried = set(loop.regions[0].parameters[1:])
     found = []
     for o in loop.regions[0].operations:
@@ -120,9 +120,9 @@ def _stores_carried(loop: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EachRow(Decision):
-    """The number of threads that share a row, and of vectors that each keeps in registers.
+    """The decision for rows of one length: the number of threads per row, and of vectors in a thread's registers.
 
-    With 0 vectors the row is read again for each loop over it.
+    With 0 vectors, each loop over the row reads it again from memory.
     """
 
     threads: int = 0
@@ -140,7 +140,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the decision for a row of this length, with as many vectors kept as the registers hold."""
+    """Return the decision for rows of this length. A thread keeps its part of the row in registers if it fits."""
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
     vectors, _ = aligned_vectors(kernel, row.walks(), sizes, row.lanes(), row.stop, exact=True)
@@ -148,7 +148,7 @@ def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str
 
 
 def threads_of(length: int) -> int:
-    """Return the number of threads that share a row of this length."""
+    """Return the number of threads for a row of this length."""
     return GPU.warp if length <= WARP_LENGTH else GPU.block if length <= BLOCK_LENGTH else GPU.wide_block
 
 
@@ -157,14 +157,15 @@ MOST_LENGTH = 2**31 - 2**16  # a tile behind the last one still has an index
 
 
 def _kept(row: RowNest) -> int:
-    """Return the 32-bit registers per kept element of a row."""
+    """Return the number of 32-bit registers that one element of a row takes in a thread that keeps it."""
     kept = {o.operands[0]: max(1, o.results[0].type.itemsize // 4) for o in row.loads()}  # type: ignore[union-attr]
     return max(1, sum(kept.values()))
 
 
 def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.kept_registers) -> int:
-    """Return the number of vectors of a row that each thread keeps in registers: a power of two, or 0 if they do
-    not fit.
+    """Return the number of a row's vectors that each thread keeps in registers.
+
+    It is a power of two, or 0 if the row does not fit.
     """
     slots = 1
     while has_registers(row, slots, registers):
@@ -175,7 +176,7 @@ def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.k
 
 
 def has_registers(row: RowNest, slots: int, registers: int = GPU.kept_registers) -> bool:
-    """Return whether a thread has registers for this many vectors of a row."""
+    """Return whether `slots` vectors of a row fit into the registers of a thread."""
     return slots * row.lanes() * _kept(row) <= registers
 
 
@@ -183,7 +184,7 @@ def has_registers(row: RowNest, slots: int, registers: int = GPU.kept_registers)
 
 
 def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kernel:
-    """Return the threaded form of rows of known length."""
+    """Lower a row reduction to a threaded kernel for rows of known length."""
     row = find_row(nest)
     assert row is not None
     threads, kept = decision.threads, decision.kept
@@ -196,7 +197,10 @@ def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kern
 
 
 def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Value], None]) -> Kernel:
-    """Return the kernel in which `threads` threads compute an item. `write` gets the number of each among them."""
+    """Write a kernel in which `threads` threads compute each item, and return it.
+
+    `write` is called with the number of the current thread among those of its item.
+    """
     if threads == w.threads:
         w.bind(w.nest.levels, w.block)
         write(w.thread)
@@ -212,11 +216,12 @@ def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Val
 
 @dataclass(frozen=True, slots=True)
 class RowFacts:
-    """What is known about a row at compile time.
+    """Facts about a row that are known at compile time.
 
-    `kept`: vectors that a thread keeps; 0: it goes over the row in tiles. `whole`: the row is whole vectors, aligned through
-    the pointers `vectors`. `length`: of the row, where that is known. `loads`: vectors that are read at once in a tile;
-    `rest_at_once`: in the last part of one too, not one by one.
+    `kept`: number of vectors that a thread keeps in registers, or 0 if it processes the row in tiles. `whole`: whether
+    the row consists of whole vectors, which are aligned for the pointers in `vectors`. `length`: the row's length, if
+    known. `loads`: number of vectors of a tile that a thread reads at once. `rest_at_once`: whether it also reads the
+    vectors of the remainder at once, instead of one by one.
     """
 
     kept: int = 0
@@ -228,7 +233,7 @@ class RowFacts:
 
 
 class RowWriter:
-    """Writer of the code for one row by `threads` threads, of which this is number `part`."""
+    """Writer of the code for one row. `threads` threads share the row, and `part` is the number of this thread."""
 
     all_fold = True  # whether all loops that read take part in the row's reductions
 
@@ -244,12 +249,12 @@ class RowWriter:
 
     @property
     def start(self) -> Value:
-        """The start of the row."""
+        """The index at which the row starts."""
         return self.w.map.get(self.row.start) or self.w.number(0)
 
     @property
     def stop(self) -> Value:
-        """The end of the row."""
+        """The index at which the row ends."""
         return self.w.map[self.row.stop]
 
     def write(self, nest: Nest) -> None:
@@ -268,7 +273,7 @@ class RowWriter:
             read, written = (read or loads) and not folds, written or stores
 
     def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
-        """Return whether operations read memory that may be written, and whether they write."""
+        """Return whether the operations read memory that the kernel may write, and whether they write memory."""
         inner = list(program_order(part))
         loads = any(o.opcode == "load" and o.operands[0] not in self.writer.steady for o in inner)
         return loads, any(o.opcode in ("store", "atomic") for o in inner)
@@ -286,7 +291,7 @@ class RowWriter:
                 self.writer.point(operation)
 
     def _is_first(self) -> Value:
-        """Return whether this thread executes operations for one thread."""
+        """Return whether this thread executes the operations that only one thread of the row executes."""
         return self.w.test("equal", self.part, 0)
 
     def _meet(self) -> None:
@@ -311,14 +316,14 @@ class RowWriter:
             self._finish(loop, combine, accumulators)
 
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
-        """Combine the accumulators of all lanes and threads with the loop's initial values."""
+        """Combine the accumulators of all lanes and threads with the initial values of the loop."""
         w = self.w
         total = self._fold(combine, by_halves(accumulators, partial(fold_all, w, combine)))
         before = [w.map[v] for v in loop.operands[2:]]
         w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
 
     def _turn(self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]) -> list[list[Value]]:
-        """Emit the loop's body for these slots. Return the accumulators."""
+        """Emit the body of the loop for these slots. Return the accumulators."""
         self.writer.begin(slots, loop.regions[0].parameters[0])
         return self._body(loop, slots, accumulators)
 
@@ -361,7 +366,7 @@ class RowWriter:
     # -- the elements of a row -----------------------------------------------------------------
 
     def _kept_slots(self) -> list[Slot]:
-        """Return all vectors of this thread."""
+        """Return the slots of all vectors that this thread keeps in registers."""
         w = self.w
         length = w.compute("subtract", self.stop, self.start)
         known = self.known.length
@@ -372,11 +377,11 @@ class RowWriter:
         ]
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements from a thread's vector to the vector `count` further."""
+        """Return the distance in elements between a thread's vectors k and k + `count`."""
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
-        """Return vector `k` of this thread, of `length` elements from `base` on."""
+        """Return the slot of this thread's vector `k` in the `length` elements of the row that start at `base`."""
         w = self.w
         own = w.compute("multiply", self.part, self.lanes)
         offset = w.compute("add", own, self.spans(k)) if k else own
@@ -385,11 +390,11 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._there(length), whole=self.known.whole)
 
     def _there(self, length: Value) -> Value:
-        """Return how many elements can be read if a part of the row has this length."""
+        """Return how many elements can be read in a part of the row with this length."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """Emit the row tile by tile: whole tiles, then the remainder. Without vectors each thread stops on its own."""
+        """Emit a loop over the row: whole tiles, then the remainder. With one lane, one loop covers both."""
         w = self.w
         loads = len({(o.operands[0]) for o in program_order([loop]) if o.opcode == "load"})
         alone = self.lanes == 1
@@ -433,14 +438,14 @@ class RowWriter:
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
     def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
-        """Return the accumulators of each lane, none without values."""
+        """Split a flat list into the accumulators of each lane. Without values, return an empty list."""
         width = len(values) // self.lanes
         return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
     # -- folding across threads --------------------------------------------------------------------
 
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the threads' partial results of a row. Every thread gets the result."""
+        """Combine the threads' partial results of a row. Every thread of the row gets the result."""
         w = self.w
         values = halves(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp
@@ -461,7 +466,7 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
 
 
 def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Share each warp's first-lane values through shared memory. Return the thread's lane and the shared arrays."""
+    """Store the values of each warp's first lane in shared memory. Return the thread's lane and the shared arrays."""
     warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.type, count) for v in values]  # type: ignore[arg-type]
     with w.when(w.test("equal", lane, 0)):
@@ -472,7 +477,7 @@ def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, l
 
 
 def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-    """Combine the lanes pairwise, at distance `mask` first, then at half the distance, down to 1."""
+    """Combine the lanes of a warp pairwise at XOR distance `mask`, then at half the distance, and so on down to 1."""
     while mask:
         values = shuffled(w, combine, values, mask)
         mask //= 2

@@ -1,4 +1,6 @@
-"""Row-and-column reductions: a warp or a block iterates over rows, reduces each, and keeps its columns in registers.
+"""Row-and-column reductions.
+
+A warp or a block iterates over rows, reduces each row, and keeps the results of its columns in registers.
 
 In: a logical kernel whose items initialize the column accumulators and then iterate over rows. In each row a loop
 reduces the row, and adds its elements to the columns. Out: the threaded kernel, which keeps the column accumulators
@@ -26,8 +28,10 @@ ANY = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RowColumnNest:
-    """The item of a nest: operations before the rows, initialization of the columns, and the loop over rows with
-    its body.
+    """The parts of a row-and-column reduction.
+
+    They are the operations before the rows, the initialization of the columns, and the loop over rows with its
+    body.
     """
 
     before: list[Operation]
@@ -37,7 +41,7 @@ class RowColumnNest:
 
 
 def find_row_columns(nest: Nest) -> RowColumnNest:
-    """Return the parts of a row-and-column reduction."""
+    """Return the parts of a row-and-column reduction, given a nest that was written for this schedule."""
     *before, rows = nest.item
     begin = next(o for o in before if is_spread(o))
     inside = [o for o in rows.regions[0].operations if o.opcode != "yield"]
@@ -47,18 +51,21 @@ def find_row_columns(nest: Nest) -> RowColumnNest:
 
 
 class RowColumnReduction(EachRow):
-    """The decision of `rows.py` for each row, made once the sizes are known."""
+    """The decision for row-and-column reductions.
+
+    Once the sizes are known, it includes the decision of `rows.py` for each row.
+    """
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return the decision for these sizes, for a kernel written for this schedule."""
+    """Return the decision for these sizes, or None if the kernel was not written for this schedule."""
     if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
         return None
     return decide(RowColumnReduction, kernel, find_row_columns(nest).row, sizes, ANY)
 
 
 def write(kernel: Kernel, nest: Nest, decision: RowColumnReduction, target: Target) -> Kernel:
-    """Return the threaded form of a kernel with this schedule."""
+    """Lower a row-and-column reduction to a kernel for GPU threads."""
     parts = find_row_columns(nest)
     threads = decision.threads
     w = ThreadWriter(kernel, nest, max(threads, GPU.block))
@@ -69,7 +76,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowColumnReduction, target: Targ
 
 
 class RowWriterWithColumns(RowWriter):
-    """Writer of the code for the rows of an item. `columns` holds the column accumulators of each lane and slot."""
+    """Writer of the code for the rows of an item. `columns[slot][lane]` are the accumulators of one column."""
 
     def __init__(self, w: ThreadWriter, parts: RowColumnNest, threads: int, part: Value, known: RowFacts) -> None:
         super().__init__(w, parts.row, threads, part, known)
@@ -106,7 +113,7 @@ class RowWriterWithColumns(RowWriter):
         return [lanes[k : k + self.lanes] for k in range(0, len(lanes), self.lanes)]
 
     def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
-        """Copy a row's operations. Accesses to columns use the accumulators of this thread."""
+        """Copy the operations of a row. Accesses to columns use this thread's accumulators."""
         for slot, lanes in zip(slots, self.columns, strict=True):
             for values, found in zip(slot.values, lanes, strict=True):
                 for o in operations:

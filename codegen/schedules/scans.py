@@ -1,4 +1,4 @@
-"""Scans along rows: a block scans a row tile by tile and carries the running value.
+"""Scans along rows. A block scans a row tile by tile, and carries the running value from tile to tile.
 
 In: a logical kernel whose items are scans along one loop, and a `RowScan`. Out: the threaded kernel. Within a tile a
 thread scans its own adjacent elements. Lanes of a warp add the totals of previous lanes, by shuffles over 1, 2, 4, 8
@@ -41,14 +41,14 @@ MOST_BLOCKS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One scan: its operation and the scanned value."""
+    """A scan: its operation and the value that it scans."""
 
     operation: Operation
     value: Value
 
     @property
     def type(self) -> np.dtype:
-        """The dtype of the running value."""
+        """The dtype of the scan's running value."""
         kind = self.operation.results[0].type
         assert isinstance(kind, np.dtype)
         return kind
@@ -56,7 +56,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The scans of an item: their loop, the operations before them, and those that follow."""
+    """The scans of an item: their loop, the operations before it, and the operations after it."""
 
     head: list[Operation]
     loop: Operation
@@ -66,12 +66,12 @@ class Scan:
 
     @property
     def index(self) -> Value:
-        """The loop's index."""
+        """The index of the loop."""
         return self.loop.regions[0].parameters[0]
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """Return the item as independent scans, or None for other items."""
+    """Return the independent scans of an item, which are all in one loop. Return None for other items."""
     *head, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
@@ -110,13 +110,13 @@ def operands_of(operation: Operation) -> list[Value]:
 
 
 def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
-    """Return whether the scans run down adjacent columns, enough of them for one thread each."""
+    """Return whether the scans run down adjacent columns, of which there are enough to fill a GPU's threads."""
     return rows >= GPU.threads and prefers_columns(nest, [scan.loop])
 
 
 @dataclass(frozen=True, slots=True)
 class RowScan(Decision):
-    """The minimum length of rows that a block shares. Shorter rows have one thread each."""
+    """The decision for scans: the minimum length of a row that a block scans. Shorter rows get one thread each."""
 
     least: int
 
@@ -139,7 +139,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
 
 
 def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kernel:
-    """Return the threaded form of scans along rows."""
+    """Lower scans along rows to a kernel for GPU threads."""
     scan = find_scan(nest)
     assert scan is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -165,7 +165,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kern
 
 
 def _write_rows(w: ThreadWriter) -> None:
-    """Emit one row per thread, in order."""
+    """Write the scans of rows with one thread per row."""
     item = w.compute("add", w.compute("multiply", w.block, GPU.block), w.thread)
     with w.when(w.test("less", item, w.product(w.extents()))):
         w.bind(w.nest.levels, item)
@@ -174,7 +174,7 @@ def _write_rows(w: ThreadWriter) -> None:
 
 
 def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bool) -> None:
-    """Emit one row per block, tile by tile. `whole` selects whole vectors."""
+    """Write the scan of a row with one block per row, tile by tile. `whole`: no vector is partial."""
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)
@@ -209,14 +209,14 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
 
 
 class Folder:
-    """Writer of one scan of a tile: first within warps, then across warps after a barrier.
+    """Writer of a scan over a tile. It scans within each warp and, after a barrier, across warps.
 
     Parameters
     ----------
     w : ThreadWriter
     fold : Fold
     warp, lane : Value
-        Of this thread.
+        The warp and the lane of this thread.
     """
 
     def __init__(self, w: ThreadWriter, fold: Fold, warp: Value, lane: Value) -> None:
@@ -238,13 +238,17 @@ class Folder:
         return self.w.builder.op("where", condition, yes, no)
 
     def from_lane(self, value: Value, lane: int, mode: str = "idx") -> Value:
-        """Return a lane's value. Mode "up" reads from `lane` lanes below, "xor" from the lane's partner."""
+        """Return the value of another lane.
+
+        Mode "idx" reads lane number `lane`, mode "up" the lane that is `lane` lanes below this thread's, and mode "xor"
+        the lane whose number is this thread's lane number xor `lane`.
+        """
         w = self.w
         operands = (w.number(ALL_LANES, np.uint32), value, w.number(lane, np.int32))
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """Return the scanned value of each lane, or the identity for invalid elements."""
+        """Return the value to scan for each element of a vector. Elements beyond the row give the identity."""
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)
@@ -252,7 +256,7 @@ class Folder:
         return found
 
     def fold_warps(self, slots: Sequence[Sequence[Value]]) -> None:
-        """Scan within the warp, and share the warp's total with the block."""
+        """Scan the values of the warp, and store the total of the warp in shared memory."""
         w = self.w
         self.slots.clear()
         carried: Value | None = None
@@ -277,7 +281,7 @@ class Folder:
             w.builder.store(self.held, self.warp, carried)
 
     def fold_tile(self) -> tuple[Value, Value]:
-        """Return the total of the previous warps and of all warps. Needs a barrier before."""
+        """Return the total of the previous warps, and the total of all warps. A barrier must precede this code."""
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
         for k in range(1, GPU.warps):
@@ -286,7 +290,7 @@ class Folder:
         return start, whole
 
     def fold_lanes(self, value: Value) -> Value:
-        """Combine the values of all lanes of the warp pairwise."""
+        """Reduce a value over the lanes of the warp by butterfly shuffles. All lanes get the result."""
         distance = GPU.warp // 2
         while distance:
             value = self.fold(value, self.from_lane(value, distance, "xor"))
@@ -294,7 +298,7 @@ class Folder:
         return value
 
     def finish(self, slots: Sequence[Slot], before: Value) -> None:
-        """Give each lane its result. `before` is the prefix of the warp."""
+        """Set the result of each element. `before` is the total of all elements before the warp."""
         for slot, (start, prefixes) in zip(slots, self.slots, strict=True):
             start = self.fold(before, start)
             for values, prefix in zip(slot.values, prefixes, strict=True):

@@ -1,4 +1,6 @@
-"""Scatters of integers into few elements: each block accumulates in shared memory and updates the result at the end.
+"""Scatters of integers into few elements.
+
+Each block accumulates in shared memory, and updates the result at its end.
 
 In: a logical kernel of one loop whose item ends in an atomic of integers, and a `PrivateScatter`. Out: the threaded
 kernel. Invariant: the result does not depend on the order of the threads.
@@ -32,7 +34,7 @@ _COUNT = np.dtype(np.uint32)
 
 
 def find_scatter(nest: Nest) -> Operation | None:
-    """Return the atomic of a straight-line item, or None for other items."""
+    """Return the only atomic operation of an item without loops or branches, or None for other items."""
     found = [o for o in nest.item if o.opcode == "atomic"]
     if len(nest.levels) != 1 or len(found) != 1 or any(o.opcode == "store" or has_control_flow(o) for o in nest.item):
         return None
@@ -41,13 +43,13 @@ def find_scatter(nest: Nest) -> Operation | None:
 
 @dataclass(frozen=True, slots=True)
 class PrivateScatter(Decision):
-    """The capacity of a block's own copy of the elements."""
+    """The decision for scatters: the number of accumulators that each block has in shared memory."""
 
     room: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> PrivateScatter | None:
-    """Return the decision for these sizes, or None if there are too many elements."""
+    """Return the decision for these sizes, or None if the schedule does not fit."""
     atomic = find_scatter(nest)
     if atomic is None or "places" not in kernel.attributes:
         return None
@@ -59,7 +61,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> P
 
 
 def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) -> Kernel:
-    """Return the threaded form of a kernel whose blocks have their own accumulators."""
+    """Lower a scatter to a kernel for GPU threads, whose blocks accumulate in shared memory."""
     atomic = find_scatter(nest)
     assert atomic is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -85,7 +87,7 @@ def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) 
 
 
 def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> None:
-    """Emit all elements by vectors, and the remainder, each into this block's accumulators."""
+    """Emit the updates of this block's accumulators: for whole vectors of elements, then for the remainder."""
     (level,) = nest.levels
     lanes, vectors = vector_lanes(w.builder.kernel, nest)
     extent = w.map[level.extent]
@@ -114,7 +116,7 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
 
 
 def _kept_as(kernel: Kernel, atomic: Operation) -> np.dtype:
-    """Return the dtype of a block's own accumulators. For counts, 32 bits suffice and are faster."""
+    """Return the dtype of the accumulators in shared memory. Counts use 32 bits, which suffice and are faster."""
     value = atomic.operands[2]
     ones = any(o.opcode == "constant" and o.results[0] is value and o.attributes["value"] == 1 for o in kernel.walk())
     kind = value.type

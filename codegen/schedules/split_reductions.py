@@ -1,4 +1,6 @@
-"""Long reductions in one launch: each block reduces a part, and the last block to finish combines the partial results.
+"""Long reductions in one launch.
+
+Each block reduces a part, and the last block to finish combines the partial results.
 
 In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
 block is last, because it combines the partial results in a fixed order.
@@ -41,7 +43,7 @@ FEW_PARTS = 512
 
 
 def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
-    """Return the nests of the two parts."""
+    """Return the loop nests of a merged kernel's two parts."""
     parts = []
     for operations in parts_of(kernel, kernel.body):
         body = Block()
@@ -51,17 +53,21 @@ def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
 
 
 def can_merge(first: Kernel, second: Kernel) -> bool:
-    """Return whether both parts are row reductions. Column reductions need several blocks for the second part too."""
+    """Return whether two kernels can be merged: both are row reductions, and the first is no column reduction.
+
+    The second part of a column reduction needs several blocks.
+    """
     nests = [find_nest(kernel) for kernel in (first, second)]
     return all(find_row(nest) is not None for nest in nests) and find_columns(nests[0]) is None
 
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Decision):
-    """How each block reduces its part, and how the last block combines the partial results.
+    """The decision for long reductions: how a block reduces its part, and how the last block combines the results.
 
-    `kept`: vectors of a chunk that each thread keeps if the chunk is read twice. `finish`: threads, vectors that each keeps and whether
-    all are whole, where the partial results are folded; (): the launch knows.
+    `kept` is the number of vectors of a part that each thread keeps in registers if the part is read twice. `finish`
+    describes how to combine the partial results: the number of threads, the number of vectors that each thread keeps,
+    and whether all vectors are whole. If it is empty, the launch decides.
     """
 
     kept: int = 0
@@ -70,8 +76,9 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """Return the decision for a merged kernel at these sizes. Unless `exact`, the launch decides how to combine the
-    partial results.
+    """Return the decision for a merged kernel at these sizes.
+
+    Unless `exact`, the launch decides how to combine the partial results.
     """
     if "merged" not in kernel.attributes:
         return None
@@ -98,7 +105,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
 
 
 def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) -> Kernel:
-    """Return the threaded form of a merged kernel."""
+    """Lower a merged kernel to a kernel for GPU threads."""
     nest, rest = nests_of_parts(kernel)
     chunk, final = find_row(nest), find_row(rest)
     assert chunk is not None
@@ -134,7 +141,7 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
 
 
 def _chunk_parts(chunk: RowNest) -> tuple[Value, Value] | None:
-    """Return the length of a block's part, and the extent that limits the last part, or None."""
+    """Return the length of a block's part, and the extent that limits the last part. Return None for other bounds."""
     stops = {o.results[0]: o for o in chunk.head if o.opcode == "minimum"}
     sums = {o.results[0]: o for o in chunk.head if o.opcode == "add"}
     stop = stops.get(chunk.stop)
@@ -144,7 +151,7 @@ def _chunk_parts(chunk: RowNest) -> tuple[Value, Value] | None:
 
 
 def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
-    """Return the length of a block's part if it is known and equal for all blocks, else None."""
+    """Return the length of a block's part if it is a constant and the same for all blocks, otherwise None."""
     parts = _chunk_parts(chunk)
     if parts is None:
         return None
@@ -153,7 +160,7 @@ def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Return whether this block is the last to arrive, with the same answer in all its threads."""
+    """Count this block as finished, and return whether it is the last. All its threads get the same value."""
     b = w.builder
     ticket = next(p.value for p in kernel.parameters if p.value.name == TICKET)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)
@@ -170,7 +177,7 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
 
 
 def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowFacts) -> None:
-    """Combine the partial results of all blocks in this block, with a warp or the block per result."""
+    """Combine the partial results of all blocks. Each result is computed by a warp, or by the whole block."""
     w.nest = nest
     group, part = (w.number(0), w.thread) if threads == GPU.wide_block else w.split(w.thread, threads)
     if not nest.levels:

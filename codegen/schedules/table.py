@@ -70,12 +70,15 @@ ANY_SIZES = SCHEDULES[-3:]
 
 
 def choose_schedule(kernel: Kernel, sizes: Mapping[str, int], exact: bool) -> Decision:
-    """Return the decision of the first schedule that fits a logical kernel at these sizes."""
+    """Return the decision of the first schedule that fits a logical kernel for these sizes."""
     return _first(SCHEDULES, kernel, find_nest(kernel), sizes, exact)
 
 
 def write_schedule(kernel: Kernel, target: Target) -> Kernel:
-    """Return the threaded form of a logical kernel, by its chosen schedule or by one that needs no sizes."""
+    """Lower a logical kernel to a kernel for GPU threads.
+
+    If the kernel has no chosen schedule, a schedule that needs no sizes is used.
+    """
     nest = find_nest(kernel)
     decision = kernel.attributes.get("schedule") or _first(ANY_SIZES, kernel, nest, {}, False)
     schedule = next(each for each in SCHEDULES if each.__name__ == type(decision).__module__)

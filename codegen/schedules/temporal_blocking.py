@@ -1,4 +1,4 @@
-"""Temporal blocking: successive time steps, with intermediate values in shared memory.
+"""Temporal blocking: several time steps in one kernel, with intermediate values in shared memory.
 
 In: a logical kernel written for this schedule: one parallel loop over blocks of work. Inside it, or inside serial
 loops, are perfectly nested loops with constant extents over the points of a tile (role reduce, in any order). Out:
@@ -26,19 +26,19 @@ REGISTER_AIMS = (40, 48, 64)
 
 @dataclass(frozen=True, slots=True)
 class TemporalBlocking(Decision):
-    """The number of threads of a block, which share its loops over points."""
+    """The decision for temporal blocking: the number of threads per block, which share the points of a tile."""
 
     threads: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TemporalBlocking | None:
-    """Return the decision of the kernel's writer."""
+    """Return the decision that is stored in the kernel, or None if the kernel was not written for this schedule."""
     given = kernel.attributes.get("schedule")
     return given if isinstance(given, TemporalBlocking) else None
 
 
 def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target) -> Kernel:
-    """Return the threaded form of a kernel of several time steps."""
+    """Lower a kernel that computes several time steps to a kernel for GPU threads."""
     w = ThreadWriter(kernel, nest, decision.threads)
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
     w.bind(nest.levels, w.block)
@@ -47,7 +47,7 @@ def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target
 
 
 class _StepWriter:
-    """Copier of the operations of a block."""
+    """Writer of the code for one thread: it copies operations, and distributes the points of tiles over threads."""
 
     def __init__(self, w: ThreadWriter, kernel: Kernel) -> None:
         self.w = w
@@ -58,7 +58,7 @@ class _StepWriter:
         }
 
     def copy(self, operations: tuple[Operation, ...] | list[Operation]) -> None:
-        """Copy the operations outside the tiles, and the tiles."""
+        """Copy the operations outside of tiles, and distribute the tiles over threads."""
         for o in operations:
             if o.opcode == "local":
                 assert isinstance(o.results[0].type, Pointer)
@@ -76,7 +76,7 @@ class _StepWriter:
                 self.w.copy([o])
 
     def _tile(self, loop: Operation) -> None:
-        """Emit the points of a tile: the loads of all points of a thread first, then the stores."""
+        """Emit the points of a tile. The loads of all points of a thread precede its stores."""
         levels, before, body = _points(loop)
         extents = [self.constants[level.operands[1]] for level in levels]
         points = prod(extents)
@@ -95,7 +95,7 @@ class _StepWriter:
         self.w.map = outside
 
     def _place(self, levels: list[Operation], extents: list[int], slot: int) -> None:
-        """Set the indices of the loops over a tile for one of the thread's points."""
+        """Set the indices of the loops over a tile to the point with linear index `slot` plus the thread index."""
         w = self.w
         rest = w.thread
         for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:

@@ -1,4 +1,4 @@
-"""Transposed operands of pointwise kernels, read through tiles in shared memory.
+"""Pointwise kernels with transposed operands, which are read through tiles in shared memory.
 
 In: a logical kernel whose last two loops are contiguous in different operands, and a `TransposedTiles`. Out: the
 threaded kernel. The threads of a block load a square of each transposed operand along that operand's memory into
@@ -30,7 +30,7 @@ SINGLE_SIDE = 32
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The last two loops of a nest, and the loads that are contiguous along the outer one."""
+    """The last two loops of a nest, and the loads that are contiguous along the first of them."""
 
     rows: Value
     columns: Value
@@ -39,7 +39,7 @@ class Crossing:
 
 
 def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
-    """Return the transposed loads of read-only operands, or None if there are none."""
+    """Return the transposed loads of read-only operands, with their two loops. Return None if there are none."""
     if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
     rows, columns = nest.levels[-2].index, nest.levels[-1].index
@@ -65,14 +65,17 @@ def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
 
 @dataclass(frozen=True, slots=True)
 class TransposedTiles(Decision):
-    """The elements along a side of a tile, and the elements per vector."""
+    """The decision for transposed operands: the number of elements along a side of a tile, and per vector."""
 
     side: int
     lanes: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TransposedTiles | None:
-    """Return the decision for these sizes, or None. Without ``multiples``, tiles are accessed by single elements."""
+    """Return the decision for these sizes, or None if the schedule does not fit.
+
+    Without ``multiples``, tiles are accessed element by element.
+    """
     crossing = find_crossing(kernel, nest)
     if crossing is None:
         return None
@@ -98,7 +101,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> T
 
 
 def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target) -> Kernel:
-    """Return the threaded form of a kernel with transposed operands."""
+    """Lower a kernel with transposed operands to a kernel for GPU threads."""
     crossing = find_crossing(kernel, nest)
     assert crossing is not None
     w = ThreadWriter(kernel, nest, GPU.block)
@@ -116,7 +119,7 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
 
 
 class _Tile:
-    """Writer of the code of a block for its tiles. `held` is shared memory."""
+    """Writer of the tiles that a block computes. `held` are the arrays in shared memory, one per transposed load."""
 
     def __init__(
         self,
@@ -148,7 +151,7 @@ class _Tile:
         self.apart = GPU.block // across
 
     def write_all(self) -> None:
-        """Emit all tiles, one per block if they are whole."""
+        """Emit all tiles of this block. If all tiles are whole, there is one per block."""
         w, levels, side = self.w, self.w.nest.levels, self.side
         *outer, height, width = w.extents()
         across, down = w.parts(width, side), w.parts(height, side)
@@ -168,7 +171,7 @@ class _Tile:
             w.barrier()
 
     def write(self, top: Value, left: Value, height: Value, width: Value) -> None:
-        """Emit the tile whose first element is at (`top`, `left`)."""
+        """Emit the tile whose first element is (`top`, `left`)."""
         w = self.w
         writer = LaneWriter(w, self.lanes, self.vectors)
         made = [o for o in self.crossing.operations if o.opcode != "store"]
@@ -196,7 +199,10 @@ class _Tile:
     def _slots(
         self, writer: LaneWriter, along: Value, across: Value, first: Value, start: Value, length: Value, count: Value
     ) -> list[Slot]:
-        """Return this thread's vectors along one loop from `first` on, at positions of the other from `start` on."""
+        """Return this thread's vectors along one loop, from `first` on.
+
+        Their positions along the other loop start at `start`.
+        """
         w = self.w
         begin, slots = w.compute("add", first, self.near), []
         for k in range(self.side // self.apart):
@@ -217,7 +223,7 @@ class _Tile:
 
 
 def _needed(operations: list[Operation], load: Operation) -> list[Operation]:
-    """Return a load and the operations it depends on."""
+    """Return a load and the operations that it depends on."""
     wanted = set(load.results)
     found = []
     for o in reversed(operations):

@@ -1,4 +1,4 @@
-"""Writer of threaded kernels: copies of logical operations, and index arithmetic of threads.
+"""Writer of threaded kernels, the code of one GPU thread: copied operations and index arithmetic.
 
 Index values here are never negative, so division rounds down. Nothing overflows the index dtype, because loops over
 tiles count iterations instead of adding the size of the grid.
@@ -22,12 +22,12 @@ _EVALUATED = ("add", "subtract", "multiply", "left_shift", "right_shift", "minim
 
 
 class ThreadWriter:
-    """One threaded kernel under construction.
+    """Writer of a threaded kernel under construction.
 
     Parameters
     ----------
     kernel : Kernel
-        The logical kernel; its parameters are taken over.
+        The logical kernel. The threaded kernel has the same parameters.
     nest : Nest
     threads : int
         Threads of a block: a power of two.
@@ -60,11 +60,11 @@ class ThreadWriter:
     # -- index arithmetic -----------------------------------------------------------------
 
     def emit(self, opcode: str, **attributes: Any) -> Value:
-        """Emit an operation without operands that returns an index."""
+        """Emit an operation that has no operands and returns an index."""
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:
-        """Return a constant, emitted at the start of the kernel."""
+        """Return a constant. It is emitted at the start of the kernel."""
         with self.builder.at(0):
             found = self.builder.constant(value, dtype)
         if dtype is None:
@@ -72,11 +72,11 @@ class ThreadWriter:
         return found
 
     def value(self, x: Value | int) -> Value:
-        """Return an index, given as a value or a number."""
+        """Return an index as a value. An int becomes a constant."""
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """Return an index op of two indices, evaluated if both are constants."""
+        """Emit an op of two indices, and return its result. Common ops of two constants are evaluated immediately."""
         x, y = self.value(x), self.value(y)
         if x in self.constants and y in self.constants and name in _EVALUATED:
             return self.number(int(getattr(np, name)(self.constants[x], self.constants[y])))
@@ -87,7 +87,7 @@ class ThreadWriter:
         return found
 
     def test(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """Return the comparison of two indices."""
+        """Emit a comparison of two indices, and return its result."""
         return self.builder.op(name, self.value(x), self.value(y), dtype=np.bool_)
 
     def choose(self, condition: Value, yes: Value | int, no: Value | int) -> Value:
@@ -95,26 +95,26 @@ class ThreadWriter:
         return self.builder.op("where", condition, self.value(yes), self.value(no))
 
     def quotient(self, x: Value | int, y: Value | int) -> Value:
-        """Return x // y for x >= 0, y > 0."""
+        """Return ``x//y`` for x >= 0 and y > 0."""
         return self.compute("_truncate_divide", x, y)
 
     def split(self, x: Value, y: Value | int) -> tuple[Value, Value]:
-        """Return x // y and x % y for x >= 0, y > 0."""
+        """Return ``x//y`` and ``x % y`` for x >= 0 and y > 0."""
         quotient = self.quotient(x, y)
         return quotient, self.compute("subtract", x, self.compute("multiply", quotient, y))
 
     def split_at(self, x: Value, shift: Value, power: Value) -> tuple[Value, Value]:
-        """Return x // power and x % power for a power of two and its logarithm."""
+        """Return ``x//power`` and ``x % power``, where `power` is a power of two and `shift` its base-2 logarithm."""
         return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
 
     def parts(self, x: Value, y: Value | int) -> Value:
-        """Return ceil(x / y), or 0 for x <= 0, without intermediate overflow."""
+        """Return ceil(x / y), computed without overflow. It is 0 for x <= 0."""
         some = self.test("greater", x, 0)
         more = self.compute("add", self.quotient(self.compute("subtract", x, 1), y), 1)
         return self.choose(some, more, 0)
 
     def power_of_two(self, x: Value, limit: int) -> Value:
-        """Return the smallest power of two that is at least `x`, at most `limit`."""
+        """Return the smallest power of two that is at least `x`, limited to `limit`."""
         found = self.value(1)
         power = 1
         while power < limit:
@@ -123,7 +123,7 @@ class ThreadWriter:
         return found
 
     def product(self, values: Sequence[Value]) -> Value:
-        """Return the product of indices, 1 for none."""
+        """Return the product of several indices. The empty product is 1."""
         if not values:
             return self.number(1)
         total = values[0]
@@ -135,7 +135,7 @@ class ThreadWriter:
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
-        """Emit the operations inside the ``with`` under `condition`."""
+        """Emit an ``if`` whose body contains the operations emitted within the ``with`` block."""
         then = Block()
         self.builder.blocks.append(then)
         yield
@@ -148,7 +148,7 @@ class ThreadWriter:
     def select(
         self, condition: Value, yes: Callable[[], Sequence[Value]], no: Callable[[], Sequence[Value]]
     ) -> tuple[Value, ...]:
-        """Emit two branches and return the values of the one taken."""
+        """Emit an ``if`` with two regions, and return its results, which are yielded by the region that runs."""
         regions = []
         given: Sequence[Value] = ()
         for make in (yes, no):
@@ -161,7 +161,7 @@ class ThreadWriter:
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
     def choose_form(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Emit two equivalent forms of code and a branch between them. Values computed inside are forgotten."""
+        """Emit a branch between two equivalent versions of code. Values computed inside are not visible outside."""
         outside = self.map
 
         def form(write: Callable[[], None]) -> Callable[[], Sequence[Value]]:
@@ -178,8 +178,10 @@ class ThreadWriter:
     def choose_aligned(
         self, names: Sequence[str], lanes: int, whole: Callable[[], None], single: Callable[[], None]
     ) -> None:
-        """Emit code for whole vectors. With `names`, it runs only if these parameters are multiples of a vector,
-        else `single` runs.
+        """Emit the code for whole vectors and, if necessary, a branch to the code for single elements.
+
+        If `names` are given, `whole` runs only if these parameters are multiples of the vector length `lanes`.
+        Otherwise `single` runs.
         """
         if names:
             self.choose_form(self.are_multiples(names, lanes), whole, single)
@@ -187,7 +189,7 @@ class ThreadWriter:
             whole()
 
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
-        """Return whether these parameters are multiples of a power of two."""
+        """Emit a test whether all these parameters are multiples of `lanes`, a power of two."""
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
         bits = sizes[0]
         for size in sizes[1:]:
@@ -202,13 +204,16 @@ class ThreadWriter:
 
     @contextmanager
     def tiles(self, count: Value) -> Iterator[Value]:
-        """Emit a loop over this block's tiles of `count`, at the stride of the grid, and yield the tile."""
+        """Emit a grid-stride loop over `count` tiles.
+
+        Yield the number of the tile.
+        """
         mine = self.parts(self.compute("subtract", count, self.block), self.grid)
         with self.loop(mine) as turn:
             yield self.compute("add", self.block, self.compute("multiply", turn, self.grid))
 
     def shared_array(self, dtype: np.dtype, count: int) -> Value:
-        """Return a pointer to shared memory, declared at the start of the kernel."""
+        """Return a pointer to an array in shared memory, which is declared at the start of the kernel."""
         with self.builder.at(0):
             return self.builder.emit("shared", (), (Pointer(dtype, "shared"),), count=count)[0]
 
@@ -223,19 +228,19 @@ class ThreadWriter:
         return [self.map[level.extent] for level in self.nest.levels]
 
     def bind(self, levels: Sequence[Level], flat: Value) -> None:
-        """Set the indices of the loops of `levels` to the point with this flat number."""
+        """Set the indices of the loops `levels` from the linear index `flat` of a point."""
         for level in reversed(levels[1:]):
             flat, self.map[level.index] = self.split(flat, self.map[level.extent])
         if levels:
             self.map[levels[0].index] = flat
 
     def enter(self, levels: Sequence[Level]) -> None:
-        """Copy the operations before these loops."""
+        """Copy the operations before each of these loops."""
         for level in levels:
             self.copy(level.before)
 
     def copy(self, operations: Iterable[Operation]) -> tuple[Value, ...]:
-        """Copy operations with their regions, and return the operands of their `yield`. Loops become serial."""
+        """Copy operations with their regions, and return the operands of their `yield`. All loops become serial."""
         for operation in operations:
             operands = tuple(self.map[v] for v in operation.operands)
             if operation.opcode == "yield":
@@ -279,7 +284,10 @@ class ThreadWriter:
         row_limits: tuple[int, ...] = (),
         column_lanes: int = 0,
     ) -> Kernel:
-        """Return the kernel with its launch data. `every` means one item group per block, without a grid stride."""
+        """Finish the kernel, and return it with its launch data.
+
+        With `every`, each block computes one group of items, without a grid stride.
+        """
         kernel = self.builder.finish()
         kernel.attributes |= {
             "scheme": scheme,

@@ -79,10 +79,11 @@ ENOUGH = 2000
 
 
 def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int) -> tuple[Any, Expr | None]:
-    """Return the memo key of an operation and the expression memoized under it, each None if there is none.
+    """Look up an operation in the memo. Return its memo key and its memoized expression.
 
-    The hot path of recording: a look-up, where arrays belong to the current epoch or are in memory. `second` is an array, a
-    number, or ... for an operation that takes one operand.
+    The key is None if the operation cannot be memoized, and the expression is None on a miss. This is the hot path of
+    recording: one lookup if the arrays belong to the current epoch or are in memory. `second` is an array, a number, or
+    ``...`` for a unary operation.
     """
     epoch = recording.epoch
     if epoch is None:
@@ -120,7 +121,7 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
 
 
 def keep_zero(zero: float) -> float | str:
-    """Return a key for a zero that distinguishes 0.0 from -0.0, which compare equal."""
+    """Return a memo key for a zero. The keys of 0.0 and -0.0 differ, although the numbers compare equal."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -170,7 +171,7 @@ _KEPT_LIMIT = 20_000
 
 
 def keep_equal_code(code: CodeType, first: CodeType) -> bool:
-    """Return whether `code` is already kept alive. If it equals `first`, keep it alive now."""
+    """Keep a code object alive if it equals `first`. Return whether it is kept alive."""
     return id(code) in _kept or (code == first and keep_code(code))
 
 
@@ -185,8 +186,8 @@ def keep_code(code: CodeType) -> bool:
 def hold(values: np.ndarray) -> Array | np.ndarray:
     """Convert a NumPy operand to a weft array that holds a copy of its current elements.
 
-    So it is an operand like any other, and the operation is found by its call site. NumPy's array itself where weft has no
-    arrays of its dtype. Elements that are repeated (``np.broadcast_to``) are kept once.
+    The operation is then memoized by its call site like any other. An array of a dtype that weft does not support is
+    returned unchanged. Elements repeated by `np.broadcast_to` are stored once.
     """
     once = [n if step else 1 for n, step in zip(values.shape, values.strides, strict=True)]
     if values.size > max(IMMEDIATE[0], prod(once)):
@@ -241,7 +242,7 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
 
 
 def _recall_turned(key: Any, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
-    """Return the expression memoized for an operation whose result has permuted axes, or None."""
+    """Return the memoized expression of an operation on operands with permuted axes, or None."""
     if type(key) is not SlotKey:
         return _look_up(key, epoch)
     number = next(value for value in operands if not isinstance(value, Array))
@@ -258,7 +259,7 @@ def _turned(value: Any, order: Order) -> Any:
 
 
 def _shown(array: Array, epoch: Epoch) -> Expr | None:
-    """Return the expression that an array's storage was last bound to."""
+    """Return the expression of an array's whole storage in an epoch, or None."""
     storage = array._storage
     value = storage.value if storage.host is not None else None
     return storage.expr if value is None else epoch.bind(value, storage.shape, storage.dtype)
@@ -275,8 +276,9 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
-    """Return a storage as a leaf of this epoch, evaluating it if it is pending in another. Return None on another
-    device.
+    """Return the leaf expression of a storage in `epoch`, or None if the epoch is on another device.
+
+    A storage that is pending in another epoch is evaluated.
     """
     if storage.device is not epoch.device:
         return None
@@ -289,6 +291,6 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 
 def accepts(value: Any) -> bool:
-    """Return whether an operator takes `value`. Otherwise Python tries the other operand's method."""
+    """Return whether weft's operators accept the type of `value`. Other values are left to NumPy or their own type."""
     kinds = (Array, bool, int, float, complex, np.generic, list, tuple)
     return type(value) is np.ndarray or isinstance(value, kinds) or isinstance(value, np.memmap)

@@ -1,4 +1,4 @@
-"""Types of arguments that many functions share, for annotations: nothing imports this file when a program runs."""
+"""Type aliases used in annotations. Only type checkers import this module."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
 from sys import getrefcount
@@ -51,21 +51,25 @@ else:
 View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
 
 
+# Returns the class that `isinstance` takes an array for. `weft run` replaces it.
+seen_class: Callable[[Any], type] = type
+
 # How often values of arrays have been looked at: what was recorded meanwhile may depend on them. Native code counts here too.
 LOOKS = array("q", [0])
 
 
 class Array(ArrayMembers):
-    """An n-dimensional array whose operations are recorded and run fused.
+    """An n-dimensional array. Its operations are recorded, and later run in fused kernels.
 
-    Made by `weft.asarray`, the creation functions and operations; not by calling the class. It has
-    `numpy.ndarray`'s attributes, methods and operators, with NumPy's meaning.
+    Arrays are made by `weft.asarray`, by the creation functions and by operations. They have `numpy.ndarray`'s attributes,
+    methods and operators, with NumPy's meaning.
     """
 
     # Work that is done at the call leaves `_values`, a NumPy array, and `_home`, its device; `_storage` and `_view` are
     # made of these when something asks for them, and `_home` is None from then on.
     __slots__ = ("__weakref__", "_home", "_storage", "_values", "_view")
     __array_priority__ = 1000.0
+    _typ = "npy_extension"  # by this name pandas knows arrays that it converts by `to_numpy` before it stores them
     __hash__ = None  # type: ignore[assignment]
 
     _home: Device | None
@@ -73,8 +77,13 @@ class Array(ArrayMembers):
     _values: np.ndarray | None
     _view: View | None
 
-    def __init__(self) -> None:
-        raise TypeError("arrays are made by weft.asarray, weft.zeros and the like, not by calling weft.Array")
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        made = convert(np.ndarray(*arguments, **options))  # uninitialised, or a copy of a buffer
+        self._home, self._values, self._storage, self._view = None, None, made._storage, made._view
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return seen_class(self)
 
     def __getattr__(self, name: str) -> Any:
         # only for attributes that are not set
@@ -148,7 +157,7 @@ class Array(ArrayMembers):
     # -- to the host ------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """Return the elements as a read-only NumPy array. Contiguous arrays on the CPU device are not copied.
+        """Return the elements as a read-only NumPy array. Large arrays on the CPU device are not copied.
 
         Evaluates the array.
         """
@@ -178,7 +187,7 @@ class Array(ArrayMembers):
         return self._number().item(*index)
 
     def _number(self) -> np.ndarray:
-        """Return the evaluated elements, for conversion to a Python scalar."""
+        """Evaluate the array and return its elements, for conversion to Python numbers."""
         LOOKS[0] += 1
         values = values_of(self)
         if values is None:
@@ -255,7 +264,7 @@ class Array(ArrayMembers):
 
 
 class Scalar(Array):
-    """A 0-d result, where NumPy returns a scalar. It is immutable and hashable."""
+    """A 0-d result of an operation for which NumPy returns a scalar. It is immutable and hashable."""
 
     __slots__ = ()
 
@@ -266,8 +275,9 @@ class Scalar(Array):
         return repr(self.numpy()[()])
 
     def _count(self) -> int:
-        """Return the repeat count for a sequence multiplied by this scalar. Raises TypeError if it is not an
-        integer.
+        """Return the repeat count for a sequence multiplied by this scalar.
+
+        Raises TypeError if the scalar is not an integer.
         """
         if self.dtype.kind not in "iu":
             raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.name}'")
@@ -288,7 +298,10 @@ class Scalar(Array):
 
 
 class Part(Array):
-    """A real or imaginary part. Writing to it also updates its complex array; writing to a view of it does not."""
+    """The real or imaginary part of a complex array.
+
+    Writing to the part also updates the complex array; writing to a view of the part does not.
+    """
 
     __slots__ = ("_name", "_owner")
     _name: str
@@ -296,9 +309,7 @@ class Part(Array):
 
 
 class ReadOnly(Array):
-    """An array that cannot be written through this object or its views. Other arrays over its storage may be
-    writable.
-    """
+    """An array that is read-only through this object and its views. Other arrays over its storage may be writable."""
 
     __slots__ = ()
 
@@ -314,7 +325,7 @@ _new = object.__new__
 
 
 def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array) -> Array:
-    """Return an array over `storage`, whole or through a view."""
+    """Return an array over the whole of `storage`, or over the view `window` of it."""
     array = _new(kind)
     array._home = array._values = None
     array._storage = storage
@@ -323,7 +334,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def born(values: np.ndarray, home: Device) -> Array:
-    """Return an array over a C-contiguous NumPy array that has no other references."""
+    """Return a weft array over the memory of a C-contiguous NumPy array. The caller must have the only reference."""
     array = _new(Array)
     array._values = values
     array._home = home
@@ -332,7 +343,7 @@ def born(values: np.ndarray, home: Device) -> Array:
 
 
 def record(expr: Expr) -> Array:
-    """Return a new array whose elements are `expr`, an expression of the current epoch."""
+    """Return a new pending array with the value of `expr`, an expression of the current epoch."""
     epoch = recording.epoch or current_epoch()
     if expr not in epoch.taken:
         epoch.check(expr)
@@ -354,13 +365,13 @@ def record(expr: Expr) -> Array:
 
 
 def record_array(expr: Expr) -> Array:
-    """Return a new array like `record`, but a mutable array instead of a scalar for a 0-d result."""
+    """Return a new pending array, as `record` does. A 0-d result is a mutable `Array`, not a `Scalar`."""
     made = record(expr)
     return made if expr.shape else wrap(made._storage)
 
 
 def scalar(storage: Storage) -> Scalar:
-    """Return a 0-d result over `storage`."""
+    """Return a `Scalar` over a 0-d storage."""
     made = _new(Scalar)
     made._home = made._values = None
     made._storage = storage
@@ -369,7 +380,7 @@ def scalar(storage: Storage) -> Scalar:
 
 
 def expr_of(array: Array) -> Expr:
-    """Return the current contents of `array`, or a number, as an expression of the current epoch."""
+    """Return an expression of the current epoch for the contents of `array`, which may also be a number."""
     if not isinstance(array, Array):
         return as_operand(array)[0]
     node = operand(array._storage)
@@ -378,7 +389,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand as an expression, with the type (int, float or complex) of a weak Python scalar.
+    """Return an operand as an expression, and its type (int, float or complex) if it is a weak Python scalar.
 
     Raises TypeError for a value that is neither an array nor a number.
     """
@@ -399,7 +410,7 @@ def as_operand(value: Any) -> tuple[Expr, type | None]:
 
 
 def _python_int(value: int) -> Expr:
-    """Return a Python int as an int64 or uint64 constant, which `map_` later casts to the loop's dtype."""
+    """Return a Python int as an int64 or uint64 constant. `map_` casts it later to the dtype of the loop."""
     if -(2**63) <= value < 2**63:
         return constant(value, np.int64)
     if 0 <= value < 2**64:
@@ -408,9 +419,9 @@ def _python_int(value: int) -> Expr:
 
 
 def convert(value: Any, device: Device | None = None) -> Array:
-    """Convert anything that NumPy converts to a numeric array to a weft array on a device, by default the current one.
+    """Convert an array-like object to a weft array, by default on the current device.
 
-    What has ``__cuda_array_interface__`` is used where it lies.
+    The memory of an object with ``__cuda_array_interface__`` is used without a copy.
     """
     if hasattr(value, "__cuda_array_interface__"):
         return value if isinstance(value, Array) else wrap(*over_interface(value.__cuda_array_interface__, value))
@@ -469,12 +480,12 @@ def is_writable(array: Array) -> bool:
 
 
 def whole(storage: Storage) -> View:
-    """Return the view of all of `storage`."""
+    """Return the view that covers all of `storage`."""
     return storage.shape, contiguous_strides(storage.shape), 0
 
 
 def start() -> Location:
-    """Begin a recording: cut the epoch if it has reached its limit, and return the user's call site."""
+    """Prepare to record an operation: end the epoch if it is long enough, and return the user's call site."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where
@@ -494,9 +505,9 @@ Order = tuple[int, ...]
 
 
 def memory_order(arrays: Sequence[Array]) -> Order | None:
-    """Return the axis order NumPy's iterators would give a result of these arrays, or None for C order.
+    """Return the axis order that NumPy's iterators choose for a result of these arrays, or None for C order.
 
-    An axis moves inside of another where its strides are shorter in each array that has both. In doubt, it is C order.
+    An axis is moved inward past another if its stride is smaller in every array that has both. Other axes keep C order.
     """
     views = [one._view for one in arrays]
     if not any(views):
@@ -527,7 +538,7 @@ def _order_of(*views: tuple[Any, ...]) -> Order | None:
 
 
 def turned(array: Array, order: Order) -> Array:
-    """Return a view of an array with its axes permuted by `order`. Missing leading axes are added."""
+    """Return a view of an array with its axes permuted by `order`. Leading axes of length 1 are added as needed."""
     shape, strides, offset = array._view or whole(array._storage)
     more = len(order) - len(shape)
     shape, strides = (1,) * more + shape, (0,) * more + strides
@@ -549,7 +560,7 @@ def _seen(array: Array, view: View) -> Array:
 
 
 def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
-    """Return an array of NumPy's elements, which reuses their memory if nothing else refers to it."""
+    """Convert a NumPy result to a weft array. Dense memory on the CPU is not copied if nothing else refers to it."""
     strides = tuple([step // values.itemsize for step in values.strides])
     order = dense_order(values.shape, strides) if home.name == "cpu" and values.size else None
     own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
@@ -564,7 +575,7 @@ def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
 
 
 def _count_alone() -> int:
-    """Return the reference count of a base array that only its view refers to, as `adopt_result` sees it."""
+    """Return the reference count that `adopt_result` sees for a base array that only one view refers to."""
     values = np.empty(2).reshape(1, 2)
     base = values.base
     return (lambda values, base: getrefcount(base))(values, base)

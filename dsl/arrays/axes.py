@@ -11,7 +11,7 @@ from weft.dsl.arrays.array import Array
 
 
 def settled(value: Any) -> Any:
-    """Return an option with every weft array in it evaluated to Python numbers."""
+    """Return an option with each weft array replaced by its value: a Python number or nested lists."""
     if isinstance(value, Array):
         return value.item() if not value.ndim else value.tolist()
     if type(value) in (tuple, list):

@@ -13,12 +13,12 @@ from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
 
 
 def as_array(value: Any) -> Array:
-    """Return `value` if it is an array, else convert it."""
+    """Return `value` if it is a weft array, else convert it to one."""
     return value if isinstance(value, Array) else convert(value)
 
 
 def hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
-    """Copy a computed result to `out`, immediately if `out` is in host memory too."""
+    """Copy a computed result to `out`, and return `out`."""
     if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
         if put(out, ..., found):
             return out
@@ -26,7 +26,7 @@ def hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
 
 
 def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
-    """Return a result as a new array, or write it to `out` where `where` holds."""
+    """Return a result as a new array, or write it to `out` at the elements where the mask `where` is true."""
     if out is None:
         if where is True:
             return record(node)

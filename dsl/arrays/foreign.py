@@ -1,4 +1,4 @@
-"""Detection of operands of other libraries' types, which NumPy's dispatch handles.
+"""Detection of foreign operands: values of other libraries' types, which are left to NumPy's dispatch protocols.
 
 A value is foreign if its type implements NumPy's protocols and it is not a weft array, an exact NumPy array, a
 number, or a list or tuple of these. Examples are a pandas Series, an xarray DataArray, a pint Quantity, a dask array,
@@ -30,7 +30,7 @@ _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 
 def has_foreign(values: Iterable[Any]) -> bool:
-    """Return whether any value, or any item of a nested list or tuple, is foreign."""
+    """Return whether `is_foreign` holds for any value, or for any item of a nested list or tuple."""
     for value in values:
         kind = type(value)
         if kind in _OWN:
@@ -60,7 +60,7 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: Any) -> bool:
-    """Return whether a value takes part in NumPy's protocols or is of a subclass of `numpy.ndarray`."""
+    """Return whether a value's type is another library's with NumPy's dispatch protocols, or an ndarray subclass."""
     kind = type(value)
     if kind in _OWN:
         return False

@@ -21,7 +21,7 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Return strides in bytes: the given ones after a check, or those of C or F order."""
+    """Check strides in bytes and return them. Without strides, return those of a contiguous array in C or F order."""
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
     if strides is None:
@@ -36,14 +36,17 @@ def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str
 
 
 def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """Return the bytes from the start of the first element to the end of the last."""
+    """Return the number of bytes from the start of the first element to the end of the last."""
     return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
 
 
 def over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """Return a storage over a buffer and a view of it. Element 0 is at byte `start`; strides are in bytes."""
+    """Return a storage over a buffer, and the view of the array in it (None if the array is the whole storage).
+
+    The first element is at byte `start`. Strides are in bytes.
+    """
     size = dtype.itemsize
     steps = tuple(s // size for s in strides)
     if not start and steps == contiguous_strides(shape):
@@ -55,7 +58,10 @@ def over(
 def over_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any
 ) -> Shown:
-    """Return a storage that starts at the aligned address at or below `address`, and a view of the elements."""
+    """Return a storage over memory that another library owns, and the view of the array in it.
+
+    The storage starts at the last aligned address up to `address`.
+    """
     start = address % ALIGNMENT
     if start % dtype.itemsize and dtype.itemsize < ALIGNMENT:
         raise ValueError(f"memory of {dtype} elements starts at {address:#x}, which is no multiple of their size")
@@ -66,10 +72,10 @@ def over_address(
 def over_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -> Shown:
     """Return a storage and a view over the memory of a CUDA array interface. The storage keeps `owner` alive.
 
-    With `sync` it waits for the stream that the interface names.
+    With `sync`, wait for the stream that the interface names.
     """
     if desc.get("mask") is not None:
-        raise NotImplementedError("arrays with a mask are not supported: fill the gaps first")
+        raise NotImplementedError("Masked arrays are not supported: fill the masked elements first")
     dtype = as_dtype(np.dtype(desc["typestr"]))
     shape = as_shape(desc["shape"])
     steps = byte_strides(shape, dtype.itemsize, desc.get("strides"), "C")

@@ -190,7 +190,9 @@ def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[in
 
 
 def getitem(array: Array, key: Any) -> Array:
-    """Return ``array[key]``: a view for a basic index, else a copy. Elements of arrays in memory are NumPy scalars."""
+    """Return ``array[key]``: a view for a basic index, otherwise a copy. Single elements in host memory are NumPy
+    scalars.
+    """
     if _is_large_mask(key):
         if (taken := select(array, key)) is not None:
             return taken
@@ -238,8 +240,9 @@ def _is_large_mask(key: Any) -> bool:
 
 
 def _shown(array: Array, key: Any) -> Any:
-    """Return the view of a basic index (None for the whole storage) or an element's offset, or ``...`` for other
-    indices.
+    """Return the view that a basic index selects, or the offset of a single element.
+
+    None is a view of the whole storage. For an index that is not basic, return ``...``.
     """
     named = key_of(array, key) if array.shape else None
     if named is None:
@@ -258,14 +261,14 @@ def _shown(array: Array, key: Any) -> Any:
 
 
 def element(array: Array, offset: int) -> Array:
-    """Return one element of the array's storage as a 0-d array."""
+    """Return the element at an offset of the array's storage as a 0-d array."""
     start()
     return record(expr_of(window(array, (), (), offset)))
 
 
 @dataclass(slots=True)
 class Places:
-    """Positions of the result's axes in an indexing operation."""
+    """Layout of the result's axes in an indexing operation."""
 
     shape: tuple[int, ...]
     result_axes: tuple[int, ...]  # of the basic part's axes
@@ -293,7 +296,7 @@ def _places(index: Index, key: Any, ndim: int) -> Places:
 
 
 def _separated(key: Any, ndim: int) -> bool:
-    """Return whether slices separate the advanced indices, counting integers as advanced."""
+    """Return whether slices separate the advanced indices of a key. Integers count as advanced indices."""
     kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
     inside = False
     ended = False
@@ -374,7 +377,7 @@ def assign_recorded(array: Array, key: Any, value: Any) -> None:
 
 
 def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
-    """Return an assigned value as an operand. NumPy converts text and objects to `dtype`."""
+    """Return an assigned value as an operand, as `as_operand` does. NumPy converts text and objects to `dtype`."""
     try:
         return as_operand(value)
     except UnsupportedDtypeError:
@@ -382,7 +385,7 @@ def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
 
 
 def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
-    """Write to a view, and memoize the write for native code."""
+    """Write to a view, and memoize the storage's new version for the native recorder."""
     where = user_location(3)
     found, epoch = _name_set(array, key, value, where), recording.epoch
     slots = len(epoch.slots)  # type: ignore[union-attr]
@@ -397,14 +400,14 @@ def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
 
 
 def _note_set(array: Array, key: Any, value: Any) -> None:
-    """Memoize for native code that an assignment writes nothing."""
+    """Memoize for the native recorder that an assignment changes nothing, as at the end of ``x[key] += y``."""
     found = _name_set(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]
 
 
 def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
-    """Return the key under which native code looks up a write to a view, or None if it cannot."""
+    """Return the native recorder's memo key of a write to a view, or None if the write needs Python."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
     plain = (
@@ -417,10 +420,7 @@ def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
 
 
 def _write_window(storage: Storage, view: View | None, value: Any) -> tuple[Expr, Expr]:
-    """Write to a view of a storage, memoized by call site. Return the previous version and the new one.
-
-    Returns the version that was written to, and the new one.
-    """
+    """Write to a view of a storage. Return the storage's previous version and the new version, which is memoized."""
     location = start()
     epoch = current_epoch(storage.device)
     node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, location, "set", epoch)
@@ -448,7 +448,7 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 
 def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
-    """Apply ``ufunc.at``: combine values with elements at indices, repeated indices included."""
+    """Apply ``ufunc.at``: combine values with the elements at indices. Repeated indices count each time."""
     node, weak = (None, None) if values is None else as_operand(values)
     kind = None if node is None else values if weak is not None else node.dtype
     if node is None or isinstance(array, np.ndarray) or np.result_type(array.dtype, kind) != array.dtype:
@@ -479,7 +479,7 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Return the flat memory positions of the elements of a result of this shape."""
+    """Return the flat position in the indexed storage of each element of an indexing result."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:
@@ -498,7 +498,7 @@ def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
 
 
 def nonzero(a: Any) -> tuple[Array, ...]:
-    """Return the indices of nonzero elements. Evaluates the array, since their number depends on its data."""
+    """Return the indices of nonzero elements. Evaluates the array, since the number of indices depends on its data."""
     if not isinstance(a, Array):
         return tuple(convert(k) for k in np.nonzero(a))
     mask = a if a.dtype == bool else record(cast(expr_of(a), np.dtype(bool)))

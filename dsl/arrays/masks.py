@@ -58,7 +58,7 @@ MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
-    """Assign ``array[mask] = value`` by a recorded selection or by blocks. Return False if neither applies."""
+    """Assign ``array[mask] = value`` by a recorded operation or block by block. Return False if neither is possible."""
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
         node = put_back(array, mask, value)
         if node is not None:
@@ -83,7 +83,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
 
 
 def _is_recorded(mask: Any) -> bool:
-    """Return whether a mask is pending in the current epoch, where an assignment can fuse with its computation."""
+    """Return whether a mask is pending in the current epoch, so that its computation can fuse with an assignment."""
     return type(mask) is Array and mask._storage.buffer is None and mask._storage.epoch is recording.epoch
 
 
@@ -93,13 +93,13 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether the mask selects `values` elements, and enough of all elements to assign through a scan."""
+    """Return whether a mask selects exactly `values` elements, and enough of them for a scan of the mask to pay."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
 
 def _spread(test: Expr, values: Expr) -> Expr:
-    """Return, for each selected element of the mask, its value among the packed `values`."""
+    """Expand packed `values` to a mask's shape. The k-th true element gets the k-th value; others are arbitrary."""
     counts = _counts(test)
     kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])
@@ -113,7 +113,7 @@ def _counts(test: Expr) -> Expr:
 
 
 def _count(mask: Array) -> int:
-    """Return the number of true elements of a mask, which is evaluated."""
+    """Evaluate a mask and return the number of its true elements."""
     if mask._storage.device.name == "cpu":
         evaluate([mask._storage], aside=True)
         return int(np.count_nonzero(mask.numpy()))
@@ -123,7 +123,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` of arrays in host memory, block by block on all threads. Return None for other arrays."""
+    """Return ``array[mask]`` for arrays on the CPU, computed on all threads or pending. Otherwise return None."""
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None
@@ -149,7 +149,7 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class _Copier:
-    """Masked copies of items of one width: by NumPy at first, by a compiled kernel once that pays."""
+    """Copy function for the items that a mask selects. It uses NumPy until a compiled kernel pays."""
 
     def __init__(self, width: int) -> None:
         self._kind = _KINDS.get(width)
@@ -173,7 +173,7 @@ class _Copier:
 
 
 def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-    """Copy the items of `values` where the 1-D `mask` holds to `out`, which has exactly their length."""
+    """Copy the items of `values` that the 1-D `mask` selects to `out`, which must have that number of items."""
     _Copier(out.strides[0])(values, mask, out)
 
 
@@ -194,7 +194,7 @@ def _collect(
     dtype: np.dtype,
     device: Device,
 ) -> Array:
-    """Concatenate what `fill` writes for each block of rows of a mask, using all threads."""
+    """Return an array of the items that the mask `test` selects. `fill` writes them block by block, on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (a quarter: one thread copies nearly as fast as memory gives)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
@@ -213,7 +213,7 @@ def _collect(
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
     """Return the positions of a mask's true elements along each axis, in order. Runs on the mask's device.
 
-    Everyone who asks for a position looks for its count by halves.
+    On a GPU, each element of the result is found by a binary search in the scan of the mask.
     """
     device = mask._storage.device
     if device.name == "cpu" or not mask.ndim or not mask.size:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays import indexing, standard
+from weft.dsl.arrays import array, indexing, standard
 from weft.dsl.arrays.again import RECORD_PENDING, accepts
 from weft.dsl.arrays.array import (
     Array,
@@ -34,7 +34,7 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.objections import warn_of_lost_parts
-from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.on_host import call_numpy, to_host
 from weft.dsl.arrays.operators import hand_on
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS
@@ -63,9 +63,9 @@ from weft.runtime import IMMEDIATE
 def astype(
     self: Array, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Array:
-    """Cast to a dtype. Out-of-range floats saturate in integers, and NaN becomes 0.
+    """Cast to a dtype. In casts to integers, out-of-range floats saturate and NaN becomes 0.
 
-    Elements of a dtype that weft has no arrays of, such as text, become NumPy's array.
+    For a dtype that weft does not support, such as text, return a NumPy array.
     """
     try:
         kind = creation.as_dtype(dtype)
@@ -180,7 +180,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _to_decimals(node: Expr, decimals: int) -> Expr:
-    """Round elements to a number of decimals. Complex elements are rounded by parts."""
+    """Round elements to a number of decimals. Real and imaginary parts are rounded separately."""
     if decimals == 0:
         return map_("rint", [node])
     if node.dtype.kind == "c":
@@ -289,16 +289,16 @@ class Flags(dict):
 
 
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-    """Make this array object read-only or writable. Views inherit the state at their creation."""
+    """Make this array object read-only or writable. A view is created with the state of its array at that time."""
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
     if write and type(self) is not ReadOnly:
         raise ValueError("cannot set WRITEABLE flag to True of this array")
-    self.__class__ = Array if write else ReadOnly
+    object.__dict__["__class__"].__set__(self, Array if write else ReadOnly)
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
-    """Return a view of the array. With a dtype, return a read-only copy whose bytes have that dtype.
+    """Return a view of the array. With a dtype, return a read-only copy with the bytes reinterpreted in that dtype.
 
     Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size.
     """
@@ -345,7 +345,7 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def exact_copy(self: Array) -> Storage:
-    """Return a contiguous storage of the elements that shares no memory with others."""
+    """Copy the elements to a contiguous storage that shares no memory with other storages."""
     storage = copy_of(self)._storage
     exclusive(storage)
     return storage
@@ -365,7 +365,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
 
 
 def _on_host(name: str) -> Any:
-    """Return a method that calls NumPy's method of this name on the evaluated elements."""
+    """Return an array method that calls the `numpy.ndarray` method of the same name on the evaluated elements."""
 
     def method(self: Array, *arguments: Any, **options: Any) -> Any:
         return getattr(self.numpy(), name)(*arguments, **options)
@@ -403,6 +403,11 @@ def _turned(self: Array) -> Array:
 _product = at_once(linear.matmul, np.matmul, "matmul")
 
 
+def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
+    """Return the elements as a new, writable NumPy array, as pandas' arrays do. `copy` and `na_value` have no effect."""
+    return np.array(self, dtype)
+
+
 def _matmul(self: Array, other: Any) -> Any:
     return _product(self, other) if accepts(other) else NotImplemented
 
@@ -435,6 +440,7 @@ METHODS: dict[str, Any] = {
     "conj": conjugate,
     "conjugate": conjugate,
     "to": creation.to_device,
+    "to_numpy": to_numpy,
     "swapaxes": manipulation.swapaxes,
     "squeeze": manipulation.squeeze,
     "repeat": manipulation.repeat,
@@ -520,8 +526,14 @@ def install() -> None:
     Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
 
 
+# Libraries under `weft run` make arrays by these that their compiled code writes to.
+_LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
+
+
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
     """Implement NumPy's ``__array_function__``: call weft's function if there is one, else NumPy's on the host."""
+    if function in _LIKE and array.seen_class(self) is np.ndarray:
+        return function(*to_host(arguments), **to_host(options))
     ours = find_own(function)
     return ours(*arguments, **options) if ours is not None else call_numpy(function, arguments, options)
 

@@ -1,4 +1,4 @@
-"""Native recorders: operators that look up memoized recordings in machine code.
+"""Native recorders: operators in machine code that look up memoized recordings.
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out:
 builtins with the same effect. In the common case they look up the memo by its key, then record, write or show. In
@@ -68,7 +68,7 @@ _PLAIN = dict.fromkeys(("int", "NoneType", "bool", "str", "EllipsisType"), "plai
 
 
 def quicken_all() -> None:
-    """Replace each function that has a `records` attribute by a native one, if native code can be compiled."""
+    """Replace array and ufunc methods that have a `records` attribute by native code, if it can be compiled."""
     try:
         for kind in (Array, Scalar, UFunc):
             for name, member in list(vars(kind).items()):
@@ -89,7 +89,7 @@ def quicken_all() -> None:
 def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
     """Return a builtin that looks up memoized recordings, and calls `function` on a miss.
 
-    Raises CompileError where it cannot be made.
+    Raises CompileError if the builtin cannot be compiled.
     """
     objects = (*_SHARED.values(), op, way, does, function)
     plain = [each.replace(annotation=Parameter.empty) for each in signature(function).parameters.values()]
@@ -101,8 +101,9 @@ def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -
 
 @cache
 def operator_text() -> str:
-    """Return the LLVM text of ``call(self, ...)``. It references no external symbols and contains no constants in
-    memory.
+    """Return the LLVM IR of the native recorder, a function ``call(self, ...)``.
+
+    It references no external symbols and contains no constants in memory.
     """
     at = {
         f"{kind.__name__}.{name}": k
@@ -130,7 +131,7 @@ class _Operator(ObjectText):
         self._does = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {self._known['does']})")
 
     def text(self) -> str:
-        """Return the whole function as LLVM text."""
+        """Emit the whole function and return its LLVM IR."""
         t, known = self._t, self._known
         t.branch("icmp sge i64 %count, 1", "some", "slow")
         t.label("some")
@@ -176,7 +177,7 @@ class _Operator(ObjectText):
     # -- keys of the memo -----------------------------------------------------
 
     def _begin_showing(self) -> None:
-        """Emit the first parts of a view's key."""
+        """Append the first parts of a view's memo key: the array's view and the storage's shape."""
         t = self._t
         self._go_where("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
@@ -189,7 +190,7 @@ class _Operator(ObjectText):
         t.do("br label %next")
 
     def _leave_memory(self) -> None:
-        """Branch to ``slow`` if the only argument is an array in memory, which needs no binding."""
+        """Branch to ``slow`` if the only argument is an array that is already in memory."""
         t, known = self._t, self._known
         t.branch("icmp eq i64 %count, 1", "alone.one", "record")
         t.label("alone.one")
@@ -201,7 +202,7 @@ class _Operator(ObjectText):
         t.branch(f"icmp eq ptr {buffer}, {known['None']}", "record", "slow")
 
     def _leave_elements(self) -> None:
-        """Branch to ``slow`` for writes to elements of memory or by index arrays, which may run immediately."""
+        """Branch to ``slow`` for a write that may run immediately: to single elements in memory, or by index arrays."""
         t, known = self._t, self._known
         self._go_where("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
@@ -272,7 +273,7 @@ class _Operator(ObjectText):
         self._t.store(count, self._left, 0)
 
     def _describe_all(self) -> None:
-        """Emit the key parts of all arguments, as `recalled.describe` does, then branch to ``described``."""
+        """Append all arguments to the memo key, as `recalled.describe` does, then branch to ``described``."""
         t = self._t
         t.label("next")
         left = t.load(self._left, 0)
@@ -330,7 +331,7 @@ class _Operator(ObjectText):
         t.do("br label %next")
 
     def _push(self, part: str, shared: bool = True) -> None:
-        """Append a part to the key. The key owns a reference to it."""
+        """Append a part to the memo key. The key owns a reference to the part."""
         t = self._t
         if shared:
             self._share(part)
@@ -376,7 +377,7 @@ class _Operator(ObjectText):
         self._show()
 
     def _assign(self) -> None:
-        """Make the memoized version current in the first operand's storage, as `fusion.assign` does."""
+        """Make the memoized expression the current version of the first operand's storage, as `fusion.assign` does."""
         t, known = self._t, self._known
         self._go_where("written", self._own, {"Array": "written.array"})
         t.label("written.array")
@@ -404,7 +405,7 @@ class _Operator(ObjectText):
         t.do("br label %leave")
 
     def _show(self) -> None:
-        """Return a view of the storage, or an element."""
+        """Emit the return of an indexing result: a view of the storage, or a single element."""
         t, known = self._t, self._known
         t.branch(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
         t.label("found.element")
@@ -437,7 +438,7 @@ class _Operator(ObjectText):
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
     def _look_around(self) -> str:
-        """Load the user's call site and the epoch. Return the number of pending storages."""
+        """Load the user's call site and the epoch. Return the epoch's list of pending storages."""
         t, known = self._t, self._known
         frame = self._call("ptr", "PyEval_GetFrame", "")
         self._check(frame, "framed", "slow")
@@ -460,7 +461,7 @@ class _Operator(ObjectText):
         return pending
 
     def _operand(self, name: str, thing: str) -> str:
-        """Emit the expression that an array shows in the epoch."""
+        """Emit code that obtains the expression of an operand in the current epoch. Return the value's name."""
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._field(thing, "Array._storage")
@@ -490,7 +491,7 @@ class _Operator(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Bind a storage as `bind_memory` does: branch to ``found``, or to ``call`` to restart in an unusual case."""
+        """Bind a storage as `bind_memory` does, then branch to ``found``. Branch to ``call`` if that needs Python."""
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"
         buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
@@ -548,7 +549,7 @@ class _Operator(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _unless_on_host(self, storage: str, there: str) -> None:
-        """Branch to `there`, or to ``slow`` if a small array of a GPU is kept in host memory."""
+        """Branch to ``slow`` if the storage is a small GPU array that is kept in host memory, otherwise to `there`."""
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
         t.branch(f"or i1 {', '.join(tests)}", there, "slow")
@@ -561,7 +562,9 @@ class _Operator(ObjectText):
             self._t.do(f"store ptr null, ptr {self._held[name]}")
 
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
-        """Replace values of attributes, all of them before another thread can read one."""
+        """Replace the values of attributes, then release the old values. No other thread can run between two
+        replacements.
+        """
         old = [self._field(thing, name) for name in values]
         for name, value in values.items():
             self._set(thing, name, self._share(value))

@@ -1,4 +1,4 @@
-"""Python numbers in operations: constants, or kernel arguments if they change between calls.
+"""Python numbers in operations: constants at first, kernel arguments at call sites where they change.
 
 In: a number, and the call site of its operation. Out: an expression. Invariant: a number is a constant at first, so
 that the optimizer can use it. If the call site has given other numbers in several evaluations, as in a loop over time
@@ -46,7 +46,7 @@ _places: dict[PlaceKey, _Place] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """The memo key of an operation whose number is in the epoch's next slot."""
+    """Memo key of an operation whose Python number is a kernel argument, in the epoch's next slot."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])
@@ -57,8 +57,10 @@ _slotted: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation that reads its number from a slot, and append `number` to the epoch's
-    slots. None if there is none."""
+    """Return the memoized expression of an operation whose Python number is a slot (a kernel argument), or None.
+
+    If there is one, `number` is appended to the epoch's slots.
+    """
     found = _slotted.get(key)
     if found is None:
         return None
@@ -74,7 +76,7 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation whose number is in the epoch's last slot."""
+    """Memoize an operation whose Python number was bound to the epoch's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(_slotted) >= LIMIT:
             _slotted.clear()
@@ -82,13 +84,13 @@ def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
 
 
 def is_changing(code: CodeType, at: int, op: str, which: int) -> bool:
-    """Return whether the numbers at a call site are known to change."""
+    """Return whether the numbers at a call site have changed in at least `CHANGES` evaluations."""
     place = _places.get((id(code), at, op, which))
     return place is not None and place.changes >= CHANGES and place.code is code
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Note a number at its call site, and return whether numbers there are known to change."""
+    """Note the number used at a call site. Return whether the site's numbers have changed in `CHANGES` evaluations."""
     code, at = location
     key = (id(code), at, op, which)
     place = _places.get(key)
@@ -116,14 +118,14 @@ def note_constant(key: Any, code: CodeType, at: int, op: str, which: int) -> Non
 
 
 def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:
-    """Return a Python number, cast to `dtype`, as a constant or slot of `epoch`."""
+    """Return a Python number as an expression: a constant, or a slot of `epoch` if numbers at this call site change."""
     if dtype_kind(dtype) in "iuf" and type(number) in (int, float) and changes(number, location, op, 0, epoch):
         return epoch.bind_scalar(number, dtype)
     return constant(number, dtype)
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """Return a map with changing Python numbers among its operands replaced by slots."""
+    """Return an elementwise operation in which Python numbers that change are replaced by slots (kernel arguments)."""
     for which, number in enumerate(operands):
         if (
             type(number) in (int, float)
@@ -136,7 +138,7 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether every number of this type that fits selects the same loop."""
+    """Return whether every number of this type selects the same loop, so that operand `which` can be a slot."""
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False
     # how an integer compares depends on whether the other operand's dtype can hold it: other numbers have another loop
@@ -148,7 +150,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: Any, operands: tuple[Any, ...]) -> Any:
-    """Replace a Python int beyond 64 bits: by a float beside floats, by an infinity in comparisons of integers."""
+    """Convert a Python int beyond 64 bits: to a float if an operand is a float, to infinity in integer comparisons."""
     if type(value) is not int or -(2**63) <= value < 2**64:
         return value
     kinds = [np.dtype(type(v)).kind if type(v) in (float, complex) else _kind(v) for v in operands]

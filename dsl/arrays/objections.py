@@ -1,4 +1,4 @@
-"""Errors and warnings shared with NumPy: unsupported dtypes, shapes, orders and masks."""
+"""Checks of dtypes, shapes, memory orders and masks, with NumPy's errors and warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UnsupportedDtypeError(TypeError):
 
 
 class ForeignOperandError(UnsupportedDtypeError):
-    """Raised for an operand of another library's type, which NumPy's dispatch handles."""
+    """Raised for an operand of another library's type. The operation is then left to NumPy's dispatch."""
 
     def __init__(self) -> None:
         TypeError.__init__(self, "this operand is of another library: NumPy's function asks it")
@@ -55,7 +55,7 @@ MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
 
 
 def check_order(order: Any) -> str:
-    """Return the memory order as a capital letter. Raises NumPy's ValueError for an unknown one."""
+    """Return the memory order as a capital letter. Raises NumPy's ValueError for an unknown order."""
     if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     return "C" if order is None else str(order).upper()
@@ -83,7 +83,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
 
 
 def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
-    """Return a dtype that weft supports. Raises TypeError for others, including non-native byte orders."""
+    """Convert `dtype` to a NumPy dtype. Raises TypeError for unsupported dtypes and non-native byte orders."""
     found = np.dtype(default if dtype is None else dtype)
     if not found.isnative or not is_supported(found):
         raise UnsupportedDtypeError(found)

@@ -1,6 +1,6 @@
 """Calls of NumPy functions on the host, with conversion of arguments and results.
 
-In: a NumPy function and its arguments, with weft arrays also in lists and callbacks. Out: its result on weft.
+In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
 Invariant: writes of the function to an argument are written back. The memory of weft arrays is never exposed as
 writable.
 """
@@ -41,7 +41,7 @@ _WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put
 
 
 class Wrapper:
-    """Base of the objects that stand for a NumPy function or class, `wrapped`."""
+    """Base class of wrappers. The attribute `wrapped` is a NumPy function or class."""
 
     wrapped: Any
 
@@ -49,9 +49,10 @@ class Wrapper:
 def to_host(
     value: Any, seen: list[tuple[Array, np.ndarray]] | None = None, taken: Callable[[Any], Any] | None = None
 ) -> Any:
-    """Return `value` with every weft array in it as a NumPy array; `seen` collects writable copies.
+    """Return `value` with each weft array in it converted to a NumPy array.
 
-    What a function in it is called with goes through `taken`: `from_host`, where none is given.
+    If `seen` is given, the NumPy arrays are writable copies, appended to it with their weft arrays. A function in
+    `value` is wrapped: its arguments are converted by `taken`, by default `from_host`.
     """
     if isinstance(value, Array):
         host = value.numpy()
@@ -96,7 +97,7 @@ def _host_callback(function: Any, taken: Callable[[Any], Any]) -> Any:
 
 
 def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
-    """Return `value` with every plain NumPy array of a supported dtype, in lists and tuples too, converted."""
+    """Return `value` with `convert_array` applied to each NumPy array in it, including those in lists and tuples."""
     if type(value) is np.ndarray:
         return convert_array(value) if is_supported(value.dtype) else value
     if type(value) in (list, tuple):
@@ -107,12 +108,12 @@ def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
 
 
 def keep_few(value: Any) -> Any:
-    """Return `value` with every large NumPy array in it as a weft array; arrays of few elements stay NumPy's."""
+    """Return `value` with each large NumPy array in it converted to a weft array."""
     return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
 
 
 def from_host(value: Any) -> Any:
-    """Return `value` with every plain NumPy array of a supported dtype in it as a weft array."""
+    """Return `value` with each NumPy array of a supported dtype in it converted to a weft array."""
     value = _each_array(value, convert)
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return WrappedObject(value)
@@ -127,7 +128,7 @@ def keep_byte_order(value: Any) -> Any:
 
 
 def _count_alone() -> int:
-    """Return the reference count of an object that one local variable holds."""
+    """Return the reference count of an object that only a local variable refers to."""
     made = np.empty(1)
     return sys.getrefcount(made)
 
@@ -136,7 +137,7 @@ ALONE = _count_alone()
 
 
 def take_over(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a NumPy array that has no other references, without a copy if it is a large one on the CPU."""
+    """Convert a NumPy array that nothing else refers to. On the CPU, a large array's memory is reused, not copied."""
     device, flags = current_epoch().device, made.flags
     own = device.name == "cpu" and flags.carray and flags.owndata and made.dtype.isnative and not is_few(made.size)
     return born(made, device) if own and is_supported(made.dtype) else taken(made)
@@ -148,7 +149,7 @@ def call_numpy(
     options: dict[str, Any],
     taken: Callable[[Any], Any] = from_host,
 ) -> Any:
-    """Call a NumPy function on the host with weft arrays, and convert its result by `taken`."""
+    """Call a NumPy function on the host with weft arrays, and convert its result with `taken`."""
     if not Listening.listeners and PLAIN.issuperset(map(type, (*arguments, *options.values()))):
         result = function(*arguments, **options)
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
@@ -185,7 +186,7 @@ _parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
-    """Return the names of a function's positional parameters. A ufunc has numbers for operands, then ``out``."""
+    """Return the names of a function's positional parameters. Operands of ufuncs are named by number."""
     if isinstance(function, np.ufunc):
         return tuple(f"{k}" for k in range(function.nin)) + ("out",)
     key = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
@@ -208,12 +209,12 @@ def _place_of_out(function: Any) -> int | None:
 
 
 def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
-    """Return the positional arguments from `place` on as keyword arguments."""
+    """Return the positional arguments from position `place` on as keyword arguments."""
     return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
 
 
 def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-    """Make a call on the host and report it to the launch listeners, with the bytes copied."""
+    """Call a NumPy function on the host and notify the launch listeners, with the number of bytes of its arguments."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     arrays = [v for v in flat if isinstance(v, Array)]
     if not arrays:
@@ -268,7 +269,7 @@ class WrappedObject:
 
 
 class WrappedType(Wrapper):
-    """A NumPy class called like a function (vectorize, poly1d), whose objects return weft arrays."""
+    """A NumPy class that is called like a function (vectorize, poly1d). Its objects return weft arrays."""
 
     def __init__(self, wrapped: type) -> None:
         self.wrapped = wrapped

@@ -1,4 +1,4 @@
-"""Special methods of `Array`, made from the op table's `dunder` column."""
+"""Special methods of `Array`, generated from the op table's `dunder` column."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """Return a binary operator. Its `records` attribute tells `native_operators` what it records."""
+    """Return a binary operator's method. The attribute `records` of the method describes it to `native_operators`."""
     way = REFLECTED if reflected else PLAIN
     row = find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
@@ -80,7 +80,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 
 
 def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: Any) -> Any:
-    """Record an operator after a memo miss."""
+    """Record a binary operation after a memo miss. NumPy computes it for operands that weft does not support."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeated, as by NumPy's numbers
     if not accepts(second):
@@ -97,9 +97,9 @@ def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, 
 
 
 def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
-    """Return NumPy's result for an array beside dates, fractions, other objects, or sequences of numbers.
+    """Return NumPy's result for an array and an operand that weft does not support, such as dates or objects.
 
-    NotImplemented beside what no array takes, and what knows better.
+    Return NotImplemented for operands that no array accepts, or whose own type handles the operation.
     """
     kind = type(second)
     if is_foreign(second) and callable(getattr(kind, "__array_ufunc__", None)):
@@ -173,9 +173,7 @@ def _in_place(op: str) -> Any:
 
 
 def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
-    """Apply an in-place operator with a foreign operand, which gets a writable NumPy array as NumPy's protocol
-    requires.
-    """
+    """Apply an in-place operator with an operand of a foreign type, through NumPy's protocol on a writable copy."""
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())
@@ -187,12 +185,12 @@ def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
 
 
 def hand_on(part: Part) -> None:
-    """Write a part's elements back to its complex array."""
+    """Copy the elements of a real or imaginary part back to the complex array."""
     setattr(part._owner, part._name, wrap(part._storage))
 
 
 def _on_part(method: Any) -> Any:
-    """Return an in-place operator that also writes the result back to the part's complex array."""
+    """Wrap an in-place operator of a real or imaginary part so that it also updates the complex array."""
 
     def handing_on(self: Part, other: Any) -> Any:
         found = method(self, other)
@@ -223,7 +221,7 @@ def _unary(op: str) -> Any:
 
 
 def _scalar_operator(op: str, reflected: bool = False) -> Any:
-    """Return a binary operator of 0-d results: NumPy's if their values are known, else a recorded one."""
+    """Return a binary operator's method for 0-d results. NumPy computes evaluated values; others are recorded."""
     way, row = REFLECTED if reflected else PLAIN, find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 
@@ -256,7 +254,7 @@ def _short_power(base: Array, exponent: Any) -> str | None:
 
 
 def number_of_scalar(scalar: Scalar) -> Any:
-    """Return the value of a 0-d result as a NumPy scalar if it is computed, else None."""
+    """Return the value of a 0-d result as a NumPy scalar, or None if it is pending."""
     values = values_of(scalar) if IMMEDIATE[0] else None
     if values is None:
         return None
@@ -265,7 +263,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 
 def power(base: Array, exponent: Any) -> Any:
-    """Compute ``base ** exponent`` with NumPy's shortcuts. Raises for negative integer powers of integers."""
+    """Compute ``base ** exponent`` with NumPy's shortcuts. Raises ValueError as `check_power` does."""
     if not accepts(exponent):
         return by_numpy("power", PLAIN, base, exponent)
     found = _power_at_once(base, exponent)
@@ -297,7 +295,7 @@ _recalled_power = recalled(_record_power)
 
 
 def _array_power(self: Array, exponent: Any) -> Any:
-    """Compute `power`, immediately or through the call site's memo."""
+    """Compute `power` of an array, immediately if it is small, otherwise by a recording memoized by call site."""
     values = self._values
     if values is not None and values.size <= IMMEDIATE[0]:
         short = _short_power(self, exponent)
@@ -342,7 +340,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Copy a small result to a NumPy array. Return `MISSED` if `out` is another array or has another shape."""
+    """Copy a small result to a NumPy array. Return `MISSED` if `out` is not a NumPy array of the same shape."""
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:
         return MISSED

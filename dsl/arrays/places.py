@@ -1,4 +1,4 @@
-"""Reductions and assignments at repeated indices (`ufunc.at`, counts, index arrays), parallel and deterministic.
+"""Deterministic parallel reductions and assignments at repeated indices: `ufunc.at`, counts, index arrays.
 
 In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
 None if one thread must process the values in order. Invariant: the result does not depend on the order of the
@@ -53,13 +53,14 @@ _IN_CHUNKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 
 def is_gpu(device: Device) -> bool:
-    """Return whether kernels for a device are written for a GPU."""
+    """Return whether kernels for a device are written for GPUs."""
     return codegen.machine_of(device).is_gpu
 
 
 def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
-    """Return `previous` with each of `value` combined at `position`, both flat. Return None if the order would
-    show.
+    """Combine each element of `value` with the element of `previous` at its index in `position`. Return the result.
+
+    `value` and `position` are flat. Return None if a parallel computation would depend on the order, or does not pay.
     """
     count, places, kind = value.size, previous.size, previous.dtype
     if is_gpu(device):
@@ -81,7 +82,7 @@ def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: De
 
 
 def _fold_in_chunks(op: str, kind: np.dtype, value: Expr, position: Expr, places: int, chunks: int) -> Expr:
-    """Reduce values per index: a partial result for each block, then one for the remainder."""
+    """Reduce values per index: block by block into partial results, then the remainder."""
     length = -(-value.size // chunks)
     whole = value.size // length
     nothing = constant(identity_of(op, kind), kind)
@@ -98,8 +99,9 @@ def _fold_in_chunks(op: str, kind: np.dtype, value: Expr, position: Expr, places
 
 
 def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = False) -> Expr:
-    """Return order-independent sums of floats per index, as float64. With `fine`, narrow floats are as exact as
-    float64.
+    """Sum floats per index, in float64. The sums do not depend on the order of the additions.
+
+    With `fine`, the sums of narrow floats are as exact as those of float64.
     """
     count, narrow = value.size, value.dtype
     if narrow.itemsize < 4:
@@ -152,7 +154,7 @@ def _fold_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, 
 
 
 def _special_sum(counts: Expr) -> Expr:
-    """Return the sum of the infinities and NaNs counted at each index."""
+    """Return the sum of the infinities and NaNs at each index, given their `counts`."""
     negative, mask = constant(_UPPER, _INT64), constant((1 << _UPPER) - 1, _INT64)
     infinity, nan = (constant(v, _FLOAT64) for v in (np.inf, np.nan))
     some = [
@@ -172,7 +174,7 @@ def assign_places(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` with `value` written at the positions of `terms`. The last write to an index wins."""
+    """Return `previous` with `value` written at indices. The last write to an index wins."""
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > PLACES_A_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
@@ -185,12 +187,12 @@ def assign_places(
 
 
 def _is_one(value: Expr) -> bool:
-    """Return whether all elements are known to be equal."""
+    """Return whether all elements are equal because the expression is a constant or one broadcast element."""
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 
 def _number(shape: tuple[int, ...]) -> Expr:
-    """Return the C-order number of each element."""
+    """Return an array in which each element is its own flat index in C order."""
     return reshape(iota((prod(shape),), 0, _INT32), shape)
 
 

@@ -23,9 +23,9 @@ MANY = 1 << 18
 
 @dataclass(slots=True)
 class Positions:
-    """Indices along one axis: host integers in range, or an array that may hold negative indices.
+    """Checked indices along one axis: non-negative integers on the host, or a weft array, possibly with negative ones.
 
-    `place` is where among the result's axes they stand, `length` and `stride` are those of the axis they go along.
+    `place` is their position among the result's axes. `length` and `stride` are those of the indexed axis.
     """
 
     place: int
@@ -50,7 +50,7 @@ class Positions:
 
 
 def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, place: int) -> Positions:
-    """Return indices along `axis`, which has `length` elements. Raises IndexError if one is out of bounds."""
+    """Return indices along `axis`, which has `length` elements. Raises IndexError if an index is out of bounds."""
     if isinstance(values, np.ndarray):
         if values.size:
             _check(values, int(values.min()), int(values.max()), axis, length)
@@ -98,7 +98,7 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Return the flat memory positions relative to the start of the basic part of the index."""
+    """Return the flat memory positions that index arrays select, relative to the offset of the index's basic part."""
     on_host = [p for p in positions if p.numbers is not None]
     terms: list[Expr] = []
     if on_host:

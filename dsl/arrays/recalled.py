@@ -26,7 +26,7 @@ _NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
 
 
 def recalled(function: Function) -> Function:
-    """Memoize a function's recorded results."""
+    """Memoize the array that a function records, by call site and arguments."""
     name = function.__name__
     function = uncut(function)
 
@@ -70,7 +70,7 @@ def recalled(function: Function) -> Function:
 
 
 def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
-    """Append a value's part of a memo key. Return False if the value has none."""
+    """Append the description of a value to a memo key. Return False if the value cannot be part of a key."""
     kind = type(value)
     if kind is Array or kind is Scalar or kind is Part:
         storage = value._storage

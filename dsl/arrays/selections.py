@@ -1,4 +1,4 @@
-"""Masked selections kept pending: ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise choice.
+"""Pending masked selections: ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise choice.
 
 In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression, or at an assignment its value
 for all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
@@ -25,13 +25,13 @@ LIMIT = 10_000
 
 
 class _Take:
-    """The host function of the pending selections at one line."""
+    """Host function that computes the pending selections of one source line."""
 
     def __init__(self, site: Any) -> None:
         self.site = site
 
     def __call__(self, out: np.ndarray, values: np.ndarray, test: np.ndarray) -> None:
-        """Select the elements, and stop keeping selections at this line pending."""
+        """Select the elements. Later selections at this line are not kept pending."""
         _lines[self.site] = None
         out[...] = values[test]
 
@@ -48,8 +48,9 @@ class _Latest:
 
 
 def take_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` as a pending selection if its line writes it back, else None. May evaluate pending
-    work.
+    """Return ``array[mask]`` as a pending selection if the source line is known to assign it back, otherwise None.
+
+    Pending work that computes the mask is evaluated.
     """
     found = _lines.get(site := site_of(user_location(2)))
     if found is None or recording.held or mask.shape != array.shape:
@@ -70,7 +71,7 @@ def _note(mask: Array, site: Any) -> None:
 
 
 def elements_of(array: Array) -> np.ndarray:
-    """Return the elements of an array for reading on the host."""
+    """Return the elements of an array on the host, for reading."""
     values = values_of(array)
     if values is None:
         return array.numpy()
@@ -79,8 +80,9 @@ def elements_of(array: Array) -> np.ndarray:
 
 
 def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
-    """Return `value`, assigned through a mask, for all elements. Return None unless it is elementwise in selections
-    of that mask.
+    """Return the array after ``array[mask] = value`` as an elementwise expression of all elements.
+
+    Return None unless `value` is elementwise in selections by the same mask.
     """
     node, epoch = value._storage.expr, recording.epoch
     if epoch is not None and value._view is None and value._storage.epoch is epoch and node is not None:

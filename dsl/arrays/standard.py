@@ -29,7 +29,7 @@ def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
-    """Return the array on another device, or itself if it is there, as `Array.to`."""
+    """Copy the array to a device, as `Array.to`. An array that is already there is returned unchanged."""
     if stream is not None:
         raise ValueError("streams order themselves here: there is none to be given")
     return creation.to_device(self, device)
@@ -38,7 +38,7 @@ def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """Convert another library's array to a weft array.
 
-    Memory of the host is copied; memory of a GPU is used where it lies, if its owner has ``__cuda_array_interface__``.
+    Host memory is copied. GPU memory is used without a copy if the array has ``__cuda_array_interface__``.
     """
     if isinstance(x, Array) or hasattr(x, "__cuda_array_interface__"):
         found = x if isinstance(x, Array) else convert(x)
@@ -66,7 +66,7 @@ class NamespaceInfo:
         return np.__array_namespace_info__().default_dtypes()  # type: ignore[return-value]
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
-        """Return supported dtypes by name, all or those of one kind."""
+        """Return the supported dtypes by name: all of them, or those of one kind."""
         return np.__array_namespace_info__().dtypes(kind=kind)
 
     def devices(self) -> list[Device]:

@@ -39,7 +39,7 @@ from weft.fusion import map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method: use NumPy's for small work, foreign arguments and unsupported dtypes."""
+    """Wrap a ufunc method. The wrapper calls NumPy for small work, foreign arguments and unsupported dtypes."""
     folds = method.__name__ != "outer"
 
     @wraps(method)
@@ -59,13 +59,13 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a method so that native code looks up its recordings by the ufunc's name."""
+    """Mark a method for replacement by native code. Its memo keys contain the ufunc's name."""
     method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
     return method
 
 
 class UFunc:
-    """A function of scalars, applied element by element: one op of the table."""
+    """An elementwise function, defined by an op of the op table."""
 
     __slots__ = ("__dict__", "__weakref__", "immediate")  # (native code reads this one)
 
@@ -86,7 +86,7 @@ class UFunc:
         return f"<weft ufunc {self.row.name!r}>"
 
     def __getattr__(self, name: str) -> Any:
-        """Return other attributes of NumPy's ufunc: types, ntypes, signature, resolve_dtypes."""
+        """Return an attribute of NumPy's ufunc, such as ``types``, ``signature`` or ``resolve_dtypes``."""
         theirs = None if name.startswith("_") else getattr(np, self.row.ufunc or "", None)
         if not hasattr(theirs, name):
             raise AttributeError(f"a weft ufunc has no attribute {name!r}", name=name, obj=self)
@@ -195,7 +195,7 @@ class UFunc:
 
 
 def check_power(base: Any, exponent: Any) -> None:
-    """Raise NumPy's error for integers raised to known negative integer powers."""
+    """Raise NumPy's ValueError for integers raised to negative integers. Exponents in weft arrays are not checked."""
     if not isinstance(exponent, int | np.integer | np.ndarray) or np.result_type(exponent).kind != "i":
         return
     kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)

@@ -19,13 +19,13 @@ WINDOWS: dict[Any, View | int | None] = {}
 
 
 def key_of(array: Array, index: Any) -> Any:
-    """Return the key under which an index of this array is memoized, or None if the index is not basic."""
+    """Return the memo key of an index of this array, or None if the index is not basic."""
     key: list[Any] = [array._view, array._storage.shape]
     return tuple(key) if _describe(index, key) else None
 
 
 def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
-    """Append an index item to a memo key. Return False if it is not basic."""
+    """Append an item of an index to a memo key. Return False if the item is not basic."""
     kind = type(item)
     if kind is int or item is None or item is Ellipsis:
         key += (kind, item)
@@ -48,7 +48,10 @@ def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
 
 
 def recall_window(key: Any) -> Any:
-    """Return the memoized view of an index (None: the whole storage) or its element's offset, or ``...`` on a miss."""
+    """Return the memoized view or element offset of an index, or ``...`` on a miss.
+
+    None is the view of the whole storage.
+    """
     return WINDOWS.get(key, ...)
 
 
@@ -60,7 +63,7 @@ def remember_window(key: Any, found: View | int | None) -> None:
 
 
 def recalled_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Memoize the views that a function makes of an array from integers or tuples of integers."""
+    """Memoize the views returned by a function of an array and integers or tuples of integers."""
     name = function.__name__
 
     @wraps(function)
@@ -81,15 +84,15 @@ def recalled_view(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _is_whole(value: Any) -> bool:
-    """Return whether a value is an int or a tuple of ints. A bool is neither."""
+    """Return whether a value is an int or a tuple of ints. A bool does not count as an int."""
     kind = type(value)
     return kind is int or (kind is tuple and all(type(item) is int for item in value))
 
 
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
-    """Return another view of an array's storage, or the whole storage if the view covers it in order.
+    """Return another view of an array's storage, or an array over the whole storage if the view covers it in C order.
 
-    A number with axes put around it is a copy: the number is not changed by who writes to that. Without axes it is the number.
+    With axes, the view of a `Scalar` is a copy, since a scalar is immutable. Without axes, it is the scalar itself.
     """
     if type(array) is Scalar and not shape:
         return array
@@ -106,7 +109,7 @@ def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 def lies_in_order(array: Array) -> bool:
-    """Return whether the elements are C-contiguous, ignoring axes of length 1. Empty arrays are."""
+    """Return whether the elements are C-contiguous, ignoring axes of length 1. True for empty arrays."""
     shape, strides, _ = layout(array)
     wanted = contiguous_strides(shape)
     return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))

@@ -14,7 +14,7 @@ from weft.runtime import override
 
 
 class _Version(argparse.Action):
-    """Print the installed version."""
+    """Option that prints the installed version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from weft.dsl.cli.reports import installed_version
@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Split the words after ``run`` into weft's options and the program with its own."""
+    """Split the words after ``run`` into weft's options and the program with its arguments."""
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-" and words[at][:2] not in ("-m", "-c"):
         at += 1 + (words[at] == "--device")

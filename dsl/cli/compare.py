@@ -1,7 +1,7 @@
 """``weft run --compare``: run a script under NumPy and on weft, cold and warm, and report differences.
 
-The script runs four times in this process, each time in a new module, and once in a new process. The comparison covers its printed output, the
-arrays that it saves through `numpy.save`, `savez` or `savetxt`, and its global variables.
+The script runs four times in this process, each time in a new module, and once in a new process. The comparison covers
+its printed output, the arrays that it saves through `numpy.save` or `numpy.savetxt`, and its global variables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from weft.fusion import reset_statistics, seconds_spent, show_host_work, statist
 
 @dataclass
 class Outcome:
-    """One run of the script."""
+    """Result of one run of the script."""
 
     seconds: float
     status: int
@@ -85,7 +85,7 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
 
 @contextlib.contextmanager
 def _watch_saving(saved: dict[str, np.ndarray]) -> Iterator[None]:
-    """Record the arrays saved through NumPy's saving functions."""
+    """Within the ``with`` block, record the arrays that the program saves with `numpy.save` or `numpy.savetxt`."""
     originals = {name: getattr(np, name) for name in ("save", "savetxt")}
 
     def watcher(name: str) -> Any:
@@ -115,7 +115,7 @@ def _progress(text: str) -> None:
 
 
 def _in_new_process(program: MainProgram) -> float:
-    """Return the seconds that the program takes on weft in a new process, without the start of the interpreter."""
+    """Run the program on weft in a new process. Return its run time in seconds, without the interpreter's start."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     given = pickle.dumps(program)
     done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
@@ -123,7 +123,7 @@ def _in_new_process(program: MainProgram) -> float:
 
 
 def time_program() -> None:
-    """Print the seconds of one run of the program that standard input holds."""
+    """Read a program from standard input, run it on weft, and print its run time in seconds."""
     program = pickle.load(sys.stdin.buffer)
     print(_outcome(program, True, {}).seconds)
 

@@ -1,4 +1,4 @@
-"""Differences between the results of two runs of a program, judged by the sizes of its values."""
+"""Differences between the results of two runs of a program, judged relative to the magnitudes of its values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Judge:
     scale: float
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:
-        """Compare arrays by name."""
+        """Compare arrays of the same name, and return one row for each name."""
         rows = []
         for name in sorted(set(theirs) | set(ours)):
             if name not in theirs or name not in ours:
@@ -75,7 +75,7 @@ class Judge:
         return text, False
 
     def printed(self, theirs: str, ours: str, signs: bool) -> list[Row]:
-        """Compare printed lines. Return a row for each line that differs. With `signs`, signs of numbers may differ."""
+        """Compare printed lines. Return one row for each difference. With `signs`, the signs of numbers may differ."""
         a, b, c = theirs.splitlines(), ours.splitlines(), self.printed_again.splitlines()
         if len(a) != len(b):
             return [("printed", f"{len(a)} lines against {len(b)}", len(a) != len(c))]
@@ -106,7 +106,7 @@ class Judge:
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:
-    """Return whether arrays are equal but for factors of -1 of columns or rows."""
+    """Return whether two arrays are equal up to the sign of each column or of each row."""
     for axis in range(wanted.ndim):
         signs = np.sign(np.sum(np.conj(wanted) * found, axis=axis, keepdims=True).real)
         if np.abs(wanted - signs * found).max() <= limit:
@@ -115,6 +115,6 @@ def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> boo
 
 
 def scale_of(arrays: Arrays, printed: str) -> float:
-    """Return the largest finite magnitude among floating-point arrays, or among printed numbers if there are none."""
+    """Return the largest finite magnitude in floating-point arrays, or in printed numbers if there are no such arrays."""
     large = [np.abs(a[np.isfinite(a)]).max(initial=0) for a in arrays.values() if a.dtype.kind in "fc" and a.size > 1]
     return float(max(large or [abs(float(text)) for text in NUMBER.findall(printed)], default=0.0))

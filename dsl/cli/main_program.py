@@ -19,7 +19,7 @@ from weft.dsl.tracebacks import hide_frames
 
 @dataclass(frozen=True)
 class MainProgram:
-    """A program in one of the forms that ``python`` takes.
+    """A program in one of the forms that ``python`` accepts on its command line.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse the command line from the program on. No words mean standard input."""
+        """Parse the part of the command line that starts at the program. No words mean standard input."""
         first, *rest = words or ("",)
         if first in ("", "-"):
             return MainProgram("-", "", [first, *rest])
@@ -48,7 +48,7 @@ class MainProgram:
 
     @property
     def folder(self) -> Path:
-        """The folder of the program's own modules."""
+        """The folder of the program's modules."""
         path = Path(self.text).resolve()
         return Path.cwd() if self.option else path if path.is_dir() else path.parent
 
@@ -85,7 +85,7 @@ class MainProgram:
 
 
 def show_user_frames(error: BaseException) -> None:
-    """Let the interpreter print an error that leaves the program without weft's frames."""
+    """Hide weft's frames in the interpreter's traceback of an error that ends the program."""
     hide_frames(error)
     show, trace = sys.excepthook, error.__traceback__
 

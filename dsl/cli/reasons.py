@@ -23,7 +23,7 @@ _SMALL = 256 << 10  # bytes per kernel, below which calls cost more than kernels
 
 
 class Counts(Protocol):
-    """Figures of one run."""
+    """Statistics of one run."""
 
     seconds: float
     kernels: int
@@ -33,7 +33,7 @@ class Counts(Protocol):
 
 
 def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
-    """Return reasons, from the figures of a warm run and another run in which reads of values are counted."""
+    """Return the reasons for a program's speed, from a warm run's statistics and from counting reads in another run."""
     if not counts.kernels:
         limit = max((values.size for values in counts.arrays.values()), default=IMMEDIATE[0])
         return [f"arrays of at most {limit:,} elements, or nothing but library calls: NumPy's ground"]
@@ -54,7 +54,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
 
 @contextlib.contextmanager
 def _count_reads() -> Iterator[Counter[tuple[str, int]]]:
-    """Count the values that the program asks arrays for in the block, by file and line."""
+    """Within the ``with`` block, count the reads of array values by file and line of the program."""
     reads: Counter[tuple[str, int]] = Counter()
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from weft.runtime import DeviceNotFoundError, set_default_device
 def run(program: MainProgram, compare: bool, explain: bool, device: str) -> int:
     """Run a program and return its exit status. With `compare`, 1 means that a result differs.
 
-    Without `compare`, everything that leaves the program leaves this function, so that the process ends as under Python.
+    Without `compare`, exceptions of the program are not caught, so that the process ends as under Python.
     """
     if not program.option and not Path(program.text).exists():
         print(f"weft run: there is no file {program.text}", file=sys.stderr)

@@ -76,13 +76,40 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     return wrap(*over(device, buffer, kind, lengths, steps))
 
 
+class _Constructor(type):
+    """A metaclass of names that make arrays of other classes, which count as their instances."""
+
+    makes: tuple[type, ...]
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.makes)
+
+
+class DeviceNDArray(metaclass=_Constructor):
+    """Numba's class of device arrays: a call is `device_array`, and weft's arrays are its instances."""
+
+    makes = (Array, MemoryArray)
+
+    def __new__(cls, shape: Any, strides: Any, dtype: Any, stream: Any = 0) -> Any:
+        return device_array(shape, dtype, strides, stream=stream)
+
+
+class DeviceRecord(metaclass=_Constructor):
+    """Numba's class of single records: a call returns an uninitialised record on the current device."""
+
+    makes = (MemoryArray,)
+
+    def __new__(cls, dtype: Any, stream: Any = 0) -> Any:
+        return MemoryArray.make(default_device(), np.dtype(dtype), (), ())
+
+
 def device_array_like(ary: Any, stream: Any = 0) -> Any:
-    """Return an uninitialised array on the current device with the shape, dtype and axis order of another."""
+    """Return an uninitialised array on the current device with the shape, dtype and axis order of `ary`."""
     return device_array(ary.shape, ary.dtype, strides_like(ary), stream=stream)
 
 
 def strides_like(ary: Any) -> tuple[int, ...]:
-    """Return byte strides of a contiguous array with the axis order of `ary`."""
+    """Return the byte strides of a contiguous array whose axes have the same order as those of `ary`."""
     axes = sorted(range(len(ary.shape)), key=lambda axis: (-abs(ary.strides[axis]), axis))
     steps, step = [0] * len(axes), ary.dtype.itemsize
     for axis in reversed(axes):
@@ -95,7 +122,7 @@ def strides_like(ary: Any) -> tuple[int, ...]:
 
 
 def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Return a weft array over memory that the host also accesses."""
+    """Return a weft array over memory that both the device and the host access."""
     return wrap(*over_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
 
 
@@ -120,7 +147,7 @@ def as_cuda_array(obj: Any, sync: bool = True) -> Any:
 def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -> Array:
     """Return a weft array over the memory of a CUDA array interface. The array keeps `owner` alive.
 
-    With `sync` it waits for the stream that the interface names.
+    With `sync`, wait for the stream that the interface names.
     """
     return wrap(*over_interface(desc, owner, sync))
 
@@ -129,7 +156,7 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
 
 
 def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any) -> None:
-    """Raise if the arrays of a copy differ in dtype or shape."""
+    """Raise an error if the source and the destination of a copy differ in dtype or shape."""
     if other.dtype != device_dtype:
         raise TypeError(f"incompatible dtype: {device_dtype} on the device, {other.dtype} given; use .astype")
     if other.shape != device_shape:

@@ -101,13 +101,14 @@ METHODS: dict[str, Any] = {
         lambda self: ctypes.c_void_p(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize),
         doc="Where the first element lies.",
     ),
+    "gpu_data": property(lambda self: self.device_ctypes_pointer, doc="Where the first element lies."),
     "alloc_size": property(lambda self: self.nbytes, doc="Bytes of the elements."),
     "__cuda_array_interface__": property(_interface),
 }
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """Return the elements as a weft array for arithmetic. Raises AttributeError for records."""
+    """Return the elements as a weft array for arithmetic. Raises AttributeError for arrays of records."""
     if self.dtype.names is not None or not hasattr(Array, wanted):
         raise AttributeError(f"a {type(self).__name__} of {self.dtype} has no attribute {wanted!r}")
     return self.copy()
@@ -129,7 +130,7 @@ def _operator(name: str) -> Any:
 def install() -> None:
     """Attach these methods to `Array`, and the shared ones to `MemoryArray`.
 
-    What else arrays have to read them by, such as operators and sums, `MemoryArray` has by its values.
+    For operators and other attributes of `Array`, a `MemoryArray` copies its elements to an `Array`.
     """
     for name, method in METHODS.items():
         setattr(Array, name, method)

@@ -101,7 +101,7 @@ class Device:
 
 
 class Deallocations:
-    """Cached memory of a device, as `Context.deallocations`."""
+    """Cached memory of a device, the value of `Context.deallocations`."""
 
     def __init__(self, device: runtime.Device) -> None:
         self._device = device
@@ -131,7 +131,7 @@ class Context:
 
     @property
     def deallocations(self) -> Deallocations:
-        """Cached memory of the device."""
+        """The device's cached memory, as an object with Numba's interface."""
         return Deallocations(self.device.device)
 
     def get_memory_info(self) -> MemoryInfo:
@@ -206,7 +206,7 @@ class Context:
 
 
 def _loaded(kernel: Any, device: runtime.Device) -> Any:
-    """Return the device's function of a compiled kernel, loading it if necessary."""
+    """Return the loaded function of a compiled kernel on this device."""
     functions = getattr(kernel, "functions", None)
     if functions is None:
         return kernel
@@ -286,7 +286,7 @@ def current_context(devnum: int | None = None) -> Context:
 
 
 def require_context(function: _Function) -> _Function:
-    """Decorate a function to initialize the current device before it runs."""
+    """Decorate a function so that the current device is initialized before each call."""
 
     @functools.wraps(function)
     def with_context(*arguments: Any, **options: Any) -> Any:
@@ -318,7 +318,7 @@ def is_available() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return why no GPU is used, or None if one is, or if the CPU was requested."""
+    """Return why no GPU is used. Return None if a GPU is used, or if the CPU was requested."""
     if not default_device().name.startswith("cpu") or runtime.setting("device"):
         return None
     found = runtime.probe()
@@ -346,7 +346,7 @@ def is_fp8_supported() -> bool:
 
 
 def detect() -> bool:
-    """Print the devices, and return whether one of them can run kernels."""
+    """Print the devices. Return True, since there is always a device that runs kernels."""
     print(f"Found {len(gpus)} CUDA devices")
     for device in gpus:
         print(f"id {device.id}    {device.name}    [SUPPORTED]")
@@ -371,7 +371,7 @@ class Runtime:
     """`cuda.runtime`: the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
-        """Return the driver's CUDA version, or without a driver that of the newest PTX that weft emits."""
+        """Return the CUDA version of the driver. Without a driver, return that of the newest PTX that weft emits."""
         found = runtime.probe()
         return found.driver or NEWEST
 
@@ -405,7 +405,7 @@ def profile_stop() -> None:
 
 @contextmanager
 def profiling() -> Iterator[None]:
-    """Run an attached profiler inside the ``with``."""
+    """Run an attached profiler within the ``with`` block."""
     profile_start()
     try:
         yield

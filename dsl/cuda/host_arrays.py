@@ -1,4 +1,4 @@
-"""Host memory known to a device: pinned, mapped and managed arrays.
+"""Host memory registered with a device: pinned, mapped and managed arrays.
 
 In: shapes or NumPy arrays. Out: NumPy arrays, as `SharedArray` if the device accesses them too. Invariant: a kernel
 uses the memory of a whole `SharedArray` without copies. Wait for the kernel before reading it.
@@ -35,7 +35,7 @@ class SharedArray(np.ndarray):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The array interface of the memory as the device addresses it."""
+        """The CUDA array interface of the memory, with the device's addresses."""
         if self.device_view is None:
             raise AttributeError("only the whole of an array that the device sees has a __cuda_array_interface__")
         return self.device_view.__cuda_array_interface__
@@ -48,12 +48,12 @@ class SharedArray(np.ndarray):
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Copy an array into this one."""
+        """Copy an array's elements into this array."""
         np.copyto(self, np.asarray(ary))
 
 
 class _Exposed:
-    """Memory as NumPy's array interface. Arrays made from it keep its owner alive."""
+    """Memory with NumPy's array interface. Arrays made from it keep the memory's owner alive."""
 
     def __init__(self, memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         self._memory = memory
@@ -93,7 +93,7 @@ def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def pinned_array_like(ary: Any) -> np.ndarray:
-    """Return a pinned array with the shape, dtype and axis order of another."""
+    """Return an uninitialised pinned array with the shape, dtype and axis order of another array."""
     return pinned_array(ary.shape, ary.dtype, strides_like(ary))
 
 
@@ -108,13 +108,13 @@ def mapped_array(
 ) -> SharedArray:
     """Return an uninitialised NumPy array in page-locked memory that kernels access directly.
 
-    `portable` is always so, and `wc` (write-combined memory) never.
+    The memory is always portable and never write-combined: `portable` and `wc` are ignored.
     """
     return _shared("mapped", shape, dtype, strides, order)
 
 
 def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> SharedArray:
-    """Return a mapped array with the shape, dtype and axis order of another."""
+    """Return an uninitialised mapped array with the shape, dtype and axis order of another array."""
     return mapped_array(ary.shape, ary.dtype, strides_like(ary))
 
 
@@ -132,7 +132,7 @@ def managed_array(
 
 @contextmanager
 def pinned(*arylist: np.ndarray) -> Iterator[None]:
-    """Page-lock host arrays inside the ``with``, for direct copies to and from the device."""
+    """Within the ``with`` block, page-lock host arrays for direct copies to and from the device."""
     held = [default_device().pin(_check(values)) for values in arylist]
     yield
     held.clear()
@@ -140,7 +140,10 @@ def pinned(*arylist: np.ndarray) -> Iterator[None]:
 
 @contextmanager
 def mapped(*arylist: np.ndarray, stream: Any = 0) -> Iterator[Any]:
-    """Map host arrays to device arrays over the same memory inside the ``with``. Yields one array or a list."""
+    """Within the ``with`` block, map host arrays to device arrays over the same memory.
+
+    Yields one array or a list of arrays.
+    """
     held = [default_device().pin(_check(values)) for values in arylist]
     views = [over_memory(m, v.dtype, v.shape, v.strides) for m, v in zip(held, arylist, strict=True)]
     yield views[0] if len(views) == 1 else views

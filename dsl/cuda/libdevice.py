@@ -7,7 +7,7 @@ pointers become a tuple.
 
 On the host, integer functions, conversions, bit patterns and directed roundings are exact. Other functions have the
 error bound of their op or host form, 1 unit in the last place by default, relative to the scalar functions of the C
-library. Its vector variants may add up to 3 units. The fast_ functions are the normal functions there, so they are
+library. Its vector variants may add up to 3 ulp. The fast_ functions are the normal functions there, so they are
 more accurate than on a GPU.
 """
 
@@ -34,7 +34,7 @@ def _add(name: str, signature: str, host: Host, doc: str, **options: Any) -> Non
 
 
 def _gamma(x: Any) -> float:
-    """Compute the gamma function in Python, also at poles and on overflow, where `math.gamma` raises."""
+    """Compute the gamma function in Python. Poles and overflow do not raise errors, unlike `math.gamma`."""
     if x == 0:
         return math.copysign(math.inf, x)
     if x == -math.inf or (x < 0 and x == math.floor(x)):
@@ -87,17 +87,17 @@ _BOTH: tuple[tuple[str, int, Host, str], ...] = (
     ("logb", 1, conversion.float_exponent, "exponent of 2 as a float; exact"),
     ("nearbyint", 1, "rint", "nearest whole number, ties to even"),
     ("nextafter", 2, "nextafter", "next float from x towards y"),
-    ("norm3d", 3, elementary.length_3, "sqrt(x*x + y*y + z*z) without overflow; 2 units"),
-    ("norm4d", 4, elementary.length_4, "length of four numbers without overflow; 3 units"),
+    ("norm3d", 3, elementary.length_3, "sqrt(x*x + y*y + z*z) without overflow; 2 ulp"),
+    ("norm4d", 4, elementary.length_4, "length of four numbers without overflow; 3 ulp"),
     ("pow", 2, "power", "x**y"),
-    ("rcbrt", 1, elementary.reciprocal_cbrt, "1 / cbrt(x); 2 units"),
+    ("rcbrt", 1, elementary.reciprocal_cbrt, "1 / cbrt(x); 2 ulp"),
     ("remainder", 2, conversion.nearest_remainder, "x - n*y, n the whole number nearest to x / y; exact"),
-    ("rhypot", 2, elementary.reciprocal_hypot, "1 / hypot(x, y); 2 units"),
+    ("rhypot", 2, elementary.reciprocal_hypot, "1 / hypot(x, y); 2 ulp"),
     ("rint", 1, "rint", "nearest whole number, ties to even"),
-    ("rnorm3d", 3, elementary.reciprocal_length_3, "1 / norm3d(x, y, z); 3 units"),
-    ("rnorm4d", 4, elementary.reciprocal_length_4, "1 / norm4d(x, y, z, w); 4 units"),
+    ("rnorm3d", 3, elementary.reciprocal_length_3, "1 / norm3d(x, y, z); 3 ulp"),
+    ("rnorm4d", 4, elementary.reciprocal_length_4, "1 / norm4d(x, y, z, w); 4 ulp"),
     ("round", 1, conversion.round_half_away, "nearest whole number, halves away from 0"),
-    ("rsqrt", 1, elementary.reciprocal_sqrt, "1 / sqrt(x); 2 units"),
+    ("rsqrt", 1, elementary.reciprocal_sqrt, "1 / sqrt(x); 2 ulp"),
     ("sin", 1, "sin", "sine"),
     ("sinh", 1, "sinh", "hyperbolic sine"),
     ("sqrt", 1, "sqrt", "square root; exact"),
@@ -107,15 +107,15 @@ _BOTH: tuple[tuple[str, int, Host, str], ...] = (
 )
 # float64 forms that float32 uses as well, rounded once at the end
 _IN_DOUBLE: tuple[tuple[str, Callable[..., Any], str], ...] = (
-    ("cospi", elementary.cos_pi, "cos(pi*x); 2 units"),
-    ("erfcinv", error_functions.inverse_erfc, "inverse of erfc; 4 units"),
-    ("erfcx", error_functions.scaled_erfc, "exp(x*x) * erfc(x); 5 units"),
-    ("erfinv", error_functions.inverse_erf, "inverse of erf; 4 units"),
+    ("cospi", elementary.cos_pi, "cos(pi*x); 2 ulp"),
+    ("erfcinv", error_functions.inverse_erfc, "inverse of erfc; 4 ulp"),
+    ("erfcx", error_functions.scaled_erfc, "exp(x*x) * erfc(x); 5 ulp"),
+    ("erfinv", error_functions.inverse_erf, "inverse of erf; 4 ulp"),
     ("j0", bessel.j0, "Bessel function of the first kind, order 0; error within 1e-15 of its amplitude"),
     ("j1", bessel.j1, "Bessel function of the first kind, order 1; error within 1e-15 of its amplitude"),
-    ("normcdf", error_functions.normal_cdf, "standard normal distribution function; 5 units"),
-    ("normcdfinv", error_functions.inverse_normal_cdf, "inverse of normcdf; 5 units"),
-    ("sinpi", elementary.sin_pi, "sin(pi*x); 2 units"),
+    ("normcdf", error_functions.normal_cdf, "standard normal distribution function; 5 ulp"),
+    ("normcdfinv", error_functions.inverse_normal_cdf, "inverse of normcdf; 5 ulp"),
+    ("sinpi", elementary.sin_pi, "sin(pi*x); 2 ulp"),
     ("y0", bessel.y0, "Bessel function of the second kind, order 0; error within 1e-15 of its amplitude"),
     ("y1", bessel.y1, "Bessel function of the second kind, order 1; error within 1e-15 of its amplitude"),
 )
@@ -129,8 +129,8 @@ def _floats() -> None:
         _add(name, "d->d", form, doc)
         _add(name + "f", "f->f", elementary.in_double(form), doc)
     for name, row, python, doc in (
-        ("tgamma", "gamma", _gamma, "gamma function; 8 units"),
-        ("lgamma", "lgamma", _log_gamma, "logarithm of the magnitude of the gamma function; 8 units"),
+        ("tgamma", "gamma", _gamma, "gamma function; 8 ulp"),
+        ("lgamma", "lgamma", _log_gamma, "logarithm of the magnitude of the gamma function; 8 ulp"),
     ):
         _add(name, "d->d", row, doc, python=python)
         _add(name + "f", "f->f", row, doc, python=python)
@@ -149,7 +149,7 @@ def _several_results() -> None:
     pair, single = elementary.pair_in_double, conversion
     for name, form, doc in (
         ("sincos", elementary.sin_cos, "sine and cosine"),
-        ("sincospi", elementary.sin_cos_pi, "sin(pi*x) and cos(pi*x); 2 units"),
+        ("sincospi", elementary.sin_cos_pi, "sin(pi*x) and cos(pi*x); 2 ulp"),
     ):
         _add(name, "d->dd", form, doc, by_pointer=True)
         single_form = form if name == "sincos" else pair(form)

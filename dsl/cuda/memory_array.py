@@ -7,6 +7,7 @@ the same storage therefore show the same bytes after any write.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from math import prod
 from typing import Any
@@ -57,7 +58,7 @@ class MemoryArray:
 
     @property
     def kernel_type(self) -> Type:
-        """The array's type as a kernel argument."""
+        """The type of this array as a kernel argument."""
         kind = from_dtype(self.dtype)
         if not self.shape and isinstance(kind, RecordType):
             return kind
@@ -91,6 +92,17 @@ class MemoryArray:
     alloc_size = nbytes
 
     @property
+    def device_ctypes_pointer(self) -> ctypes.c_void_p:
+        """Address of the first element."""
+        return ctypes.c_void_p(self.exclusive().address + self.offset)
+
+    gpu_data = device_ctypes_pointer
+
+    @property
+    def _numba_type_(self) -> Type:
+        return self.kernel_type
+
+    @property
     def T(self) -> MemoryArray:
         """View with the axes in reverse order."""
         return self.transpose()
@@ -117,11 +129,11 @@ class MemoryArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _shadow(self) -> np.ndarray:
-        """Return a NumPy array with this layout over dummy memory. Views of it give layouts; it is never read."""
+        """Return a NumPy array with this layout, for computing the layouts of views. Its memory is never accessed."""
         return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     def _like(self, view: np.ndarray, shadow: np.ndarray) -> MemoryArray:
-        """Return the `MemoryArray` that corresponds to `view`, a view of `shadow`."""
+        """Return the `MemoryArray` with the layout of `view`, which is a view of `shadow`."""
         moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
         return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
 
@@ -190,21 +202,21 @@ class MemoryArray:
     # -- copies ---------------------------------------------------------------------------------
 
     def realised(self) -> Buffer:
-        """Return the memory for reading."""
+        """Evaluate the storage and return its buffer, for reading."""
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """Return the memory for writing, after making it unshared."""
+        """Return the storage's buffer, for writing. A buffer that other storages share is copied first."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:
-        """Return the offsets of the first byte in use and of the byte after the last."""
+        """Return the offsets of the first byte in use and of the byte after the last one in use."""
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low = self.offset + sum(r for r in reach if r < 0)
         return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize
 
     def _fetch(self, buffer: Buffer, queue: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Copy the bytes in use to the host. Return them, and the elements as an array over them."""
+        """Copy the bytes in use to the host. Return the bytes, and an array of the elements over them."""
         low, high = self._span()
         raw = np.empty(high - low, BYTE)
         self.device.claim(buffer, queue)
@@ -220,7 +232,7 @@ class MemoryArray:
         return values if dtype is None else values.astype(dtype)
 
     def copy(self) -> Any:
-        """Return the elements as a weft array with arithmetic, or records as a new array of records."""
+        """Copy the elements to an `Array`, or to a new `MemoryArray` if they are records."""
         values = self.numpy()
         if self.dtype.names is None:
             return convert(values)
@@ -236,7 +248,11 @@ class MemoryArray:
         if ary is None:
             return values
         self._check(ary)
-        np.copyto(ary, values)
+        if isinstance(ary, np.void):  # one record, which NumPy does not take as an output
+            for name in self.dtype.names or ():
+                ary[name] = values[name]
+        else:
+            np.copyto(ary, values)
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:

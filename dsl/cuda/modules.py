@@ -9,10 +9,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from weft.dsl.arrays.array import Array
 from weft.dsl.cuda import array_creation as arrays
 from weft.dsl.cuda import devices, errors, libdevice, random, sharing, streams
-from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.kernel.language import names, types
 from weft.dsl.kernel.launch import hints
 from weft.dsl.kernel.library import vector_types
@@ -48,8 +46,10 @@ _DRIVER: dict[str, dict[str, Any]] = {
         "reset": devices.close,
     },
     "devicearray": {
-        "DeviceNDArray": Array,
-        "DeviceRecord": MemoryArray,
+        "DeviceNDArray": arrays.DeviceNDArray,
+        "DeviceRecord": arrays.DeviceRecord,
+        "from_array_like": arrays.device_array_like,
+        "from_record_like": lambda rec, stream=0, gpu_data=None: arrays.DeviceRecord(rec.dtype, stream),
         "is_cuda_ndarray": arrays.is_cuda_array,
         "auto_device": lambda obj, stream=0, copy=True, user_explicit=False: (
             arrays.to_device(obj, stream, copy),
@@ -109,10 +109,6 @@ LACKING: dict[str, str] = {
         ),
         "memory comes from weft's own stream-ordered pool, and other managers cannot be plugged in: share their memory "
         "by __cuda_array_interface__ (cuda.as_cuda_array)",
-    ),
-    **dict.fromkeys(
-        ("Archive", "CUSource", "Cubin", "Fatbin", "LinkableCode", "LTOIR", "Object", "PTXSource"),
-        "kernels are not linked with other object code: write the function with @weft.device, or use cuda.inline_ptx",
     ),
     "extending": "new types and functions for kernels are plain Python: dataclasses, and functions under @weft.device",
 }

@@ -125,7 +125,7 @@ def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
 
 
 def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, stream: Any = 0) -> Any:
-    """Return a device array of `n` generators.
+    """Return a device array with the states of `n` generators.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, s
 
 
 def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: Any = 0) -> None:
-    """Initialize a device or NumPy array of generators, as `create_xoroshiro128p_states` does."""
+    """Initialize an array of generator states on a device or in NumPy, as `create_xoroshiro128p_states` does."""
     if isinstance(states, np.ndarray):
         init_xoroshiro128p_states_cpu(states, seed, subsequence_start)
         return
@@ -152,9 +152,9 @@ def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0
 
 
 def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_start: int = 0) -> None:
-    """Initialize a NumPy array of generators.
+    """Initialize a NumPy array of generator states.
 
-    Moving on by 2**64 numbers is linear in the bits of a state. Its powers by squaring double the states that are set.
+    A jump by 2**64 numbers is linear in the bits of a state. Each squaring of the jump doubles the states that are set.
     """
     if states.dtype != xoroshiro128p_dtype:
         raise TypeError(f"states have the dtype xoroshiro128p_dtype (uint64 s0 and s1), not {states.dtype}")
@@ -188,7 +188,10 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return the image under a jump of each state with one bit set: 64 bits of s0, then of s1. Shape (128, 2)."""
+    """Return the 128 states with one bit set after a jump by 2**64 numbers, with shape (128, 2).
+
+    The first 64 states have a bit of s0 set, the others a bit of s1.
+    """
     s = np.zeros((128, 2), np.uint64)
     s[np.arange(128), np.arange(128) // 64] = np.left_shift(np.uint64(1), np.arange(128, dtype=np.uint64) % 64)
     total = np.zeros_like(s)
@@ -206,7 +209,7 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Apply the linear map with these images of single bits to states, by one 256-entry table per byte."""
+    """Apply a linear map, given by the `images` of single bits, to states. Each byte of a state is a table lookup."""
     result = np.zeros_like(words)
     for place in range(16):
         table = np.zeros((1, 2), np.uint64)

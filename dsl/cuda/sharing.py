@@ -26,9 +26,9 @@ _shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak ho
 
 
 class IpcArrayHandle:
-    """A picklable handle of an array for another process, which opens it in a ``with``.
+    """A picklable handle of an array. Another process opens it with a ``with`` statement.
 
-    The process that made it must keep the array.
+    The process that made the handle must keep the array alive.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class IpcArrayHandle:
         return {**self.__dict__, "_opened": None}
 
     def open(self) -> Any:
-        """Return the array. Raises ValueError if the handle is open or its process has ended."""
+        """Open the handle and return the array. Raises ValueError if the handle is already open."""
         if self._opened is not None:
-            raise ValueError("this handle is open already")
+            raise ValueError("IpcHandle is already opened")
         device = get_device(self._device)
         buffer = device.open_shared(self.handle, self._nbytes)
         if self._dtype.names is None:
@@ -117,7 +117,7 @@ def _move(storage: Storage, device: Device) -> bytes:
 
 @contextmanager
 def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, offset: int = 0) -> Iterator[Any]:
-    """Open an array from the bytes of `IpcArrayHandle.handle` for the duration of the ``with``.
+    """Open an array from the bytes of `IpcArrayHandle.handle` for the duration of the ``with`` block.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ _NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Pe
 class Stream:
     """A queue of copies and kernels, created by `weft.stream`, `cuda.stream` and related functions.
 
-    Inside ``with stream:`` what the calling thread evaluates on the stream's device, kernels and copies between host and
-    device go into it. What was recorded before is run first, and what was recorded inside is run at the end of the ``with``.
+    Within ``with stream:``, the calling thread's evaluations on the stream's device, kernels, and copies between host
+    and device run in the stream. Work recorded before the block runs first. Work recorded within it runs at the end.
     """
 
     def __init__(self, queue: runtime.Stream, external: bool = False, device: runtime.Device | None = None) -> None:
@@ -85,7 +85,7 @@ class Stream:
 
     @contextmanager
     def auto_synchronize(self) -> Iterator[Stream]:
-        """Wait for the stream at the end of the ``with``."""
+        """Wait for all work in the stream at the end of the ``with`` block."""
         yield self
         self.synchronize()
 
@@ -119,7 +119,7 @@ class Stream:
 
 
 def as_queue(value: Any) -> runtime.Stream | None:
-    """Convert a launch's stream argument to a runtime stream. None is the device's own stream.
+    """Convert a launch's stream argument to a runtime stream, or to None for the device's own stream.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """Return the device's own stream, which computes weft arrays."""
+    """Return the device's own stream, in which weft arrays are computed by default."""
     return Stream(default_device().create_stream(0))
 
 
@@ -175,7 +175,7 @@ def per_thread_default_stream() -> Stream:
 
 
 def external_stream(ptr: int) -> Stream:
-    """Wrap a stream made elsewhere, given by its handle. weft does not destroy it."""
+    """Wrap a stream that other code created, given its handle. weft does not destroy the stream."""
     return Stream(default_device().create_stream(int(ptr)), external=True)
 
 
@@ -214,7 +214,7 @@ class Event:
 
 
 def event(timing: bool = True) -> Event:
-    """Return a new event of the current device. Without `timing` it is cheaper and records no time."""
+    """Return a new event of the current device. Without `timing`, the event is cheaper and records no time."""
     return Event(default_device().create_event(timing))
 
 

@@ -1,4 +1,4 @@
-"""Elements at indices that differ from row to row: NumPy's `take_along_axis` and `put_along_axis`.
+"""Reads and writes at indices that differ from row to row: NumPy's `take_along_axis` and `put_along_axis`.
 
 In: an array, integers with as many axes, and the axis of these indices. Out: gathered copies, or a new version of the
 storage. Invariant: indices are checked immediately (`positions.py`).
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output, int]:
-    """Return the array (flattened if no axis is given), the indices and the axis. Raises NumPy's errors."""
+    """Return the array, the indices and the axis after checks. Without an axis, the array is flattened.
+
+    Raises NumPy's errors.
+    """
     which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
     if axis is None:
         if which.ndim != 1:
@@ -38,7 +41,7 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output,
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
-    """Take elements at indices along an axis, which differ from row to row, as `numpy.take_along_axis`."""
+    """Take the elements at an array of indices along an axis, as `numpy.take_along_axis`."""
     array, which, place = _checked(as_array(arr), indices, axis)
     others = ((*s[:place], 1, *s[place + 1 :]) for s in (array.shape, which.shape))
     common = broadcast_shapes(*others)
@@ -50,7 +53,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
-    """Assign values at indices along an axis, which differ from row to row, as `numpy.put_along_axis`."""
+    """Assign values at an array of indices along an axis, as `numpy.put_along_axis`."""
     if not isinstance(arr, Array):
         np.put_along_axis(arr, np.asarray(indices), np.asarray(values), axis)
         return

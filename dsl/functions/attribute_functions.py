@@ -1,4 +1,4 @@
-"""Functions for attributes of arrays: `shape`, `ndim`, `size`, `real`, `imag`, and those about memory."""
+"""Functions that return attributes of arrays, such as `shape` and `real`, and functions about shared memory."""
 
 from __future__ import annotations
 
@@ -48,6 +48,14 @@ def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
         if a._storage is not b._storage:
             return False
     return np.shares_memory(to_host(a), to_host(b), max_work)
+
+
+def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
+    # NumPy's arrays made from weft's are read-only and hold its memory for as long as neither is written to
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Array) and isinstance(other, np.ndarray) and not other.flags.writeable:
+            return True
+    return shares_memory(a, b, max_work)
 
 
 def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:

@@ -120,7 +120,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Any:
 def interp(
     x: Any, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: float | None = None
 ) -> Any:
-    """Interpolate linearly between points at `x`, as `numpy.interp`."""
+    """Interpolate linearly between given points at the positions `x`, as `numpy.interp`."""
     here = isinstance(x, Array) and x.dtype.kind in "biuf" and (x.size > FEW or is_gpu(x.device))  # type: ignore[attr-defined]
     plain = period is None and all(v is None or type(v) in (int, float) for v in (left, right))
     if not here or not plain or np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp) or np.size(xp) < 2:
@@ -156,7 +156,7 @@ def cumulative_sum(
     out: Output | None = None,
     include_initial: bool = False,
 ) -> Any:
-    """Return the cumulative sum along an axis, optional for a vector, with a leading 0 if `include_initial`."""
+    """Return the cumulative sum along an axis, as `cumulative_sum` of the array API standard."""
     values = as_array(x)
     if axis is None:
         values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]

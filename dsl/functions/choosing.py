@@ -1,4 +1,4 @@
-"""Elements selected, compared and removed, composed of other functions.
+"""Functions that select, compare and remove elements, composed of other functions.
 
 In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: rare options use NumPy on the host.
 """
@@ -111,7 +111,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
 
 
 def _positions(test: Any) -> Any:
-    """Return the indices where a condition holds. The condition may be shorter or longer than the array."""
+    """Return the indices where a 1-D condition holds."""
     return nonzero(test)[0]
 
 

@@ -41,7 +41,7 @@ _HERE = nullcontext()
 
 
 def place(device: Device | str) -> AbstractContextManager[Any]:
-    """Return a context that makes `device` current (None: unchanged)."""
+    """Return a context manager that makes `device` current, or does nothing if `device` is None."""
     return _HERE if device is None else on_device(device)
 
 
@@ -54,8 +54,9 @@ def asarray(
     device: Device | str | None = None,
     like: object = None,
 ) -> Array:
-    """Convert the input to an array. NumPy arrays are copied; weft arrays are returned as they are unless `dtype`
-    differs.
+    """Convert the input to an array. NumPy arrays are copied.
+
+    Weft arrays are returned unchanged unless `dtype` differs.
     """
     if dtype is not None:
         dtype = as_dtype(dtype)
@@ -85,13 +86,14 @@ _stack: list[Callable[[list[Array]], Array]] = []
 
 
 def set_stack(stack: Callable[[list[Array]], Array]) -> None:
-    """Register the function that stacks a list of arrays, which avoids a circular import."""
+    """Register the function that stacks arrays. This module cannot import it, since the import would be circular."""
     _stack[:] = [stack]
 
 
 def in_order(values: Array, order: Any, source: Any = None) -> Array:
-    """Return the elements in Fortran order if `order` is "F", or if it is "A" or "K" and the source is in Fortran
-    order.
+    """Return the elements in the memory order that `order` requests.
+
+    "A" and "K" request Fortran order if the source is in Fortran order.
     """
     check_order(order)
     if order in (None, "C", "c") or values.ndim < 2:
@@ -129,7 +131,7 @@ def array(
 
 
 def to_device(values: Array, device: Device | str) -> Array:
-    """Return the array on another device, or itself if it is there."""
+    """Copy the array to a device. An array that is already there is returned unchanged."""
     target = get_device(device)
     if target is values.device:
         return values
@@ -242,7 +244,7 @@ def empty(
 
 
 def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tuple[Any, Any, Any, Any]:
-    """Return shape, dtype, order and device of an array made like another."""
+    """Return the shape, dtype, order and device of a new array that resembles `prototype`."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):
@@ -292,7 +294,7 @@ def empty_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an uninitialised array with the shape, dtype and device of another."""
+    """Return an uninitialised array with the shape, dtype and device of another array."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return empty(own, kind, order, device=home)
 
@@ -307,7 +309,7 @@ def full_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an array filled with one value, with the shape, dtype and device of another."""
+    """Return an array filled with one value, with the shape, dtype and device of another array."""
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return full(own, fill_value, kind, order, device=home)
 

@@ -47,19 +47,19 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _known(value: Any) -> Any:
-    """Return bins or bounds with every array evaluated, since they determine the edges."""
+    """Return bins or bounds as NumPy values. They are evaluated, since they determine the edges."""
     return to_host(value)
 
 
 def _is_ours(values: Any, kinds: str) -> bool:
-    """Return whether kernels support these values, in dtypes of these kinds."""
+    """Return whether weft's kernels process `values`: an array with enough elements and a dtype of the given kinds."""
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False
     return values.size > FEW or (values.size > 0 and is_gpu(values.device))
 
 
 def _extremes(*arrays: Array) -> list[Any]:
-    """Return the smallest and largest value of each array as NumPy scalars, evaluated together."""
+    """Return the minimum and maximum of each array as NumPy scalars. All of them are evaluated together."""
     found = []
     for array in arrays:
         node = expr_of(array)
@@ -72,7 +72,7 @@ def _extremes(*arrays: Array) -> list[Any]:
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """Count each integer from 0 on in `x`, or sum its weights, as `numpy.bincount`."""
+    """Count the occurrences of each non-negative integer in `x`, or sum their weights, as `numpy.bincount`."""
     fits = _is_ours(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
     if not fits or not _are_weights(weights, x):
         return _on_host("bincount", x, weights=weights, minlength=minlength)
@@ -98,7 +98,7 @@ def _are_weights(weights: Any, x: Array) -> bool:
 
 
 def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device) -> Expr:
-    """Count each index, or sum its weights in `kind`."""
+    """Return the number of occurrences of each index, or the sum of its weights in dtype `kind`."""
     place = reshape(place, (place.size,))
     if weights is None:
         value = broadcast_to(constant(1, _INT64), place.shape)
@@ -172,8 +172,9 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 
 
 def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]:
-    """Return whether each value is within the edges, and its bin, which includes the lower edge and for the last
-    bin also the upper.
+    """Return whether each value lies within the edges, and the index of its bin.
+
+    A bin includes its lower edge. The last bin also includes its upper edge.
     """
     marks = expr_of(convert(edges))
     last = len(edges) - 1
@@ -198,7 +199,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 
 
 def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
-    """Return a bin edge: computed by NumPy's formula if that gives exactly this number, otherwise loaded."""
+    """Return the edges at `place` + `offset`: computed if NumPy's formula gives all edges exactly, otherwise loaded."""
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)
     if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):
@@ -215,9 +216,7 @@ def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Find the insertion index of each of `v` in the sorted `a`, or in `a` ordered by `sorter`, as
-    `numpy.searchsorted`.
-    """
+    """Find the index in the sorted array `a` at which each value of `v` would be inserted, as `numpy.searchsorted`."""
     marks_here = isinstance(a, Array) and is_gpu(a.device)
     given, v = v, convert(v, a.device) if marks_here and not isinstance(v, Array) else v
     ours = isinstance(v, Array) and (v.size > FEW or is_gpu(v.device)) and side in ("left", "right")
@@ -249,7 +248,7 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """Count the sorted `marks` before each value by binary search. NaNs come last, as in NumPy."""
+    """Return the number of sorted `marks` before each value, found by binary search. NaNs come last, as in NumPy."""
     place, length = broadcast_to(constant(0, index), values.shape), marks.size
 
     def comes_before(offset: int) -> Expr:

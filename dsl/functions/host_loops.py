@@ -1,4 +1,4 @@
-"""NumPy functions without CPU kernels, recorded as calls that run block by block on all threads.
+"""Functions that NumPy computes on the CPU, recorded as calls that run block by block on all threads.
 
 In: expressions. Out: opaque expressions. Invariant: the values do not depend on the number of threads.
 """
@@ -23,14 +23,14 @@ COUNTED = 256
 
 
 def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
-    """Return the maximum or minimum over axes by NumPy, or with `argmax` and `argmin` its index."""
+    """Return a recorded call of NumPy's maximum, minimum, `argmax` or `argmin` over axes."""
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
     dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
     return opaque(_reducer(op, axes), [node], shape, dtype, op, location)
 
 
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
-    """Sort along an axis by NumPy, or with `numbered` return the indices."""
+    """Return a recorded call of NumPy's sort along an axis, or of NumPy's argsort if `numbered` is true."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
     return opaque(_sorter(axis, kind, numbered), [node], node.shape, dtype, name, location)
 
@@ -59,7 +59,7 @@ def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
 
 
 def _reduce_all(function: Any, op: str, values: np.ndarray) -> Any:
-    """Reduce all elements: first each block, then the blocks' results in order."""
+    """Reduce all elements: first each block, on all threads, then the results of the blocks in order."""
     flat = values.reshape(-1)
     blocks = _blocks(flat, 0)
     found = np.empty(len(blocks), np.int64 if op[:3] == "arg" else values.dtype)
@@ -104,14 +104,14 @@ __all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
-    """Sort by NumPy's stable sort."""
+    """Return the sorted elements, by NumPy's stable sort."""
     if not descending:
         return np.sort(values, axis, "stable")
     return np.flip(np.sort(np.flip(values, axis), axis, "stable"), axis)
 
 
 def host_argsort(values: Any, axis: int, descending: bool) -> Any:
-    """Return sorted indices by NumPy's stable sort."""
+    """Return the indices that sort the elements, by NumPy's stable argsort."""
     if not descending:
         return np.argsort(values, axis, "stable")
     return values.shape[axis] - 1 - np.flip(np.argsort(np.flip(values, axis), axis, "stable"), axis)

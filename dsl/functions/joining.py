@@ -1,6 +1,6 @@
 """Joins, splits, rolls and differences of arrays, without evaluation.
 
-The inputs are boxes written to a new array. The planner allocates no memory for it if only computations read it.
+Each input is written to a rectangular region of a new array. It gets no memory if only computations read it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def concatenate(
 
 
 def _join_many(found: Sequence[Array], place: int, kind: np.dtype) -> Array:
-    """Join more arrays than one plan should write: by NumPy in host memory, otherwise some at a time."""
+    """Concatenate more arrays than one plan should write: by NumPy in host memory, otherwise in groups."""
     found = [a if a.dtype == kind else a.astype(kind) for a in found]
     evaluate([a._storage for a in found if a._home is None])
     device = found[0].device

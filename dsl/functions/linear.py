@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 
 def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
-    """Return the product of operands that broadcast, summed over axes; 16-bit floats are summed in float32 and
-    rounded once.
+    """Return the product of broadcast operands, summed over axes.
+
+    16-bit floats are summed in float32 and rounded once.
     """
     times, plus = ("logical_and", "logical_or") if kind.kind == "b" else ("multiply", "add")
     wide = widened(kind)
@@ -202,7 +203,7 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
 def _contract_all(
     terms: tuple[str, ...], result: str, found: list[Array], kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract any number of operands, two at a time; return None if NumPy has to do it."""
+    """Contract any number of operands, two at a time. Return None if NumPy has to compute the result."""
     rest, arrays = list(terms), list(found)
     sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
     while True:
@@ -219,13 +220,14 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Return the letters that later contractions use."""
+    """Return those letters that the result or a later contraction uses."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    """Return the operands to contract next: the pair with the smallest result relative to its operands, then with
-    the least arithmetic.
+    """Return the positions of the operands to contract next.
+
+    The pair has the smallest result relative to its operands, and among such pairs the least arithmetic.
     """
 
     def size(letters: str) -> int:
@@ -278,7 +280,7 @@ def _contract_pair(
 
 
 def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Expr | None:
-    """Contract one or two operands as a sum of products, or return None if BLAS is better."""
+    """Contract one or two operands as a sum of products. Return None if BLAS is faster."""
     sizes: dict[str, int] = {}
     for term, array in zip(terms, found, strict=True):
         for letter, n in zip(term, array.shape, strict=True):
@@ -298,7 +300,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
 
 
 def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
-    """Return a view with an axis for each of `letters` of an array whose axes `term` names."""
+    """Return a view of an array with one axis for each of `letters`. The string `term` names the array's own axes."""
     _, strides, offset = layout(array)
     steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}
     shape = tuple(sizes[c] if c in steps else 1 for c in letters)
@@ -306,7 +308,7 @@ def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array
 
 
 def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str] | None:
-    """Return the letters of each operand and of the result, including letters for the axes of an ellipsis."""
+    """Return the letters of each operand and of the result. The axes of an ellipsis get letters of their own."""
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
     wide = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
@@ -323,7 +325,7 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
 
 @lru_cache(maxsize=512)
 def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return the result's shape, determined from arrays with one element for each letter."""
+    """Return the shape of the result, determined by NumPy from arrays with one element per letter."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
     spelt = _einsum_terms(subscripts, tuple(len(shape) for shape in shapes))

@@ -1,4 +1,4 @@
-"""Shape manipulation: views where NumPy makes views, copies where it copies, without evaluation."""
+"""Shape manipulation without evaluation. Each function returns a view in the cases in which NumPy's function does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reshape(
     newshape: ShapeLike | None = None,
     copy: bool | None = None,
 ) -> Array:
-    """Reshape an array in C order: a view if the strides allow it, otherwise a copy."""
+    """Reshape an array. Return a view if the strides allow it, otherwise a copy."""
     order = check_order(order)
     if order == "K":
         raise ValueError("order 'K' is not permitted for reshaping")
@@ -72,7 +72,7 @@ def _infer(shape: Any, array: Array) -> tuple[int, ...]:
 def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the strides of a view with another shape, or None if it would need a copy.
 
-    Axes that lie together in memory are taken as one, and have to be cut up again into whole axes.
+    Axes that can be merged in memory are merged. Each merged axis must then split into whole axes of the new shape.
     """
     shape, strides, _ = layout(array)
     if array._view is None or not prod(wanted):
@@ -103,7 +103,7 @@ def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | No
 
 
 def transpose(a: ArrayLike, axes: ShapeLike | None = None) -> Array:
-    """Permute the axes, by default reverse them; a view."""
+    """Permute the axes, as a view. The default reverses their order."""
     array = asarray(a)
     shape, strides, offset = layout(array)
     given = range(array.ndim)[::-1] if axes is None else (axes,) if isinstance(axes, (int, np.integer)) else axes
@@ -119,7 +119,7 @@ permute_dims = transpose
 
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Exchange two axes; a view."""
+    """Exchange two axes, as a view."""
     array = asarray(a)
     order = list(range(array.ndim))
     first, second = normalize_axis(axis1, array.ndim), normalize_axis(axis2, array.ndim)
@@ -128,7 +128,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
-    """Move axes to other positions; a view."""
+    """Move axes to other positions, as a view."""
     array = asarray(a)
     origin, goal = normalize_axes(source, array.ndim), normalize_axes(destination, array.ndim)
     if len(origin) != len(goal):
@@ -140,7 +140,7 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """Move an axis back to before another; a view."""
+    """Move an axis back to the position before another axis, as a view."""
     array = asarray(a)
     place = normalize_axis(axis, array.ndim)
     to = start + array.ndim if start < 0 else start
@@ -150,7 +150,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Remove axes of length 1; a view."""
+    """Remove axes of length 1, as a view."""
     array = asarray(a)
     shape, strides, offset = layout(array)
     gone = {k for k, n in enumerate(shape) if n == 1} if axis is None else set(normalize_axes(axis, array.ndim))
@@ -161,7 +161,7 @@ def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
 
 
 def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
-    """Insert axes of length 1; a view."""
+    """Insert axes of length 1, as a view."""
     array = asarray(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     places = set(normalize_axes(axis, array.ndim + count))
@@ -218,8 +218,10 @@ def atleast_3d(*arrays: Any) -> Any:
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """Flatten an array: a view if it is contiguous. Order "A" is "F" for arrays in Fortran order; "K" puts axes
-    with smaller strides last.
+    """Flatten an array. Return a view if it is contiguous, otherwise a copy.
+
+    Order "A" means "F" for arrays in Fortran order, otherwise "C". Order "K" moves axes with smaller strides to the
+    end.
     """
     order = check_order(order)
     array = asarray(a)
@@ -233,7 +235,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
 
 
 def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Reverse the elements along axes; a view."""
+    """Reverse the elements along axes, as a view."""
     array = asarray(m)
     turned = normalize_axes(axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]
@@ -299,7 +301,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a diagonal of two axes as the last axis; a view."""
+    """Return a read-only view with a diagonal of two axes as the last axis."""
     offset = operator.index(offset)
     array = moveaxis(asarray(a), (axis1, axis2), (-2, -1))
     shape, strides, begin = layout(array)
@@ -313,7 +315,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 def sliding_window_view(
     x: ArrayLike, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
-    """Return every window over some axes as new last axes; a read-only view."""
+    """Return a read-only view of all sliding windows over some axes. The axes of the windows come last."""
     array = asarray(x)
     lengths = as_shape(window_shape)
     if axis is None and len(lengths) != array.ndim:

@@ -1,7 +1,7 @@
 """Statistics that ignore NaNs.
 
-In: arrays. Out: recorded arrays, reduced in one kernel with the operations that compute them. Invariant: a row
-without numbers gives NaN.
+In: arrays. Out: recorded arrays, reduced in one kernel with the operations that compute them. Invariant: a
+mean or variance is NaN if all elements are NaN.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
-    """Return whether the dtype can hold NaNs and no rare option is given."""
+    """Return whether weft computes the statistic: for real floats of at least 32 bits, without uncommon options."""
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
 
 
@@ -50,7 +50,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _numbers(values: Array) -> tuple[Array, Array]:
-    """Return the elements with NaNs replaced by 0, and a mask of the elements other than NaN."""
+    """Return the elements with NaNs replaced by 0, and a mask that is true where an element is not NaN."""
     there = values == values
     return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
 
@@ -73,8 +73,9 @@ def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
 
 
 def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any], doc: str) -> Callable[..., Any]:
-    """Return a NumPy statistic by name: `finish` computes it from a variance, `of_whole` handles dtypes without
-    NaN.
+    """Return a function that computes the NumPy statistic `name`, such as ``nanstd``.
+
+    `finish` computes the statistic from a variance. `of_whole` computes it for dtypes that cannot hold NaN.
     """
 
     def found(
@@ -108,13 +109,13 @@ nanstd = _spread("nanstd", std, np.sqrt, "Standard deviation of the numbers")
 
 
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative sum along an axis with NaNs as 0, as `numpy.nancumsum`."""
+    """Return the cumulative sum along an axis, counting NaNs as 0, as `numpy.nancumsum`."""
     values = as_array(a)
     return cumsum(_numbers(values)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)
 
 
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative product along an axis with NaNs as 1, as `numpy.nancumprod`."""
+    """Return the cumulative product along an axis, counting NaNs as 1, as `numpy.nancumprod`."""
     values = as_array(a)
     if values.dtype.kind in "fc":
         values = where(values == values, values, values.dtype.type(1))

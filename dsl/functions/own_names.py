@@ -50,7 +50,7 @@ _MODULES = {
     "functions.nan_statistics": "nancumprod nancumsum nanmean nanstd nanvar",
     "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid cumulative_sum",
     "arrays.methods": "round=round_ around=round_",
-    "functions.attribute_functions": "real imag ndim shape size astype copyto shares_memory may_share_memory=shares_memory",
+    "functions.attribute_functions": "real imag ndim shape size astype copyto shares_memory may_share_memory",
     "script.numpy_face": "ndarray",
 }
 
@@ -70,7 +70,7 @@ _MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
 
 
 class OwnNames(Mapping[str, Any]):
-    """weft's functions by name: the ops of the op table, and the functions of this folder."""
+    """Mapping from names to weft's functions: the ops of the op table, and the functions of this folder."""
 
     def __init__(self) -> None:
         self._found: dict[str, Any] = dict(UFUNCS)
@@ -106,7 +106,7 @@ class OwnNames(Mapping[str, Any]):
         return found
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions by equivalent ones, also in the public module and in scripts."""
+        """Replace functions by equivalent ones in this mapping, in the public modules and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced.update(old)
@@ -144,7 +144,7 @@ def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[.
 
 
 def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a creation function: NumPy's for small arrays in host memory, otherwise weft's."""
+    """Return a creation function that uses NumPy for small arrays in host memory, and `own` otherwise."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -160,9 +160,7 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
 
 
 def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that makes an array like another: NumPy's for small arrays in host memory, otherwise
-    weft's.
-    """
+    """Return a function such as `zeros_like` that uses NumPy for small arrays in host memory, and `own` otherwise."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -177,7 +175,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _length_of(name: str, first: Any, second: Any = 0) -> int:
-    """Return the number of elements of a new array, or -1 for unusual arguments."""
+    """Return the number of elements that a creation function would make, or -1 for uncommon arguments."""
     if name == "arange":
         whole = type(first) is int and type(second) is int
         return first or -1 if whole and not second else second - first if whole else -1

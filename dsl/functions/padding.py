@@ -1,4 +1,4 @@
-"""Padding: NumPy's `pad` by constants or copies of elements, and `diag`."""
+"""NumPy's `pad`, with constants or with copies of the array's elements, and `diag`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
-    """Return the padding before and after each axis, from numbers, pairs, or a dict by axis."""
+    """Return the padding before and after each axis. It is given as a number, pairs, or a dict keyed by axis."""
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim
         for axis, width in given.items():
@@ -48,7 +48,7 @@ _BORDERS: dict[str, Any] = {
 
 
 def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
-    """Return an array with borders that are copies of its own elements, axis by axis."""
+    """Pad an array with copies of its elements, one axis at a time. `border` selects the elements to copy."""
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
     result: Any = empty(shape, array.dtype)
@@ -67,7 +67,7 @@ def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
 
 @recalled
 def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any) -> Array:
-    """Pad an array; modes as in `numpy.pad`."""
+    """Pad an array, as `numpy.pad`."""
     given, array = array, asarray(array)
     widths = _pad_widths(pad_width, array.ndim)
     if mode == "constant":

@@ -23,7 +23,7 @@ SMALL_MATRIX = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
-    """Return whether a matrix product on a device is computed as a sum of products in a kernel."""
+    """Return whether a matrix product is computed in a fused kernel, as a sum of products, rather than by BLAS."""
     known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's library has half precision
     if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True
@@ -39,10 +39,11 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 def multiply(a: Any, b: Any) -> Array | None:
-    """Return the product of matrices and vectors in host memory, or None if it is recorded or unsuitable for BLAS.
+    """Return the product of matrices or vectors in host memory.
 
-    Pending operands are evaluated where they, or the product, are small: what follows is small work then. Listeners hear of
-    products, so they are recorded then.
+    Return None if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated if they
+    or the product are small, since more small operations probably follow. While listeners are registered, products
+    are recorded, so that they are reported to the listeners.
     """
     homes = [value.device for value in (a, b) if type(value) is Array]
     if not homes or homes[0] is not homes[-1] or Listening.listeners:
@@ -71,7 +72,7 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return the elements of operands, evaluated if they or the results are few, or None if they stay pending."""
+    """Return the operands as NumPy arrays, or None if one stays pending. Small pending operands are evaluated."""
     given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]
     if pending:

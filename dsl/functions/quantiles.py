@@ -1,4 +1,4 @@
-"""Medians, quantiles and percentiles, on a GPU from sorted rows, with NumPy's interpolation.
+"""Medians, quantiles and percentiles with NumPy's interpolation. A GPU computes them from sorted rows.
 
 In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, where it
 finds single elements without sorting the others. If NaNs are ignored, each row counts its own numbers, and nothing is
@@ -40,7 +40,7 @@ _METHODS = frozenset({*_SHIFTS, *_DISCRETE, "linear", "midpoint", "averaged_inve
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median along axes, as `numpy.median`; NaN if there is one."""
+    """Return the median along axes, as `numpy.median`. It is NaN if an element is NaN."""
     if not is_sorted_here(a, None):
         return on_host(np.median, a, axis, out, overwrite_input, keepdims)
     with device(a.device):
@@ -51,7 +51,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median along axes without NaNs, as `numpy.nanmedian`."""
+    """Return the median of the elements that are not NaN, as `numpy.nanmedian`."""
     if not is_sorted_here(a, None, "iuf"):
         return on_host(np.nanmedian, a, axis, out, overwrite_input, keepdims=keepdims)
     with device(a.device):
@@ -64,7 +64,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 
 
 def _quantiles(name: str, whole: int, numbers_only: bool, doc: str) -> Callable[..., Any]:
-    """Return the NumPy function of a name, with quantiles given as fractions of `whole`."""
+    """Make weft's version of a NumPy quantile function. `q` ranges from 0 to `whole`, which is 1 or 100."""
 
     def found(
         a: Any,
@@ -108,7 +108,7 @@ def _is_ours(a: Any, method: str) -> bool:
 
 
 def _rows(a: Array, axis: Any) -> Array:
-    """Return the elements along axes as a sorted last axis."""
+    """Merge the given axes of an array into one, move it to the end, and sort along it."""
     axes = normalize_axes(axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))
@@ -121,7 +121,7 @@ def _count(rows: Array) -> Any:
 
 
 def _at(rows: Array, places: Any) -> Array:
-    """Return elements at indices of each row, whose axes are the rows' followed by others; indices are clipped."""
+    """Return the elements of each row at indices, which are clipped to the row."""
     inside = np.clip(places, 0, rows.shape[-1] - 1).astype(np.int64)
     if isinstance(inside, Array):
         kept = rows.shape[:-1]
@@ -130,7 +130,7 @@ def _at(rows: Array, places: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return the result, or NaN for rows that end with one."""
+    """Return the result, with NaN for each row whose last element is NaN."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]
@@ -140,7 +140,7 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the axes of the quantiles to the front of the result."""
+    """Move the last `more` axes, those of `q`, to the front of the result, and apply `keepdims` and `out`."""
     kept = found.ndim - more
     if more and kept:
         found = moveaxis(found, range(kept, found.ndim), range(more))
@@ -156,7 +156,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
 def _find(
     a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
 ) -> Any:
-    """Compute quantiles. `weak` means that q is a Python number, which does not widen the dtype."""
+    """Compute quantiles. If `weak`, q is a Python number, which does not widen the dtype."""
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
     with device(a.device):
@@ -176,7 +176,7 @@ def _find(
 
 
 def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
-    """Return the indices that a method without interpolation selects among `n` elements."""
+    """Return the indices that a method without interpolation selects in a sorted row of `n` elements."""
     rounding: Any = {"lower": np.floor, "higher": np.ceil, "nearest": np.around, "linear": np.floor}.get(method)
     if rounding is not None:
         return rounding((n - 1) * q)
@@ -188,7 +188,7 @@ def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
 
 
 def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
-    """Return the indices of the two elements to interpolate among `n`, and the weight of the second."""
+    """Return the indices of the two elements to interpolate in a row of `n`, and the second element's weight."""
     if method == "linear":
         place = (n - 1) * q
     elif method == "midpoint":
@@ -209,7 +209,7 @@ def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
 
 
 def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
-    """Interpolate linearly from the nearer end; weights have the dtype `kind` if given."""
+    """Interpolate linearly between `a` and `b`, from the nearer one. If given, `kind` is the dtype of the weights."""
 
     def typed(weight: Any) -> Any:
         return weight if kind is None else weight.astype(kind)

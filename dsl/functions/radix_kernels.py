@@ -1,4 +1,4 @@
-"""Radix sort kernels: one that sorts rows within a block, and four that sort longer rows tile by tile.
+"""Radix sort kernels. One kernel sorts rows within a block, and four kernels sort longer rows tile by tile.
 
 In: the order of the elements' bits (`BitOrder`). Out: kernels in the kernel language, created once for each order.
 Invariant: equal elements keep their order. The elements' own bits are moved, so that zeros keep their signs and NaNs
@@ -51,18 +51,18 @@ SPAN = 1 << 16
 
 
 class BitOrder(NamedTuple):
-    """The mapping of an element's bits to an unsigned order.
+    """Order-preserving mapping from the bits of an element to an unsigned integer.
 
     Attributes
     ----------
     word : numpy.dtype
         Unsigned integers as wide as an element.
     kind : str
-        "u", "i" or "f": what the bits mean.
+        How the bits are interpreted: "u" (unsigned), "i" (signed) or "f" (float).
     infinity : int
-        The bits of a float's infinity: what is greater, without its sign, is NaN.
+        The bits of a float's infinity. With the sign bit cleared, greater values are NaNs.
     descending : bool
-        The greatest come first, and before them NaNs.
+        Whether the greatest elements come first, preceded by NaNs.
     """
 
     word: np.dtype
@@ -72,12 +72,12 @@ class BitOrder(NamedTuple):
 
     @property
     def turns(self) -> int:
-        """Return the number of digits of an element."""
+        """Return the number of digits (bytes) of an element."""
         return self.word.itemsize
 
 
 def order_of(dtype: np.dtype, descending: bool) -> BitOrder:
-    """Return the bit order of a real dtype."""
+    """Return the `BitOrder` of a real dtype."""
     kind = dtype_kind(dtype)
     word = np.dtype(f"u{dtype.itemsize}")
     infinity = 0
@@ -118,7 +118,7 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Count the element, and return how many earlier elements of the warp have the same digit."""
+    """Add a warp's elements to its digit counters. Return how many earlier elements of the warp have the same digit."""
     peers = match_any_sync(FULL, digit)
     before = np.uint32(popc(peers & lanemask_lt()))
     place = warp * DIGITS + digit
@@ -132,7 +132,7 @@ def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
 
 @device
 def sum_before(sums: Any, value: Any) -> Any:
-    """Return the exclusive prefix sum over the block; `sums` is shared, one element for each warp."""
+    """Return the exclusive prefix sum of `value` over the block. `sums` is shared memory, one element per warp."""
     warp = np.uint32(threadIdx.x) // np.uint32(32)
     total = value
     for step in (1, 2, 4, 8, 16):
@@ -150,14 +150,14 @@ def sum_before(sums: Any, value: Any) -> Any:
 
 @device
 def clear_counters(counters: Any) -> None:
-    """Set the counters of all warps to zero."""
+    """Set the digit counters of all warps to zero."""
     for k in range(WARPS):
         counters[k * DIGITS + threadIdx.x] = np.uint32(0)
 
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """Return the number of elements of the tile with this thread's digit."""
+    """Return the number of elements in the tile with this thread's digit, which is the thread's index."""
     total = np.uint32(0)
     for k in range(WARPS):
         total += counters[k * DIGITS + threadIdx.x]
@@ -166,7 +166,7 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def place_warps(counters: Any, first: Any) -> None:
-    """Replace each warp's counter of this thread's digit by the tile index of its first element."""
+    """Replace each warp's count of this thread's digit by the sorted tile index of the warp's first such element."""
     place = first
     for k in range(WARPS):
         count = counters[k * DIGITS + threadIdx.x]
@@ -176,10 +176,10 @@ def place_warps(counters: Any, first: Any) -> None:
 
 @cache
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
-    """Return a kernel that sorts adjacent rows. A block sorts as many rows as fit in ``THREADS * items`` elements.
+    """Return a kernel in which each block sorts as many adjacent rows as fit in ``THREADS * items`` elements.
 
-    ``(source, out, n, per, turns)``: rows of `n` elements, `per` of them a block; `turns` is the order's, and one more where a
-    block has several rows. `carries`: elements take along where they came from. `numbered`: that is the result, as int64.
+    The kernel's parameters are ``(source, out, n, per, turns)``: each block sorts `per` rows of `n` elements in `turns`
+    passes, one for each digit, and one for several rows. With `carries`, indices are moved, with `numbered`, returned.
     """
     word, digit, own_turns = order.word, digit_of(order), order.turns
     size, each = THREADS * items, tuple(range(items))
@@ -280,8 +280,9 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 
 @cache
 def make_find_turns(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(counts, moving, n)`` with one block per row. It sets ``moving[turn]`` to 1 if a row's
-    digits differ.
+    """Return a kernel ``(counts, moving, n)`` that determines which passes move elements.
+
+    It has one block per row, and sets ``moving[turn]`` to 1 if the row's elements differ in digit `turn`.
     """
     turns = order.turns
 
@@ -297,7 +298,7 @@ def make_find_turns(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(board: Any, tile: Any, within: Any, turn: Any) -> Any:
-    """Return how many elements of the preceding tiles of its row have this thread's digit."""
+    """Return how many elements in the preceding tiles of the same row have this thread's digit."""
     seen = np.uint32(0)
     other = tile
     looking = within > 0
@@ -313,14 +314,15 @@ def look_back(board: Any, tile: Any, within: Any, turn: Any) -> Any:
 
 @device
 def note(board: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish a count of this thread's digit in the look-back descriptors."""
+    """Publish the count of this thread's digit in a tile's look-back descriptor."""
     atomic.exch(board, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
 
 
 @cache
 def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return device functions for one pass: count the passes that move elements, load a tile, and rank its elements
-    within each warp.
+    """Return the device functions that begin a pass over a tile.
+
+    They count the passes that move elements, load the tile, and rank its elements within each warp.
     """
     digit, turns, each = digit_of(order), order.turns, tuple(range(items))
 
@@ -374,7 +376,7 @@ def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ..
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return device functions that sort a tile in shared memory and write it, with an offset for each digit."""
+    """Return device functions that sort a tile in shared memory and write it to the row, with one offset per digit."""
     digit, each = digit_of(order), tuple(range(items))
 
     @device
@@ -412,8 +414,9 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
 
 @device
 def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
-    """Return the next tile of a pass. Tiles are taken in order, so that the tiles that a block waits for have
-    started.
+    """Return the number of the next tile in a pass.
+
+    Tiles are numbered in the order in which blocks start them. Thus a block waits only for tiles that have started.
     """
     if threadIdx.x == 0:
         begun[0] = atomic.add(taken, turn, 1)
@@ -425,9 +428,9 @@ def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, board: Any, tile: Any, row: Any, within: Any, turn: Any
 ) -> Any:
-    """Return the offset from an element's index in the tile to its index in the row, for this thread's digit.
+    """Return, for this thread's digit, the sorted index of an element in the row minus its sorted index in the tile.
 
-    Leaves the tile's counts on the board, and each warp's first place in `counters`.
+    Publish the tile's counts, and store the sorted tile index of each warp's first element per digit in `counters`.
     """
     total = sum_of_warps(counters)
     if within > 0:
@@ -442,13 +445,13 @@ def offset_of_digit(
 
 @cache
 def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
-    """Return a kernel that sorts rows by one digit: a block has a tile of ``THREADS * items`` elements.
+    """Return a kernel that sorts rows by one digit. Each block sorts one tile of ``THREADS * items`` elements.
 
-    ``(source, even, odd, even_places, odd_places, out, counts, board, taken, moving, tiles, turn)``: the first turn that moves
-    elements takes them from `source`, the last one leaves them in `even`, the one before it in `odd`, and so on. Where the sort
-    is `numbered` places go along, and the last turn leaves nothing but these, as int64, in `out`. `counts` are those of
-    `make_count`, `moving` those of `make_find_turns`; `taken` counts the tiles that have begun. A tile leaves ``2 * turn + 1`` and
-    how many elements have each digit on the board, then ``2 * turn + 2`` and how many have it up to its end.
+    The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
+    to `odd`, and so on. If `numbered`, the indices of elements are moved too (`even_places`, `odd_places`), and the
+    last pass writes only them, as int64, to `out`. `make_count` computes `counts`, `make_find_turns` `moving`. `taken`
+    counts the tiles started in each pass; a row has `tiles` tiles. `board` has the look-back descriptors: for a digit,
+    a tile publishes state ``2 * turn + 1`` with its count, then ``2 * turn + 2`` with the offset of the next tile.
     """
     word, size, kept = order.word, THREADS * items, THREADS * items if numbered else 1
     count_turns, read_turn, count_tile = parts_of_sweep(order, items, numbered)

@@ -33,14 +33,14 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return the elements per thread in a tile, limited by the shared memory that every GPU has."""
+    """Return the number of elements per thread in a tile. The tile fits in the shared memory of every GPU."""
     return 8 if order.word.itemsize == 8 else 16
 
 
 def block_items(order: BitOrder, n: int, numbered: bool) -> int:
-    """Return the elements per thread if rows are sorted within blocks, or 0 if the rows are too long.
+    """Return the number of elements per thread if a block sorts a whole row, or 0 if the rows are too long.
 
-    Those that take along where they came from need registers for it.
+    Sorts that also move indices allow fewer elements per thread, since the indices occupy registers.
     """
     if n <= THREADS:
         return 2
@@ -50,7 +50,7 @@ def block_items(order: BitOrder, n: int, numbered: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The cost of a sort: tiles per row (1: rows are sorted within blocks), kernels, bytes moved."""
+    """The cost of a sort: tiles per row (1 if a block sorts a whole row), number of kernels, and bytes moved."""
 
     tiles: int
     kernels: int
@@ -71,15 +71,15 @@ def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
 
 
 class Rows:
-    """One sort: `rows` of `n` elements of `source`, into `out`.
+    """A sort of `rows` rows of `n` elements from `source` to `out`.
 
     Parameters
     ----------
     device : Device
     source : (Buffer, int)
-        Memory, and the byte that the first element stands at.
+        The buffer, and the byte offset of the first element.
     out : Buffer
-        For elements, or for int64 places of elements where the sort is `numbered`.
+        The buffer for the sorted elements or, if the sort is `numbered`, for their original indices as int64.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Rows:
             self._by_tiles(tile_items(self.order))
 
     def _array(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype, start: int = 0) -> Any:
-        """Return memory as a kernel argument."""
+        """Return a part of a buffer as a kernel argument."""
         nbytes = dtype.itemsize * prod(shape)
         part = Buffer(self.device, buffer.address + start, nbytes, buffer)
         return wrap(Storage(shape, dtype, self.device, part))
@@ -142,8 +142,9 @@ class Rows:
             kernel[rows * tiles, THREADS](source, *stages, counts, board, taken, moving, tiles, turn)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the buffers for elements between passes, for their indices, and for the result. A buffer that no
-        pass needs is an alias of the result's.
+        """Return the buffers for elements between passes, for their indices, and for the result.
+
+        A buffer that no pass needs is an alias of the result's buffer.
         """
         turns, size = self.order.turns, self.rows * self.n
 
@@ -161,20 +162,20 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RadixSort:
-    """A sort along the last axis as a call in a plan: sorted elements, or their int64 indices.
+    """A sort along the last axis, as a call in a plan. The result is the sorted elements, or their original indices.
 
     Attributes
     ----------
     descending : bool
     numbered : bool
-        Whether places are wanted.
+        Whether the result is the original indices, as int64.
     """
 
     descending: bool
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Sort by NumPy."""
+        """Sort with NumPy, on the host."""
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )
@@ -182,12 +183,12 @@ class RadixSort:
     def enqueue(
         self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: Any
     ) -> None:
-        """Start the kernels on contiguous rows, beginning at a byte offset."""
+        """Start the kernels on contiguous rows. `operand` is a buffer and the byte offset of the first row."""
         rows, n = prod(shape[:-1]), shape[-1]
         Rows(device, operand, out, rows, n, order_of(dtype, self.descending), self.numbered).run()
 
     def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
-        """Describe the kernels for explanations."""
+        """Describe the kernels, for the explanation of a plan."""
         sizes = measure(prod(shape[:-1]), shape[-1], dtype, self.numbered)
         how = (
             "rows within blocks"

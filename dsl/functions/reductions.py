@@ -25,7 +25,7 @@ _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
 
 def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
-    """Return the dtype that NumPy reduces in by default."""
+    """Return the dtype in which NumPy reduces by default."""
     if op in ("add", "multiply"):
         if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
             return np.dtype(np.int64)
@@ -37,12 +37,12 @@ def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
 
 
 def _kind_with(out: Any, own: np.dtype) -> np.dtype:
-    """Return the dtype that NumPy reduces in if only an output is given."""
+    """Return the dtype in which NumPy reduces if a call gives `out` but no `dtype`."""
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
 
 def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any:
-    """Return a reduction's result as a new array, or in `out`, which must have its shape."""
+    """Return a reduction's result as a new array, or write it to `out`, which must have the same shape."""
     out = out[0] if isinstance(out, tuple) else out
     if out is not None and tuple(out.shape) != node.shape:
         raise ValueError(f"output parameter for {name} has the wrong shape: {tuple(out.shape)}, not {node.shape}")
@@ -131,7 +131,7 @@ _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logic
 def accumulate(
     op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Any = None
 ) -> Any:
-    """Accumulate along an axis."""
+    """Compute a scan of an array with op `op` along an axis."""
     axis = settled(axis)
     location = start()
     node = expr_of(as_array(values))
@@ -152,7 +152,7 @@ def accumulate(
 
 
 def _named(name: str, function: Any) -> Any:
-    """Return a function whose results are memoized under this name."""
+    """Name a function, and memoize its recorded results."""
     function.__name__ = function.__qualname__ = name
     return recalled(function)
 
@@ -217,7 +217,7 @@ def mean(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Return the arithmetic mean, of integers in float64, of 16-bit floats accumulated in float32."""
+    """Return the arithmetic mean. Integers use float64, and sums of 16-bit floats use float32."""
     start()
     values = as_array(a)
     if dtype is None and out is not None and values.dtype.kind in "fc":
@@ -264,7 +264,7 @@ def var(
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
-    """Return the variance: the mean of squared deviations from the mean, in two passes."""
+    """Return the variance, the mean of squared deviations from the mean, computed in two passes."""
     axis, ddof, correction = settled(axis), settled(ddof), settled(correction)
     location = start()
     values = as_array(a)
@@ -343,7 +343,7 @@ def std(
 
 
 def _place_out(op: str, node: Expr, out: Any) -> Any:
-    """Return indices as a new array, or in `out` if NumPy accepts its dtype."""
+    """Return indices as a new array, or write them to `out` if its dtype casts safely to int64."""
     if out is not None and not np.can_cast(out.dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
     return _deliver(op, node, out, casting="unsafe")
@@ -428,7 +428,7 @@ def nanmax(
     initial: complex | None = None,
     where: ArrayLike = True,
 ) -> Any:
-    """Return the maximum without NaNs."""
+    """Return the maximum of the elements that are not NaN."""
     return reduce("fmax", a, axis, None, out, keepdims, initial, where)
 
 
@@ -440,7 +440,7 @@ def nanmin(
     initial: complex | None = None,
     where: ArrayLike = True,
 ) -> Any:
-    """Return the minimum without NaNs."""
+    """Return the minimum of the elements that are not NaN."""
     return reduce("fmin", a, axis, None, out, keepdims, initial, where)
 
 
@@ -466,7 +466,7 @@ def average(
 
 
 def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
-    """Return a weighted mean and the sum of weights. Raises ZeroDivisionError if that is 0."""
+    """Return a weighted mean and the sum of the weights. Raises ZeroDivisionError if the sum is 0."""
     kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
     if values.shape != weights.shape:
         if axes is None:

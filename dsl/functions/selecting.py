@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 @recalled
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Any:
-    """Return `x` where the condition holds and `y` elsewhere; with only a condition, the indices where it holds."""
+    """Return `x` where the condition holds and `y` elsewhere.
+
+    With only a condition, return the indices where it holds.
+    """
     if x is None and y is None:
         return nonzero(condition)
     if x is None or y is None:
@@ -40,7 +43,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _within(bound: Any, dtype: np.dtype) -> Any:
-    """Return a bound that the dtype can represent and that limits the same values."""
+    """Clip a Python integer bound to the range of an integer dtype. The clipped bound has the same effect."""
     if type(bound) is not int or dtype.kind not in "iu":
         return bound
     limits = np.iinfo(dtype)
@@ -48,7 +51,7 @@ def _within(bound: Any, dtype: np.dtype) -> Any:
 
 
 def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
-    """Return the bounds, by their old or new names (``...`` if not given)."""
+    """Return the lower and upper bound, which are passed as `a_min` and `a_max` or as `min` and `max`."""
     if a_min is ... and a_max is ...:
         return (None if min is ... else min), (None if max is ... else max)
     if min is not ... or max is not ...:

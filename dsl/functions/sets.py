@@ -1,4 +1,4 @@
-"""Unique values and set operations, on a GPU from sorted values.
+"""Unique values and set operations. A GPU computes them from sorted values.
 
 In: arrays. Out: recorded arrays. Only the number of values in a result is evaluated. Invariant: NumPy handles arrays
 in host memory. The first of several equal values represents all of them.
@@ -78,19 +78,19 @@ def unique(
 
 
 def _sorts_faster(ar: Any) -> bool:
-    """Return whether sorting integers is faster than NumPy's hash table."""
+    """Return whether sorting finds unique integers faster than NumPy's hash table."""
     dtype = getattr(ar, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize > 1 and ar.size >= LEAST_SORTED
 
 
 def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
-    """Return the sorted unique values of integers."""
+    """Return the sorted unique values of an integer array."""
     values = np.sort(ar, axis=None)
     return values[np.concatenate([[True], values[1:] != values[:-1]])]
 
 
 def _are_rows(ar: Any, axis: Any) -> bool:
-    """Return whether kernels can find unique slices along an axis: real numbers, and few elements per slice."""
+    """Return whether kernels can find unique slices along an axis: they sort short slices of real elements."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -98,7 +98,7 @@ def _are_rows(ar: Any, axis: Any) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Return sorted values, or rows, and their original indices if known."""
+    """Return the sorted values or rows, and their original indices. The indices are None if not computed."""
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:
@@ -111,7 +111,7 @@ def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, 
 
 
 def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
-    """Return the index of each element's value among the unique values."""
+    """Return, for each element of the original array, the index of its value among the unique values."""
     number = cumsum(begins, dtype=np.int64) - 1
     start()
     node = scatter(
@@ -141,7 +141,7 @@ def unique_values(x: ArrayLike) -> Any:
 
 
 def _like(function: Any, found: tuple[Any, ...]) -> Any:
-    """Return results in the named tuple that NumPy's function returns."""
+    """Return results in the named tuple type that a NumPy function returns."""
     return type(function(np.zeros(1)))(*found)
 
 
@@ -149,7 +149,7 @@ def _like(function: Any, found: tuple[Any, ...]) -> Any:
 
 
 def _are_ours(*arrays: Any) -> bool:
-    """Return whether kernels sort these values: enough of them, with a common supported dtype."""
+    """Return whether kernels can sort all of these arrays, which must be on the same GPU."""
     if not all(is_sorted_here(a, None, "biuf") for a in arrays):
         return False
     return all(a.device is arrays[0].device for a in arrays)
@@ -199,7 +199,7 @@ def intersect1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False, return_in
 
 
 def setxor1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the sorted values of exactly one of two arrays, as `numpy.setxor1d`."""
+    """Return the sorted values that occur in exactly one of two arrays, as `numpy.setxor1d`."""
     if not _are_ours(ar1, ar2):
         return on_host(np.setxor1d, ar1, ar2, assume_unique)
     with device(ar1.device):
@@ -209,7 +209,7 @@ def setxor1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False) -> Any:
 
 
 def _of_both(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
-    """Return the unique values of two arrays, sorted together."""
+    """Concatenate the unique values of two arrays, and sort the result. Common values occur twice."""
     parts = [ravel(a) if assume_unique else unique(a) for a in (ar1, ar2)]
     return order_along(concatenate(parts), 0, False, False)
 

@@ -1,4 +1,4 @@
-"""Sorting: NumPy's functions, on a GPU by radix sort kernels.
+"""Sorting with NumPy's interface. GPUs use radix sort kernels.
 
 In: arrays. Out: recorded arrays. Invariant: sorts are stable on a GPU for every requested kind, and NaNs come last.
 NumPy handles arrays in host memory, with the widest vectors of the machine.
@@ -33,7 +33,7 @@ _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: ArrayLike, axis: Any, kinds: str = "biufc") -> bool:
-    """Return whether these values are on a GPU whose kernels sort them along an axis (None: flattened)."""
+    """Return whether the array is on a GPU and kernels can sort it along an axis. None means the flattened array."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -42,7 +42,7 @@ def is_sorted_here(a: ArrayLike, axis: Any, kinds: str = "biufc") -> bool:
 
 
 def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
-    """Return NumPy's function, applied on the host."""
+    """Call a NumPy function on the host."""
     return call_numpy(function, arguments, options)
 
 
@@ -50,7 +50,7 @@ def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
 
 
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
-    """Sort along the last axis, or return the indices."""
+    """Return the elements sorted along the last axis or, if `numbered`, the indices that sort them."""
     if dtype_kind(node.dtype) == "c":
         # NaNs part numbers into four classes, within which the real part counts first
         real, imag = (map_(name, [node], location=location) for name in ("real", "imag"))
@@ -65,21 +65,21 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
 
 
 def _packed(node: Expr) -> Expr:
-    """Return the elements contiguously, copying views with gaps or negative strides."""
+    """Return an expression whose elements are contiguous. Views with gaps or negative strides are copied."""
     if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
         return node
     return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
 
 
 def _along_rows(node: Expr, places: Expr) -> Expr:
-    """Return the elements of each row at these indices."""
+    """Return the elements of each row of `node` at the indices in the same row of `places`."""
     steps = contiguous_strides(node.shape)
     before = tuple((axis, step) for axis, step in enumerate(steps[:-1]))
     return gather(node, [places], ((0, before, 0),), places.shape)
 
 
 def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
-    """Return indices sorted by the last key, then by the one before it, and so on."""
+    """Return the indices that sort by the last key, then by the key before it, and so on."""
     places = _ordered(keys[0], descending, True, location)
     for key in keys[1:]:
         nearer = _ordered(_along_rows(key, places), descending, True, location)
@@ -88,7 +88,7 @@ def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
 
 
 def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
-    """Sort along an axis (None: flattened), or return the indices."""
+    """Return an array sorted along an axis, or the indices that sort it. An axis of None flattens the array first."""
     location = start()
     flat = ravel(a) if axis is None else a
     which = 0 if axis is None else normalize_axis(axis, a.ndim)
@@ -101,7 +101,7 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 
 
 def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
-    """Sort, or with `numbered` return the indices, by the device's kernels or NumPy on the host."""
+    """Sort with the device's kernels or NumPy. If `numbered`, return the indices that sort the array."""
     if order is None and is_sorted_here(a, axis):
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
@@ -128,9 +128,9 @@ def sort(
     stable: Any = None,
     descending: bool = False,
 ) -> Any:
-    """Sort along an axis, as `numpy.sort`; with `descending` as in the array API standard.
+    """Sort along an axis, as `numpy.sort`. The option `descending` is defined by the array API standard.
 
-    On a GPU it is stable, by radix; NaNs are greater than everything.
+    A GPU uses a stable radix sort. NaNs are greater than all other elements.
     """
     return _put_in_order(False, a, axis, kind, order, stable, descending)
 
@@ -144,15 +144,15 @@ def argsort(
     stable: Any = None,
     descending: bool = False,
 ) -> Any:
-    """Return the indices that sort along an axis, as `numpy.argsort`; with `descending` as in the array API standard.
+    """Return the indices that sort along an axis, as `numpy.argsort`. The array API standard defines `descending`.
 
-    On a GPU it is stable, by radix; NaNs are greater than everything.
+    A GPU uses a stable radix sort. NaNs are greater than all other elements.
     """
     return _put_in_order(True, a, axis, kind, order, stable, descending)
 
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
-    """Return indices sorted by the last key, then by the one before it, and so on, as `numpy.lexsort`."""
+    """Return the indices that sort by the last key, then by the key before it, and so on, as `numpy.lexsort`."""
     separable = isinstance(keys, (Array, tuple, list))
     several: list[Any] = [keys[k] for k in range(len(keys))] if separable else []
     alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
@@ -166,7 +166,7 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Partition elements around those at `kth`, as `numpy.partition`; a GPU sorts them."""
+    """Partition elements around those at `kth`, as `numpy.partition`. On a GPU the result is fully sorted."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.partition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
@@ -174,7 +174,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return indices that partition elements around those at `kth`, as `numpy.argpartition`; a GPU sorts them."""
+    """Return the indices that partition elements around `kth`, as `numpy.argpartition`. A GPU sorts completely."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
@@ -182,7 +182,7 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
 
 
 def _check_kth(a: Array, kth: Any, axis: Any) -> None:
-    """Raise NumPy's error for an index out of bounds."""
+    """Raise NumPy's error if an index in `kth` is out of bounds."""
     n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
     for place in np.atleast_1d(np.asarray(kth)).ravel():
         if not -n <= place < n:

@@ -67,7 +67,7 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Return an argument's value, or for an argument with several symbols the value of each symbol."""
+        """Split an argument into one value for each of its symbols."""
         entries = self.entries[number]
         if entries is None:
             return [value if isinstance(value, (Array, bool, int, float, complex)) else asarray(value)]
@@ -80,8 +80,9 @@ class SymbolicFunction:
         return [array[index] for index in np.ndindex(*shape)]
 
     def _shaped(self, results: list[Any]) -> Any:
-        """Return results in the form of the expression: alone, in a list or tuple, or as a matrix with its axes
-        first.
+        """Arrange results as in the expression.
+
+        Return a single result, a list or tuple, or an array whose first axes are those of the matrix.
         """
         if isinstance(self.expression, (list, tuple)):
             return type(self.expression)(results)
@@ -92,7 +93,7 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Return a program's steps: an argument (None), a number, or a function with its operands."""
+    """Convert a program to steps: arguments, numbers, and functions with operands. Fold operations on numbers."""
     steps: list[tuple[Any, Any]] = []
     for name, *operands in program.instructions:
         if name == "symbol":
@@ -112,7 +113,7 @@ def _function_of(name: str) -> Any:
 
 
 def _of_numbers(function: Any, operands: list[Any]) -> Any:
-    """Apply a function to Python numbers, and return a Python number, which stays weak."""
+    """Apply a function to Python numbers. The result is a Python number, which does not widen the dtype of arrays."""
     row = find_op(function.__name__)
     theirs = getattr(np, row.ufunc) if row.ufunc else row.reference
     assert theirs is not None
@@ -121,7 +122,7 @@ def _of_numbers(function: Any, operands: list[Any]) -> Any:
 
 
 def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction:
-    """Return a sympy expression as a function of arrays, recorded lazily and fused.
+    """Convert a sympy expression to a function of arrays, whose operations are recorded lazily and fused.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Tier 0: immediate execution of small work by NumPy's functions, on NumPy views of the arrays' memory.
 
-In: a NumPy function and operands. Out: its result, with a weft array for NumPy's array. It is `MISSED` if the work is
-too large, or if an operand is pending, on another device, or of a dtype that NumPy computes differently. Invariant: a
-result has the same bits as the recorded operation.
+In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED`: if the work is too large, or
+if an operand is pending, on another device, or of a dtype that NumPy computes differently. Invariant: a result has the
+same bits as that of the recorded operation.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ COMMON = types_of(_CODES)  # dtypes with which NumPy's functions do what weft's 
 
 
 class Way(NamedTuple):
-    """How an op is executed immediately.
+    """Implementation of an op for immediate execution.
 
     Attributes
     ----------
     function : callable
-        NumPy's ufunc or operator, with the same bits for operands of `types`.
+        NumPy's ufunc or operator. Its results have the same bits as weft's for arrays of `types`.
     types : int
-        The dtypes that arrays may have for that, as `types_of` gives them.
+        A set of dtypes, as a bit mask that `types_of` returns.
     loops : dict of int to ufunc
-        Compiled loops for other dtypes, by NumPy's number of the dtype that all arrays have; filled as they are used.
+        Compiled loops for other dtypes, by the type number of the dtype that all arrays have. Filled on first use.
     op : OpDef or None
-        None where there are no such loops.
+        The op, or None if it has no such loops.
     inputs : int
-        How many operands it has; 0 where that is not known.
+        Number of operands, or 0 if unknown.
     table : int
-        The address of the op's table of inner loops; 0 where it has none.
+        Address of the op's table of inner loops, or 0 if it has none.
     most_bools : int
-        Elements that arrays of bools may have, for each of the limit.
+        Factor by which the limit on elements is raised for arrays of bools.
     """
 
     function: Callable[..., Any]
@@ -84,7 +84,7 @@ class Way(NamedTuple):
 
 @cache
 def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
-    """Return how `op` is executed immediately: by NumPy's `operator` or its ufunc."""
+    """Return the `Way` to execute `op` immediately: with `operator` if given, otherwise with NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (of integers and floats it is one of floats)
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
@@ -100,19 +100,19 @@ def _loops_of(op: str) -> dict[int, Any]:
 
 
 def plainly(function: Callable[..., Any]) -> Way:
-    """Return how to execute a function for which NumPy's is correct for all common dtypes."""
+    """Return a `Way` that executes a NumPy function whose results equal weft's for all common dtypes."""
     return Way(function, COMMON, {}, None)
 
 
 def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> Any:
-    """Apply an op to the operands immediately, or return `MISSED`.
+    """Apply an op to the operands immediately. Return `MISSED` if that is not possible.
 
     Parameters
     ----------
     way : Way
     operands : iterable
     home : Device, optional
-        Where the result goes if no operand is a weft array.
+        The device of the result if no operand is a weft array.
     """
     place: Device | None = None
     limit, given, shape, alike = IMMEDIATE[0], [], None, True
@@ -151,7 +151,7 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
 
 
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
-    """Apply an op's compiled loop to NumPy arrays and numbers, or return `MISSED`."""
+    """Apply the compiled loop of an op to NumPy arrays and numbers. Return `MISSED` if there is no loop."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
@@ -167,7 +167,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return an op's loop for these dtypes and weak numbers, with the cast of each operand, or None."""
+    """Return an op's loop for these dtypes and weak number types, and a cast for each operand, or None without loop."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
@@ -194,7 +194,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
-    """Apply an op immediately to operands on the default device, none of which needs to be a weft array."""
+    """Apply an op immediately on the default device, even if no operand is a weft array."""
     home = default_device()
     return attempt(way, operands, home) if home.small_on_host else MISSED
 
@@ -207,14 +207,15 @@ _take_over: list[Callable[[bool], None]] = []
 
 
 def set_take_over(take_over: Callable[[bool], None]) -> None:
-    """Register the installer of native code. Its argument says whether it may compile code missing from the disk
-    cache.
+    """Register the function that installs native code.
+
+    The function's argument states whether it may compile code that is not in the disk cache.
     """
     _take_over[:] = [take_over]
 
 
 def _note() -> None:
-    """Count a call done in Python, and install native code after many."""
+    """Count a call executed in Python. After many calls, install native code."""
     number = next(_calls)
     if number == ENOUGH or not number % BETWEEN:
         _take_over[0](number >= COMPILED)
@@ -255,7 +256,7 @@ def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
 
 
 def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Convert a NumPy result to weft arrays. Views of the `given` arrays share their storages."""
+    """Convert a NumPy result to weft arrays. Views of the arrays in `given` share their storages."""
     kind = type(result)
     if kind is np.ndarray:
         if not (COMMON >> result.dtype.num) & 1 and not is_supported(result.dtype):
@@ -280,7 +281,7 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
 
 
 def finish(result: Any, home: Device, *operands: Any) -> Any:
-    """Convert the result of a function of these operands, as `hand_out` does."""
+    """Convert a NumPy function's result to weft arrays, as `hand_out` does. Views of operands share their storages."""
     flat = [each for value in operands for each in (value if isinstance(value, (list, tuple)) else (value,))]
     found = [(each._values, each) for each in flat if type(each) is Array and each._values is not None]
     return hand_out(result, home, found)
@@ -289,7 +290,8 @@ def finish(result: Any, home: Device, *operands: Any) -> Any:
 def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
     """Return an argument as a NumPy value, or `MISSED` if it is not small.
 
-    What is pending of few elements is evaluated. `found` gets the arrays; `left` elements are few.
+    Small pending arrays are evaluated. The arrays are appended to `found`. An array is small if it has at most `left`
+    elements.
     """
     kind = type(value)
     if kind in PLAIN:
@@ -324,7 +326,7 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
 
 
 def _is_common(dtype: Any) -> bool:
-    """Return whether NumPy's functions agree with weft's for this dtype."""
+    """Return whether NumPy and weft give the same results for this dtype."""
     try:
         return bool((COMMON >> np.dtype(dtype).num) & 1)
     except TypeError:
@@ -332,7 +334,7 @@ def _is_common(dtype: Any) -> bool:
 
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
-    """Call a NumPy function on small arguments, or return `MISSED` if they are not small."""
+    """Call a NumPy function on small arguments. Return `MISSED` if they are not small."""
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         _note()
         return product
@@ -381,7 +383,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
-    """Reduce all elements of a medium-sized array on the host, or return None."""
+    """Reduce a medium-sized array to one number on the host. Return None if a kernel has to reduce it."""
     if not limit < values.size <= MOST_WHOLE * IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):
@@ -391,7 +393,7 @@ def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
-    """Return whether the arguments are one array and at most one integer and an integer axis."""
+    """Return whether a call has one argument and optionally an integer, and no option except an integer `axis`."""
     return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
         not options or (len(options) == 1 and type(options.get("axis")) is int)
     )
@@ -404,7 +406,7 @@ _BY_BLAS = frozenset({"dot", "matmul"})
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function that calls NumPy's for small work, and weft's `own` otherwise."""
+    """Return a function that calls NumPy's function for small work, and `own` otherwise."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -418,7 +420,7 @@ def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> C
 
 
 def show(array: Array, key: Any) -> Any:
-    """Return ``array[key]`` for a basic index of an array in host memory, else `MISSED`."""
+    """Return ``array[key]`` for a basic index of an array in host memory, otherwise `MISSED`."""
     values = values_of(array)
     if values is None or not _is_basic(key):
         return MISSED
@@ -437,7 +439,10 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.in
 
 
 def seen(array: Array, result: Any) -> Any:
-    """Return a NumPy view of an array's memory as a weft array over the same storage. Other results are unchanged."""
+    """Return a NumPy view of an array's memory as a weft array over the same storage.
+
+    Results that are not NumPy arrays are returned unchanged.
+    """
     _note()
     if type(result) is not np.ndarray:
         LOOKS[0] += 1
@@ -506,7 +511,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def pick(array: Array, key: Any) -> Any:
-    """Return ``array[key]`` for an index with arrays that selects few elements, else `MISSED`."""
+    """Return ``array[key]`` for an index array that selects few elements, otherwise `MISSED`."""
     limit = IMMEDIATE[0]
     values = values_of(array)
     if values is None and array.size <= limit:
@@ -536,7 +541,7 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
 def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
     """Assign the elements that a mask selects, in host memory. Return False if that is not possible.
 
-    What the mask and the value are computed from is evaluated.
+    A pending mask or value is evaluated first.
     """
     if not IMMEDIATE[0] or recording.held or type(array) is not Array:
         return False
@@ -561,21 +566,22 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage is a pending constant or uninitialised array in host memory."""
+    """Return whether a storage on the CPU is still a pending constant or uninitialised array, without memory."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:
-    """Return whether NumPy casts an assigned value as weft does. Float-to-integer casts differ, since weft
-    saturates.
+    """Return whether NumPy casts an assigned value as weft does.
+
+    Casts from floats to integers differ, since weft saturates.
     """
     kind = np.result_type(value).kind
     return dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f")
 
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
-    """Return a new small array in host memory made by a NumPy function, else None."""
+    """Return a new small array in host memory, made by a NumPy function. Return None if it would not be small."""
     home = default_device()
     if size > IMMEDIATE[0] or not home.small_on_host:
         return None

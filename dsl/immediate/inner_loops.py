@@ -1,7 +1,7 @@
-"""NumPy inner loops of ops, for calls from native code.
+"""Tables of inner loops of ops, which native code calls.
 
-In: NumPy's ufunc of an op, or a compiled one, and a dtype. Out: a table of words for each op: the number of operands,
-then an entry for each dtype's number. Invariant: an entry is empty, or its loop has the op's bits.
+In: an op's ufunc, NumPy's or a compiled one, and a dtype. Out: a table of words for each op: the number of operands,
+then an entry for each dtype's type number. Invariant: an entry is empty, or its loop gives the same bits as the op.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
 
 
 def note_numpys(name: str, ufunc: np.ufunc, types: int) -> None:
-    """Enter NumPy's loops for the dtypes whose type numbers are set bits of `types`."""
+    """Enter NumPy's inner loops in an op's table, for the dtypes whose type numbers are set bits of `types`."""
     for number, dtype in _DTYPES.items():
         if (types >> number) & 1:
             note_loop(name, ufunc, dtype)
 
 
 def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False) -> None:
-    """Enter a ufunc's loop for one dtype in the table of an op."""
+    """Enter the inner loop of a ufunc for one dtype in an op's table."""
     dtype = np.dtype(dtype.char)
     found = runtime.find_inner_loop(ufunc, dtype)
     if found is None or found[2].num > MOST:
@@ -43,5 +43,5 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
 
 @cache
 def loops_of(op: str) -> array[int]:
-    """Return the table of an op's inner loops, filled when native code first calls them."""
+    """Return the table of an op's inner loops. It is empty until `note_numpys` and `note_loop` fill it."""
     return array("q", [0] * 128)

@@ -54,12 +54,12 @@ def _dtypes() -> array[int]:
 
 
 def put_elements_first(following: Builtin) -> Builtin:
-    """Return a builtin that reads or writes single elements, and calls `following` otherwise.
+    """Return a builtin that reads and writes single elements, and calls `following` for all other indices.
 
     Raises
     ------
     CompileError
-        Where native code cannot be made, or does not know NumPy's scalars.
+        If native code cannot be compiled, or if NumPy's scalars have an unknown layout.
     """
     for dtype in _KNOWN:
         probe = dtype.type(1)
@@ -76,7 +76,7 @@ def put_elements_first(following: Builtin) -> Builtin:
 
 @cache
 def element_text() -> str:
-    """Return the LLVM text of ``call(array, key)`` and ``call(array, key, value)``."""
+    """Return the LLVM text of the function for ``call(array, key)`` and ``call(array, key, value)``."""
     at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
     return _Element(at).text()
 
@@ -117,7 +117,7 @@ class _Element(OperandText):
         return t.end()
 
     def _place(self, values: str) -> str:
-        """Emit the address of the element at a key: an integer, or a tuple of one per axis."""
+        """Emit the address of the element at a key, which is an integer or a tuple with an integer per axis."""
         t, known = self._t, self._known
         key = t.load("%given", 1, "ptr")
         kind = self._type(key)
@@ -175,7 +175,7 @@ class _Element(OperandText):
         t.do(f"ret ptr {made}")
 
     def _copy(self, name: str, place: str, target: str) -> None:
-        """Copy the bytes of an element, then branch to ``made`` or ``written``."""
+        """Copy the bytes of an element, then branch to ``made`` after a read or to ``written`` after a write."""
         t, sizes = self._t, (1, 2, 4, 8)
         listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
         t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")

@@ -47,22 +47,22 @@ from weft.runtime import (
 def make_immediate(
     mode: Mode, way: Way | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
 ) -> Builtin:
-    """Return a builtin that calls NumPy's function for small work, and `slow` otherwise.
+    """Return a builtin that executes small work with NumPy's function, and calls `slow` otherwise.
 
     Parameters
     ----------
     mode : Mode
     way : Way or None
-        None where the arguments say which.
+        The implementation of the op, or None if the arguments determine it.
     slow : callable
-        The same in Python.
+        The equivalent Python function.
     table : mapping, optional
-        For ``PROTOCOL`` the `Way` of each ufunc, for ``SHOW`` and ``PUT`` the types that basic indices have.
+        The `Way` of each ufunc for ``PROTOCOL``, or the types in basic indices for ``SHOW`` and ``PUT``.
 
     Raises
     ------
     CompileError
-        Where native code cannot be made.
+        If native code cannot be compiled.
     """
     function, types, loops = way[:3] if way is not None else (None, 0, {})
     objects = (*SHARED.values(), function, loops, table or {}, slow)
@@ -75,7 +75,10 @@ def make_immediate(
 
 
 def _signature(function: Callable[..., Any]) -> Signature:
-    """Return a signature as Python parses it from text: no annotations, and None for defaults without a literal."""
+    """Return a function's signature in the form that Python parses from a builtin's docstring.
+
+    The signature has no annotations. Defaults that have no literal become None.
+    """
     usual = (NoneType, bool, int, float, str, tuple)
     return Signature(
         [
@@ -101,14 +104,15 @@ _failed: list[Exception] = []
 
 
 def quicken(compiling: bool = False) -> None:
-    """Install native code for small operations, if it is in the disk cache or may be compiled.
+    """Install native code for small operations if it is in the disk cache, or if it may be compiled.
 
-    With `compiling` it is compiled where it is not, which takes some 40 ms. Where that fails a warning tells of it, once.
+    If `compiling`, code that is not in the disk cache is compiled, which takes about 40 ms. The first failure issues a
+    warning.
 
     Raises
     ------
     CompileError
-        Where native code cannot be made, with ``WEFT_STRICT=1``.
+        If native code cannot be compiled and ``WEFT_STRICT=1`` is set.
     """
     if INSTALLED or _failed or not (compiling or is_kept(immediate_text())):
         return
@@ -129,8 +133,9 @@ def tell_of_python(error: Exception) -> None:
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
-    """Return whether Python can call a method's native code as an operator: indexing, or binary with a native
-    reflected form.
+    """Return whether Python can call a method's native code as an operator.
+
+    This is the case for indexing, and for binary operators whose reflected form is native too.
     """
     if name in ("__getitem__", "__setitem__"):
         return True
@@ -139,7 +144,7 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 
 def _mode_of(name: str) -> Mode | None:
-    """Return the mode in which a function of this name runs natively, or None if it remains in Python."""
+    """Return the mode in which the function of this name runs natively, or None if it remains in Python."""
     if name in GROWING | WARNING and name not in _PLAIN:
         return None
     kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))
@@ -147,7 +152,7 @@ def _mode_of(name: str) -> Mode | None:
 
 
 def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return native code that calls NumPy's function of this name on small arrays, and `slow` otherwise."""
+    """Return native code that calls NumPy's function of this name for small arrays, and `slow` otherwise."""
     mode = _mode_of(name)
     if mode is None:
         return slow
@@ -162,7 +167,7 @@ _REDUCTIONS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_
 
 
 def _quicken_reductions() -> None:
-    """Install native code for ufunc reductions and scans, in scripts as well."""
+    """Install native code for reductions and scans of ufuncs, including their uses in script functions."""
     new = {}
     for ufunc in map(find_ufunc, _REDUCTIONS):
         for name in ("accumulate", "reduce"):
@@ -176,7 +181,7 @@ def _quicken_reductions() -> None:
 
 
 def _add_all(add: Callable[..., None]) -> None:
-    """Add the operators, methods and calls that have native code: ``add(class, name, mode, way, table)``."""
+    """Call ``add(class, name, mode, way, table)`` for each operator, method and call that has native code."""
     for row in OPS.values():
         name = row.dunder
         if not name:

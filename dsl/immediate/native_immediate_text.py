@@ -1,7 +1,7 @@
 """LLVM text of the builtin that executes small work immediately.
 
-In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the text of one function for every
-`Mode`. Its operands, tables and functions are words that follow it.
+In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the text of one function for
+each `Mode`. The tables and functions that it uses are words of the `Builtin`.
 """
 
 from __future__ import annotations
@@ -92,8 +92,9 @@ SHARED: dict[str, Any] = {
 
 @cache
 def immediate_text() -> str:
-    """Return the LLVM text of ``call(self, ...)``. It references no external symbols and contains no constants in
-    memory.
+    """Return the LLVM text of ``call(self, ...)``.
+
+    It references no external symbols and contains no constants in memory.
     """
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
@@ -209,7 +210,7 @@ class _Immediate(IndexText):
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
     def _begin_plainly(self) -> tuple[str, str]:
-        """Return the index of the first operand and the number of keyword arguments."""
+        """Emit the start of a plain call. Return the index of the first operand and the number of keyword arguments."""
         t, known = self._t, self._known
         t.label("wrapped")
         t.branch("icmp sgt i64 %count, 1", "wrapped.some", "slow")
@@ -345,7 +346,10 @@ class _Immediate(IndexText):
         self._hand_out(result)
 
     def _hand_out(self, result: str) -> None:
-        """Return an ndarray as a weft array. A new one in C order is wrapped here, another one by `hand_out`."""
+        """Return an ndarray as a weft array.
+
+        A new array in C order is wrapped here; Python's `hand_out` converts all others.
+        """
         t, known = self._t, self._known
         base = self._word(result, BASE)
         flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {C_ORDER}")
@@ -370,7 +374,7 @@ class _Immediate(IndexText):
         self._return(array)
 
     def _open_out(self) -> None:
-        """Branch to ``call`` if the last operand is a writable destination of the result."""
+        """Load the last operand as the destination of the result, then branch to ``call`` if it is writable."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
         t.branch(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
@@ -387,7 +391,7 @@ class _Immediate(IndexText):
         t.label("taken.free")
 
     def _is_plain(self, name: str, kind: str) -> None:
-        """Branch to ``plain`` if a type is that of a number or None, else to ``finish``."""
+        """Branch to ``plain`` if a type is that of a number or None, otherwise to ``finish``."""
         t, known = self._t, self._known
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
@@ -395,7 +399,7 @@ class _Immediate(IndexText):
         t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.finish", f"{name}.plain")
 
     def _finish(self, result: str) -> None:
-        """Call Python to convert tuple results and results that are views of operands."""
+        """Call Python to convert results that are tuples or views of operands."""
         t, known = self._t, self._known
         for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
@@ -411,7 +415,7 @@ class _Immediate(IndexText):
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
-        """Emit the array, its NumPy array (a new reference) and the key."""
+        """Load the array, the NumPy array over its elements (a new reference) and the key from the arguments."""
         t, known = self._t, self._known
         t.label(name)
         t.branch(f"icmp eq i64 %count, {count}", f"{name}.count", "slow")
@@ -465,7 +469,7 @@ class _Immediate(IndexText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Create the storage of an array made immediately, as `host_values.adopt` does, and branch to ``show.new``."""
+        """Create the storage of a new array, as `host_values.adopt` does, then branch to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         home, values = self._field(first, "Array._home"), self._field(first, "Array._values")
@@ -544,7 +548,7 @@ class _Immediate(IndexText):
         self._return(known["None"])
 
     def _put_value(self, any_number: str, real: str, types: str) -> str:
-        """Return the value that is put: an array of one of `types`, or a number that an array of this dtype can hold."""
+        """Return the value to assign: an array of one of `types`, or a number that the array's dtype can hold."""
         t, known = self._t, self._known
         thing = t.load("%given", 2, "ptr")
         kind = self._type(thing)

@@ -16,7 +16,7 @@ _MASKS, _INDICES = types_of("?"), types_of("bBhHiIlLqQ")
 
 
 class IndexText(OperandText):
-    """Emitter of the LLVM text that handles a builtin's key."""
+    """Emitter of LLVM text for the key of an index operation."""
 
     _pair: str  # a word of the stack
 
@@ -43,7 +43,7 @@ class IndexText(OperandText):
         t.do(f"br label %{name}.arrays")
 
     def _index(self, name: str, items: str, count: str, values: str) -> None:
-        """Emit the index for NumPy, of integer arrays and integers, or a mask. Others branch to ``give.up``."""
+        """Convert an index (integer arrays and integers, or a mask) for NumPy. Other indices branch to ``give.up``."""
         t, known = self._t, self._known
         axes, lengths = self._axes(values), self._word(values, LENGTHS)
         little = t.new(f"icmp sle i64 {self._size(f'{name}.whole', values)}, {self._limit}")

@@ -2,8 +2,8 @@
 
 In: the builtin of an operator or ufunc. Out: a builtin that runs before it. It calls the op's inner loop if the
 arrays in host memory have one dtype and one shape, and the numbers fit this dtype. It also multiplies small matrices.
-It passes all other calls on. Invariant: a result has NumPy's bits. If a loop raises a floating-point flag, NumPy
-computes the operation again and warns.
+It passes all other calls on. Invariant: results have the same bits as NumPy's. If a loop raises a floating-point flag,
+NumPy computes the operation again and warns.
 """
 
 from __future__ import annotations
@@ -80,22 +80,22 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return a builtin that calls inner loops where it can, and `following` otherwise.
+    """Return a builtin that calls an op's inner loop for small arrays, and `following` otherwise.
 
     Parameters
     ----------
     following : Builtin
     mode : int
-        Of the builtin, or `DOT`.
+        The builtin's `Mode`, or `DOT`.
     loops : int
         The address of a table of inner loops.
     table : dict, optional
-        For ``PROTOCOL`` the `Way` of each ufunc.
+        The `Way` of each ufunc, for ``PROTOCOL``.
 
     Raises
     ------
     CompileError
-        Where native code cannot be made.
+        If native code cannot be compiled.
     """
     raised = _RAISED.get(platform.machine())
     try:
@@ -203,8 +203,9 @@ class _Loop(OperandText):
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
-        """Load the operands' NumPy arrays, null for numbers. They share a dtype with a loop and, except in
-        products, a shape.
+        """Load the NumPy arrays of the operands (null for numbers).
+
+        They have the same dtype, for which there is a loop, and except in products the same shape.
         """
         t, known = self._t, self._known
         k = t.begin_loop("operand", self._inputs)
@@ -295,7 +296,7 @@ class _Loop(OperandText):
         t.end_loop("number", reached=True)
 
     def _take_steps(self) -> tuple[str, str]:
-        """Load the operands' addresses and strides. Return the numbers of rows and columns."""
+        """Load the addresses and strides of the operands. Return the numbers of rows and columns."""
         t = self._t
         size = self._size("size", self._first)
         few = t.new(f"icmp sle i64 {size}, {self._limit}")
@@ -422,7 +423,7 @@ class _Loop(OperandText):
         t.do(f"call void {loop}(ptr {self._args}, ptr {self._dims}, ptr {self._steps}, ptr {data})")
 
     def _check_flags(self, name: str, result: str) -> None:
-        """Continue if the loop raised no floating-point flag. Otherwise drop the result and branch to ``wrong``."""
+        """Continue if the loop raised no floating-point flag. Otherwise discard the result and branch to ``wrong``."""
         t, known = self._t, self._known
         raised = t.new(f"call i32 {known['flags']}(i32 {self._raised})")
         t.branch(f"icmp eq i32 {raised}, 0", name, f"{name}.not")
@@ -433,7 +434,7 @@ class _Loop(OperandText):
         t.label(name)
 
     def _return_array(self, result: str) -> None:
-        """Return a weft array of a NumPy array."""
+        """Wrap a NumPy array in a weft array and return it."""
         t, known = self._t, self._known
         self._looked()
         array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
@@ -499,7 +500,7 @@ class _Loop(OperandText):
         self._return_array(made)
 
     def _inner_product(self, n: str, left: str, right: str) -> None:
-        """Return the inner product of two vectors of `n` elements with these strides, as a number."""
+        """Return the inner product of two vectors of `n` elements as a number."""
         t, known = self._t, self._known
         t.label("inner")
         # (NumPy's dot copies an array that goes backwards, or stands still)

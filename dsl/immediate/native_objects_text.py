@@ -1,7 +1,7 @@
 """LLVM text shared by native code that reads Python and NumPy objects.
 
-In: a text under construction, with its known words and the offsets of slots. Out: code that reads and writes fields,
-and branches.
+In: an LLVM text under construction, with its named words and the offsets of slots. Out: code that reads and writes
+fields, and branches.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ObjectText:
         t.label(name)
 
     def _go_where(self, here: str, kind: str, places: Mapping[str, str]) -> None:
-        """Branch by the type of an object. Unlisted types branch to ``slow``."""
+        """Branch to the label that `places` gives for an object's type. Unlisted types branch to ``slow``."""
         for k, (name, label) in enumerate(places.items()):
             behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
@@ -63,7 +63,7 @@ class ObjectText:
                 self._t.label(behind)
 
     def _share(self, value: str) -> str:
-        """Take a reference."""
+        """Take a new reference to an object."""
         self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
         return value
 
@@ -71,7 +71,7 @@ class ObjectText:
         self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
 
     def _number(self, name: str, values: str) -> str:
-        """Emit the type number of an array's dtype. Non-native byte orders branch to ``give.up``."""
+        """Emit the type number of an array's dtype. A dtype in non-native byte order branches to ``give.up``."""
         t = self._t
         dtype = self._word(values, DTYPE)
         # (an object of its own may stand for the dtype that NumPy has once: an unpickled one)
@@ -93,7 +93,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Continue if the types of all items of a tuple are int, slice or in a table."""
+        """Continue if each item of a tuple is an int, a slice, or of a type in `table`. Else branch to `otherwise`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, COUNT, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {ITEMS}")
@@ -101,7 +101,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """Branch to `on` if a type is int, slice or in a table."""
+        """Branch to `on` if a type is int, slice, or in `table`, else to `otherwise`."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.branch(f"or i1 {whole}, {part}", on, name)

@@ -1,4 +1,4 @@
-"""LLVM text that converts operands to NumPy's: small arrays, numbers, and tuples and lists of these.
+"""LLVM text that converts operands for NumPy: small arrays, numbers, and tuples and lists of these.
 
 In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
 branches to ``give.up``.
@@ -30,7 +30,7 @@ _BY_BLAS, _BYTES = types_of("fdFD"), types_of("?bB")
 
 
 class Mode(IntEnum):
-    """What a builtin does."""
+    """The kind of operation that a builtin executes."""
 
     CALL = 0  # function(*operands), a new array
     PRODUCT = 1  # the same of matrices, whose shapes do not broadcast
@@ -49,7 +49,7 @@ class Mode(IntEnum):
 
 
 class OperandText(ObjectText):
-    """Emitter of the LLVM text that handles a builtin's operands."""
+    """Emitter of LLVM text for a builtin's operands."""
 
     # words of the stack: addresses of objects, and integers
     _taken: str
@@ -76,7 +76,7 @@ class OperandText(ObjectText):
     _total: str
 
     def _take_all(self) -> None:
-        """Convert all operands to NumPy's, with a reference to each."""
+        """Convert each operand to a NumPy array or a plain object, and take a reference to it."""
         t, known = self._t, self._known
         t.branch(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
         t.label("take.begin")
@@ -129,7 +129,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {t.load(self._home, 0, 'ptr')}, null", "give.up", "taken")
 
     def _open(self, name: str, at: str) -> tuple[str, str]:
-        """Load an argument and its type. A destination packed in a tuple by NumPy's protocol is unpacked."""
+        """Load an argument and its type. Unpack `out` if it is a tuple, as in NumPy's ``__array_ufunc__`` protocol."""
         t, known = self._t, self._known
         packed = t.load("%given", at, "ptr")
         kind = self._type(packed)
@@ -150,7 +150,7 @@ class OperandText(ObjectText):
         return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
 
     def _take_items(self, k: str, things: str, is_tuple: str) -> None:
-        """Convert a tuple or list, replacing its arrays by NumPy's."""
+        """Copy a tuple or list, with NumPy arrays instead of weft arrays."""
         t, known = self._t, self._known
         t.label("items")
         count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
@@ -197,7 +197,7 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
 
     def _values(self, name: str, thing: str) -> str:
-        """Emit an array's NumPy array. An array without a valid one, or on another device, branches to ``give.up``."""
+        """Emit the NumPy array of a weft array. Branch to ``give.up`` if there is none, or if devices differ."""
         t = self._t
         values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
         self._is_some(values, f"{name}.has", "give.up")
@@ -229,7 +229,8 @@ class OperandText(ObjectText):
     def _of_protocol(self, fewer: str) -> str:
         """Look up the ufunc of an ``__array_ufunc__`` call in the table, then branch to ``protocol.way``.
 
-        To `fewer` where operands are missing, to ``give.up`` for a method of the ufunc and for one that the table has not.
+        Branch to `fewer` if operands are missing. Branch to ``give.up`` for a method of the ufunc, or for a ufunc that
+        is not in the table.
         """
         t, known = self._t, self._known
         t.label("protocol")
@@ -245,7 +246,7 @@ class OperandText(ObjectText):
         return listed
 
     def _is_free(self, name: str, thing: str, values: str) -> None:
-        """Continue if memory is writable and has no other references, else branch to ``give.up``."""
+        """Continue if memory is writable and has no other references, otherwise branch to ``give.up``."""
         t = self._t
         writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {WRITABLE}")
         t.branch(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
@@ -258,8 +259,8 @@ class OperandText(ObjectText):
         t.label(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
-        """Branch to ``small`` if an array is small, of a dtype in `types`, and its broadcast with the previous
-        operand is small.
+        """Branch to ``small`` if an array is small, has a dtype in `types`, and broadcasts with the previous operand to
+        few elements.
         """
         t = self._t
         number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
@@ -310,7 +311,9 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Branch to ``few`` if a larger contiguous array of bytes is reduced whole (`small_work.limit_of`)."""
+        """Branch to ``few`` for a reduction of a whole contiguous array of 1-byte elements, for which a larger limit
+        holds (`small_work.limit_of`).
+        """
         t = self._t
         t.store("0", self._many, 0)
         exact = t.new(f"ptrtoint ptr {self._known['exact']} to i64")
@@ -336,7 +339,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Branch to ``small`` if BLAS multiplies a large matrix to a small result (`products.multiply`)."""
+        """Branch to ``small`` if BLAS computes a small product of a large operand (`products.multiply`)."""
         t, known = self._t, self._known
         t.store("0", self._many, 0)
         function = t.load(self._held, 0, "ptr")
@@ -361,7 +364,7 @@ class OperandText(ObjectText):
         self._all_hold(f"{name}.wanted", wanted, f"{name}.small")
 
     def _note_type(self, number: str) -> None:
-        """Note whether the operands' dtypes differ."""
+        """Record whether the operands' dtypes differ."""
         t = self._t
         earlier = t.load(self._first_type, 0)
         t.store(number, self._first_type, 0)
@@ -369,7 +372,7 @@ class OperandText(ObjectText):
         t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
 
     def _find_loop(self, name: str, number: str) -> None:
-        """Select the compiled loop for a dtype instead of NumPy's. Branch to ``give.up`` if there is none yet."""
+        """Replace NumPy's loop by the compiled one for a dtype. Branch to ``give.up`` if it is not compiled yet."""
         t, known = self._t, self._known
         as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
         self._check(as_object, f"{name}.boxed", "give.up")
@@ -407,13 +410,13 @@ class OperandText(ObjectText):
         t.branch(f"icmp sgt i64 {t.load(self._product, 0)}, {self._limit}", "give.up", f"{name}.small")
 
     def _fill(self, array: str, values: str) -> None:
-        """Set the fields of a new array that takes over NumPy's `values`."""
+        """Set the fields of a new array that owns the NumPy array `values`."""
         self._set(array, "Array._values", values)
         for name, value in (("_home", self._t.load(self._home, 0, "ptr")), ("_view", self._known["None"])):
             self._share(value)
             self._set(array, f"Array.{name}", value)
 
     def _looked(self) -> None:
-        """Count a read of values by the host."""
+        """Count a read of values on the host."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

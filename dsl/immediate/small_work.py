@@ -1,4 +1,4 @@
-"""Limits of small work: work that NumPy finishes in about the time that recording it would take.
+"""Limits of small work, which NumPy finishes in about the time that weft takes to record it.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether the work is small,
 and the results of medium-sized reductions that are also small work.
@@ -25,7 +25,7 @@ def is_few(size: int) -> bool:
 
 
 def most_bools(op: str) -> int:
-    """Return the number of bools that an op processes in the time of one element."""
+    """Return how many bools an op processes in the time of one element of another dtype."""
     return _LOGIC_BOOLS if op in _LOGIC else 1
 
 
@@ -53,7 +53,7 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Return whether a reduction reads memory sequentially: over the whole array, or along long rows."""
+    """Return whether a reduction reads memory in order: a whole contiguous array, or long contiguous rows."""
     axes = (*axes, *options.values())
     if not axes or (values.ndim == 1 and axes in ((0,), (-1,))):
         return values.flags.c_contiguous
@@ -68,7 +68,10 @@ _LONG_ROW = 8192
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
-    """Return the `most_moved` limit for several arrays together, adjusted by whether this call site fused before."""
+    """Return the maximum number of elements of several arrays to copy immediately.
+
+    The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused`.
+    """
     moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
     most = IMMEDIATE[0] if fused else moved
     size = sum([each.size for each in arrays])
@@ -78,7 +81,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
 
 
 def most_picked(array: Array, key: Any) -> int:
-    """Return the maximum number of elements to gather immediately, or to search by a mask."""
+    """Return the maximum number of elements to gather immediately, or to search with a mask."""
     searched = type(key) is not Array or key.dtype.kind == "b"
     return most_moved(array) if searched else most_moved_alone([array])
 
@@ -111,7 +114,7 @@ MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
 
 
 def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
-    """Return whether a function of arrays of these shapes is small work."""
+    """Return whether a function of arrays with these shapes is small work."""
     if name in BROADCASTING:
         return all(stays_small(one, other, limit) for one, other in pairwise(shapes))
     if name in _PRODUCTS and len(shapes) == 2 and all(shapes):
@@ -120,7 +123,7 @@ def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to few elements or are incompatible."""
+    """Return whether two shapes broadcast to few elements. Incompatible shapes count as few."""
     size = 1
     for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
         size *= max(n, m) if n and m else 0
@@ -138,7 +141,7 @@ MOST_WHOLE = 8
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements on the host, or return None if only a kernel gives the right bits."""
+    """Reduce all elements on the host. Return None if the result could differ from a kernel's in bits."""
     kind = values.dtype
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans walk memory in order as well)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
@@ -161,7 +164,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def dot_whole(x: Any, y: Any) -> Any:
-    """Return the dot product of two medium-sized float vectors in memory, or None."""
+    """Return the dot product of two medium-sized float vectors in memory, or None for other operands."""
     if not IMMEDIATE[0] < x.size <= MOST_WHOLE * IMMEDIATE[0] or x.dtype.char not in "fd":
         return None
     left, right = (values_of(each) if type(each) is Array else each for each in (x, y))

@@ -18,13 +18,21 @@ _LAZY = {
     "GeneralizedFunction": "library.generalized",
     "Reduce": "library.reduction",
     "VectorFunction": "library.vectorized",
-    "declare_device": "launch.decorators",
+    "declare_device": "library.linking",
+    **dict.fromkeys(
+        ("Archive", "CUSource", "Cubin", "Fatbin", "LTOIR", "LinkableCode", "Object", "PTXSource"), "library.linking"
+    ),
     "device": "language.device_function",
     "guvectorize": "library.generalized",
     "jit": "launch.decorators",
     "kernel": "launch.dispatcher",
     "reduce": "library.reduction",
     "vectorize": "library.vectorized",
+    "link_digests": "library.linking",
+    "launch_children": "launch.nested",
+    "make_queue": "launch.nested",
+    "spans_of": "launch.nested",
+    "from_numba": "language.numba_objects",
     "literal_unroll": "launch.decorators",
     "KernelAttributeError": "language.kernel_errors",
     "KernelError": "language.kernel_errors",
@@ -37,6 +45,7 @@ _LAZY = {
     "run_python": "python_mode.simulate",
     "stages_of": "launch.ahead",
     "sanitize": "sanitizer.watched_launch",
+    "texture": "library.textures",
 }
 
 
@@ -47,7 +56,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Face(ModuleType):
-    """Module class that keeps public names from being replaced by submodules of the same name, such as ``jit``."""
+    """Module class that prevents submodules from replacing public names such as ``jit``."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _LAZY or not isinstance(value, ModuleType):

@@ -40,7 +40,10 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dt
 
 
 def take(result: Any) -> Any:
-    """Convert a large new NumPy array, or those in a sequence, to weft arrays. Other values are unchanged."""
+    """Convert a large NumPy result, or the large arrays in a sequence of results, to weft arrays.
+
+    Other values are unchanged.
+    """
     if type(result) is np.ndarray:
         size, limit = result.size, IMMEDIATE[0]
         if size * size <= limit:

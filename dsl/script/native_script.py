@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, with little overhead over NumPy's function.
+"""Native version of `script_function.choose`, which adds little overhead to a call of NumPy's function.
 
 In: NumPy's function, and the Python function that chooses. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
@@ -73,7 +73,7 @@ def check() -> None:
 def make_native(
     wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: MemoryEffect
 ) -> Any:
-    """Return the builtin. Raises CompileError if it cannot be compiled."""
+    """Return the builtin that replaces a script function. Raises CompileError if it cannot be compiled."""
     name = getattr(wrapped, "__name__", "")
     has_method = name in _METHODS and getattr(np, name, None) is wrapped
     if isinstance(own, UFunc):  # its method costs less than it does itself, as Python calls it

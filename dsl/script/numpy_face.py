@@ -1,4 +1,4 @@
-"""NumPy's namespace on weft: the module that `numpy` names in a program run on weft.
+"""The `numpy` module of a program that runs on weft.
 
 A name is weft's own function if there is one. Constants, dtypes and classes are NumPy's. Any other function is
 NumPy's, called on the host: weft arrays among its arguments are evaluated, arrays among its results become weft
@@ -41,14 +41,14 @@ class ndarray(metaclass=_NdarrayMeta):
     __class_getitem__ = classmethod(types.GenericAlias)  # type: ignore[var-annotated]
 
     def __new__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *options: Any, **named: Any) -> Any:
-        """Return an uninitialised array, or a copy of a buffer's elements."""
+        """Return an uninitialised array, or an array with the elements of a buffer."""
         if buffer is None:
             return OWN["empty"](shape, dtype)
         return from_host(np.ndarray(shape, dtype, to_host(buffer), *options, **named))
 
 
 def _frequencies(name: str) -> Callable[..., Array]:
-    """Return `fftfreq` or `rfftfreq` of NumPy with the array API's keywords."""
+    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's `dtype` and `device` arguments."""
 
     def frequencies(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
         found = getattr(np.fft, name)(n, d)
@@ -70,7 +70,7 @@ _OWN_IN: dict[str, Mapping[str, Any]] = {
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
-    """Return weft's own functions in a NumPy module."""
+    """Return the functions that weft implements in a NumPy module, by name."""
     return _OWN_IN.get(module, {})
 
 
@@ -96,7 +96,7 @@ class NumpyModule(types.ModuleType):
 
 
 def wrap_name(found: Any) -> Any:
-    """Return a member of a NumPy module as weft's namespace shows it."""
+    """Return weft's version of a member of a NumPy module: functions are wrapped, and arrays are converted."""
     if isinstance(found, types.ModuleType):
         return submodule(found.__name__) if found.__name__.startswith("numpy") else found
     if isinstance(found, type):
@@ -115,7 +115,7 @@ PLAIN_NAMES = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "ge
 
 @cache
 def submodule(name: str) -> NumpyModule:
-    """Return `numpy` or one of its submodules on weft arrays."""
+    """Return `numpy` or one of its submodules, with functions that take and return weft arrays."""
     module = import_module(name)
     own = own_names_of(name)
     plain = (

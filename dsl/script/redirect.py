@@ -17,6 +17,9 @@ from opcode import opmap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from weft.dsl.arrays import array
 from weft.dsl.script import script_namespace
 from weft.dsl.tracebacks import is_hidden
 
@@ -30,7 +33,7 @@ _LOADED = "__weft_loaded__"  # a global name of modules that `isolated` loaded, 
 
 
 def redirect(*folders: str) -> None:
-    """Redirect the imports of `__main__` and of the modules in these folders, in this process and its children."""
+    """Redirect NumPy imports in `__main__` and in the modules of these folders, including in child processes."""
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
     if not isinstance(builtins.__import__, _Import):
@@ -38,7 +41,23 @@ def redirect(*folders: str) -> None:
 
         builtins.__import__ = _Import()  # type: ignore[assignment]
         script_namespace.is_program = is_program
+        array.seen_class = _seen_class
         spawn.get_preparation_data = _with_redirection(spawn.get_preparation_data)
+
+
+def _seen_class(value: Any) -> type:
+    """Return `numpy.ndarray` if the caller of `isinstance` is a library that the program uses, otherwise the type.
+
+    Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the
+    array by `numpy.asarray`.
+    """
+    frame: types.FrameType | None = sys._getframe(2)  # of the caller of `Array.__class__`
+    assert frame is not None
+    if frame.f_globals.get("__name__", "").startswith("weft.") or is_program(frame):
+        return type(value)
+    while not _folders and frame is not None and _LOADED not in frame.f_globals:
+        frame = frame.f_back
+    return type(value) if frame is None else np.ndarray
 
 
 def is_program(frame: types.FrameType | None) -> bool:
@@ -76,7 +95,7 @@ class _Import:
 
 
 def _imported(frame: types.FrameType) -> str:
-    """Return the name in the import statement that a frame executes, or "numpy" if it calls ``__import__``."""
+    """Return the name that a frame's import statement imports, or "numpy" for a call of ``__import__``."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _IMPORT_NAME:
         return "numpy"
@@ -85,7 +104,7 @@ def _imported(frame: types.FrameType) -> str:
 
 
 def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Implement ``__import__`` in the program for imports of NumPy."""
+    """Import weft's version of NumPy. This function replaces ``__import__`` in the program."""
     if level or name.partition(".")[0] != "numpy":
         return _import(name, globals, locals, fromlist, level)
     found = script_namespace.script_module(name)
@@ -107,7 +126,7 @@ class _InChild:
 
 
 def _with_redirection(prepare: Any) -> Any:
-    """Return `multiprocessing.spawn.get_preparation_data` with the redirection in its data."""
+    """Return a version of `multiprocessing.spawn.get_preparation_data` that adds the redirection."""
 
     def get_preparation_data(name: str) -> dict[str, Any]:
         data: dict[str, Any] = {"weft": _InChild(), **prepare(name)}
@@ -123,7 +142,7 @@ def _with_redirection(prepare: Any) -> Any:
 
 @contextlib.contextmanager
 def isolated(folder: Path, to_weft: bool) -> Iterator[None]:
-    """Run a program in the block on weft or on NumPy. Its modules and `sys` are restored afterwards."""
+    """Within the ``with`` block, run a program on weft or on NumPy. Restore modules and `sys` afterwards."""
     folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
     path, arguments = list(sys.path), sys.argv
     _folders.clear()
@@ -143,8 +162,10 @@ def isolated(folder: Path, to_weft: bool) -> Iterator[None]:
 
 
 def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
-    """Execute a file and return its global names, whose functions keep weft or NumPy."""
+    """Execute a file on weft or on NumPy, and return its global names. Its functions keep this choice."""
     path = path.resolve()
+    if to_weft:
+        array.seen_class = _seen_class
     with isolated(path.parent, to_weft):
         sys.path.insert(0, str(path.parent))
         module = types.ModuleType(name)

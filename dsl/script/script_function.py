@@ -1,4 +1,4 @@
-"""NumPy's functions in a script on weft: NumPy's own for small arguments, weft's otherwise.
+"""NumPy's functions in a script on weft. They use NumPy for small arguments and weft otherwise.
 
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: a call without a weft array,
 with small NumPy arrays, numbers and short sequences as arguments, calls NumPy's function and returns its result, or a
@@ -66,13 +66,13 @@ def _are_small(values: Iterable[Any]) -> bool:
 
 
 def _count(value: list[Any] | tuple[Any, ...]) -> int:
-    """Return the number of elements in nested sequences. An array among them counts as one."""
+    """Return the number of elements in nested sequences. An array in them counts as one element."""
     first = value[0] if value else None
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
 
 def _has_own(values: Iterable[Any]) -> bool:
-    """Return whether any value, or item of a nested sequence, is a weft array."""
+    """Return whether any value, or any item of a nested sequence, is a weft array."""
     for value in values:
         kind = type(value)
         if kind is list or kind is tuple:
@@ -84,7 +84,7 @@ def _has_own(values: Iterable[Any]) -> bool:
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the number of elements a creation function makes. Infinity if unknown."""
+    """Estimate the number of elements that a creation function makes. Return 0 for invalid arguments."""
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
@@ -109,7 +109,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return the product of all lengths and integers among the arguments."""
+    """Return an estimate of the number of elements: the product of all integers and lengths among the arguments."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:
@@ -136,8 +136,8 @@ _LENGTHS: dict[str, Callable[..., int]] = {
 class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     """A function of NumPy's namespace in a script on weft.
 
-    It is a `functools.partial` of the function that chooses, because its calls cost least; equal to NumPy's function, so that
-    tables of functions that scripts keep for NumPy's protocols find it.
+    It is a `functools.partial` of the function that `choose` returns, because calls of a partial are fastest. It
+    compares equal to NumPy's function, so that scripts find it in tables with NumPy's functions as keys.
     """
 
     own: Callable[..., Any]
@@ -146,7 +146,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     def __new__(
         cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect | None = None
     ) -> ScriptFunction:
-        """Create the script's function from NumPy's `wrapped` and weft's `own`."""
+        """Create the script's function from the NumPy function `wrapped` and the weft function `own`."""
         name = getattr(wrapped, "__name__", "function")
         kind = _KIND_OF.get(name, MemoryEffect.COMPUTE) if kind is None else kind
         made = super().__new__(cls, choose(wrapped, own, kind))
@@ -158,7 +158,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
         return made
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of NumPy's function: a ufunc's methods and counts, or ``__signature__``."""
+        """Return an attribute of the NumPy function, such as a ufunc's ``reduce`` or ``__signature__``."""
         if name == "__signature__":
             try:
                 found: Any = signature(self.wrapped)
@@ -194,7 +194,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls NumPy's `wrapped` for small arguments, and weft's `own` otherwise."""
+    """Return a function that calls `wrapped` for small arguments, and `own` otherwise."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
 
@@ -238,7 +238,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
 
 def quicken(compiling: bool = True) -> None:
-    """Switch script functions to native code, if it is in the disk cache or may be compiled."""
+    """Install native code for script functions if it is in the disk cache, or if `compiling` allows compilation."""
     if _native:
         return
     native = import_module("weft.dsl.script.native_script")
@@ -253,7 +253,7 @@ def quicken(compiling: bool = True) -> None:
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """Replace weft's functions in scripts by equivalent ones, according to a mapping."""
+    """Replace weft's functions in scripts by equivalent ones, given as a mapping from old to new."""
     for made in _made:
         made.own = new.get(made.own, made.own)
         _quicken(made)

@@ -27,7 +27,7 @@ is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E73
 
 @cache
 def script_module(name: str) -> types.ModuleType:
-    """Return `numpy` or one of its submodules as a script sees it.
+    """Return weft's version of `numpy` or one of its submodules for scripts.
 
     It is a plain module, whose attributes the interpreter finds fastest.
     """
@@ -45,7 +45,7 @@ def script_module(name: str) -> types.ModuleType:
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return a member of a NumPy module as a script sees it."""
+    """Return weft's version of a member of a NumPy module for scripts."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in PLAIN_NAMES or module == "numpy.typing":
@@ -84,7 +84,7 @@ class Indexed:
 
 
 def _drawing(base: type, name: str) -> Any:
-    """Return a generator's method that converts large draws to weft arrays in scripts, but not in libraries."""
+    """Return a generator method that converts large results to weft arrays if a script, not a library, calls it."""
     draw = getattr(base, name)
     least = runtime.LEAST
     has_native = base is np.random.Generator and name in runtime.DRAWN
@@ -110,7 +110,7 @@ def _drawing(base: type, name: str) -> Any:
 
 
 def _make_generator(base: type, draws: str) -> type:
-    """Return a subclass of a NumPy generator class for which all generators are instances."""
+    """Return a subclass of a NumPy generator class for scripts. `isinstance` also accepts NumPy's own generators."""
 
     class Meta(type(base)):  # type: ignore[misc]
         def __instancecheck__(cls, value: Any) -> bool:
@@ -131,7 +131,7 @@ _DISTRIBUTIONS = (
 
 @cache
 def _generators() -> dict[str, Any]:
-    """Return the generator classes and functions of `numpy.random` for scripts, created at first use."""
+    """Return the generator classes and functions of `numpy.random` for scripts."""
     generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
     def default_rng(seed: Any = None) -> Any:

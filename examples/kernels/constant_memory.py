@@ -1,4 +1,4 @@
-"""A filter whose coefficients lie in constant memory.
+"""A filter whose coefficients are in constant memory.
 
 Usage: constant_memory.py [samples]
 """

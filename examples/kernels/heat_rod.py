@@ -1,7 +1,7 @@
-"""Heat in a rod, all time steps in one kernel launch.
+"""Heat conduction in a rod. One kernel launch computes all time steps.
 
-The two buffers change places inside the kernel; between steps every thread of the grid waits for the
-others, `cg.this_grid().sync()`. The end points are held at their temperatures.
+The two buffers are swapped inside the kernel. Between steps, all threads of the grid wait for each other by
+`cg.this_grid().sync()`. The temperatures of the end points are fixed.
 
 Usage: heat_rod.py [points] [steps]
 """

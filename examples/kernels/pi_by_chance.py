@@ -1,4 +1,4 @@
-"""Estimates pi: every thread throws points at a square with a random state of its own.
+"""A Monte Carlo estimate of pi. Each thread draws random points in a square, with its own random state.
 
 The states are xoroshiro128+ generators that cannot overlap; the same seed gives the same result on every
 device.

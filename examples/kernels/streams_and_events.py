@@ -1,4 +1,4 @@
-"""Copies and kernels on two streams, with events that time them.
+"""Copies and kernels in two streams, with events that time them.
 
 Usage: streams_and_events.py [elements]
 """

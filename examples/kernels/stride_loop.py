@@ -1,7 +1,7 @@
-"""Scales a vector in place with fewer threads than elements, launched with NumPy arrays.
+"""Scaling of a vector in place. There are fewer threads than elements, and the launch gets NumPy arrays.
 
-Each thread starts at its own number and walks on by the number of threads; the arrays are copied
-to the device and back around the launch.
+Each thread starts at the element with its own index and advances by the number of threads. The launch copies
+the arrays to the device and back.
 
 Usage: stride_loop.py [elements]
 """

@@ -1,4 +1,4 @@
-"""Adds two vectors on the device: one thread an element, arrays that live there.
+"""Addition of two vectors in device memory, with one thread per element.
 
 Usage: vector_add.py [elements]
 """

@@ -1,6 +1,9 @@
-"""Sums an array: each thread walks the grid, each warp adds up by shuffles, one lane adds to the total.
+"""The sum of an array, by warp shuffles.
 
-No shared memory and no barrier: the 32 lanes of a warp read each other's numbers directly.
+Each thread sums elements at the stride of the grid. Each warp combines the sums of its threads by shuffles, and one
+lane adds the result to the total.
+
+Shared memory and barriers are not needed: the 32 lanes of a warp read each other's values directly.
 
 Usage: warp_sum.py [elements]
 """

@@ -38,7 +38,7 @@ from weft.runtime import Device, copy_bandwidth, setting, show_place
 
 @dataclass(frozen=True, slots=True)
 class KernelNote:
-    """The description of one step of a plan."""
+    """Description of a step of a plan."""
 
     title: str
     members: tuple[str, ...]
@@ -62,14 +62,14 @@ class KernelNote:
 
     @property
     def headline(self) -> str:
-        """Return the kind of the step and its loops."""
+        """Return the kind of the step, and its loops."""
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
 
     @property
     def places(self) -> str:
-        """Return where the values are stored."""
+        """Return a description of where the step's values are stored."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
         parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
@@ -78,8 +78,9 @@ class KernelNote:
 
     @property
     def seconds(self) -> float | None:
-        """Return the expected time: that of copying its bytes or of its arithmetic. None for library calls and
-        devices of unknown speed.
+        """Return the time expected from the bytes moved and the arithmetic.
+
+        It is None for library calls, and for devices of unknown speed.
         """
         if not self.bandwidth or self.call:
             return None
@@ -91,7 +92,7 @@ class KernelNote:
 
     @property
     def costs(self) -> str:
-        """Return bytes, instructions and the expected time as text."""
+        """Return the bytes, the instructions and the expected time as text."""
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
             parts.append(f"{counted(self.instructions, 'instruction')} an element")
@@ -109,11 +110,12 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """The result of `explain`: `kernels` in launch order. ``str()`` formats it; a notebook shows a table and a
-    picture.
+    """The result of `explain`, with the `kernels` in launch order.
 
-    `least` are the bytes that have to be moved at least: every input read once, every result written once. `stages` are
-    the texts of a stage that was asked for, with a title each.
+    ``str()`` formats it as text. A notebook shows a table and a picture.
+
+    `least` is the minimum number of bytes to move: every input read once, every result written once. `stages` has a
+    title and the text of each kernel at the requested stage.
     """
 
     kernels: tuple[KernelNote, ...]
@@ -122,7 +124,7 @@ class Explanation:
 
     @property
     def summary(self) -> str:
-        """Return a summary of the plan in one line."""
+        """Return a summary of the plan as one line."""
         if not self.kernels:
             return "nothing to run: every value is already in memory"
         read = sum(k.bytes_read for k in self.kernels)
@@ -158,12 +160,12 @@ class Explanation:
 
 
 def counted(count: int, thing: str) -> str:
-    """Format a count with its noun in the right number."""
+    """Return a count followed by its noun in the singular or plural."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def show_bytes(count: int) -> str:
-    """Format a byte count with a unit of 1000s."""
+    """Return a number of bytes as text with a decimal unit, such as kB."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
@@ -173,7 +175,7 @@ def show_bytes(count: int) -> str:
 
 
 def show_count(count: int) -> str:
-    """Format a number with a unit of 1000s."""
+    """Return a number as text with a decimal prefix, such as M."""
     size = float(count)
     for unit in ("", " k", " M"):
         if size < 1000:
@@ -183,7 +185,7 @@ def show_count(count: int) -> str:
 
 
 def show_seconds(seconds: float) -> str:
-    """Format a time with a suitable unit."""
+    """Return a time as text in seconds, milliseconds or microseconds."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * factor >= 1 or unit == "us":
             return f"{seconds * factor:.3g} {unit}"
@@ -191,8 +193,9 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """Return the schedules that evaluating `storages` would run, one for each epoch, on their device or for a
-    target.
+    """Return the schedules that an evaluation of `storages` would run, one for each recording (`Epoch`).
+
+    They are for the device of the storages, or for `target`.
     """
     epochs: dict[Epoch, list[Storage]] = {}
     for storage in storages:
@@ -211,7 +214,10 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
 
 
 def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explanation:
-    """Describe an evaluation of `storages`; `timed`: with the expected times, for which the device is measured."""
+    """Return the description of an evaluation of `storages`.
+
+    With `timed`, it contains expected times, for which the device's speed is measured.
+    """
     storages = list(storages)
     notes: list[KernelNote] = []
     least = 0
@@ -241,8 +247,9 @@ def inputs_of(group: Group) -> list[Expr]:
 
 
 def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> list[Kernel]:
-    """Return the logical kernels of an evaluation of `storages`, with the attributes that a target's schedules
-    need.
+    """Return the logical kernels of an evaluation of `storages`.
+
+    If `target` is given, the kernels have the attributes that its schedules need.
     """
     return [
         lowered.kernel
@@ -254,12 +261,12 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 
 
 def show_plans(on: bool) -> None:
-    """Set whether every new plan is printed before it runs."""
+    """Set whether each new plan is printed before it runs."""
     Shown.plans = on
 
 
 def announce(schedule: Schedule) -> None:
-    """Print a new plan if `show_plans` enabled this."""
+    """Print a new plan if `show_plans` has enabled printing."""
     if Shown.plans or "plan" in setting("debug"):
         print(Explanation(tuple(explain_schedule(schedule))), file=sys.stderr)
 
@@ -267,7 +274,10 @@ def announce(schedule: Schedule) -> None:
 def explain_schedule(
     schedule: Schedule, device: Device | None = None, bandwidth: float | None = None, rate: float | None = None
 ) -> list[KernelNote]:
-    """Describe a schedule's groups, with expected times if the device's bandwidth and arithmetic rate are given."""
+    """Return the description of a schedule.
+
+    It contains expected times if the device's bandwidth and arithmetic rate are given.
+    """
     names = Names(schedule.outputs)
     notes = [
         replace(_own_note(group, names, schedule, device), bandwidth=bandwidth, rate=rate)
@@ -279,14 +289,14 @@ def explain_schedule(
 
 
 def _given(group: Group, names: Names) -> tuple[str, ...]:
-    """Describe the small arrays in host memory that a group reads."""
+    """Return the descriptions of the small arrays in host memory that a group reads."""
     taken = taken_by_value(group) if group.opaque is None else []
     small = [node for node in inputs_of(group) if value_bytes(node)]
     return tuple(f"{names(node)} {'by value' if node in taken else 'on the host'}" for node in small)
 
 
 def _own_note(group: Group, names: Names, schedule: Schedule, device: Device | None) -> KernelNote:
-    """Describe a kernel, or the NumPy loop that replaces it."""
+    """Return the description of a kernel, or of the NumPy loop that replaces it."""
     note = _note(group, names, schedule)
     if device is None or device.name != "cpu" or find_numpy_loop(group) is None:
         return note
@@ -333,7 +343,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
 
 
 def _call_note(group: Group, node: Expr, names: Names, device: Device | None) -> KernelNote:
-    """Describe a library call on whole arrays."""
+    """Return the description of a library call on whole arrays."""
     arguments = ", ".join(names(base_of(c)) + ("[view]" if base_of(c) is not c else "") for c in node.operands)
     read = sum(c.nbytes for c in node.operands)
     work = f"{show_count(node.size * node.operands[0].shape[-1])} multiply-adds " if node.op == "matmul" else ""
@@ -361,7 +371,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 
 def members_of(group: Group) -> tuple[str, ...]:
-    """Return the operations of a kernel with the user's lines."""
+    """Return the operations of a kernel as text, each with the source line of the user's program."""
     return tuple(dict.fromkeys(op + _line(location) for op, location in _members(group)))
 
 
@@ -375,18 +385,19 @@ def _members(group: Group) -> list[tuple[str, Location | None]]:
 
 
 def _is_members(instruction: Instruction) -> bool:
-    """Return whether an instruction is a user's operation, not a cast or index arithmetic."""
+    """Return whether an instruction is an operation of the user, and not a cast or index arithmetic."""
     return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
 
 
 def instructions_of(group: Group) -> int:
-    """Return the approximate instructions per element."""
+    """Return the approximate number of instructions per element."""
     return sum(cost for cost, _ in _instructions(group))
 
 
 def _instructions(group: Group) -> list[tuple[int, Instruction]]:
-    """Return the kernel's instructions with their costs. Instructions that several tasks share at a stage count
-    once.
+    """Return the kernel's instructions with their costs.
+
+    Instructions that several tasks share in a stage count once.
     """
     found: dict[object, tuple[int, Instruction]] = {}
     for p in group.placed:
@@ -404,7 +415,7 @@ def _instructions(group: Group) -> list[tuple[int, Instruction]]:
 
 
 def work_of(group: Group) -> int:
-    """Return the total instructions in units of float32 operations."""
+    """Return the number of instructions for all elements, in equivalents of float32 operations."""
     points = prod(loop.extent for loop in group.loops)
     wide = sum(
         cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)
@@ -413,7 +424,7 @@ def work_of(group: Group) -> int:
 
 
 def facts_of(group: Group) -> KernelFacts:
-    """Return the facts about a group's kernel that profiles show."""
+    """Return the facts about a group's kernel that profiles display."""
     place = next((p.task.node.location for p in group.placed if p.task.node.location is not None), None)
     return KernelFacts(tuple(dict.fromkeys(_members(group))), instructions_of(group), place)
 

@@ -1,4 +1,4 @@
-"""Formulas of the tasks of a kernel, in the user's notation.
+"""Formulas of a kernel's tasks, in the notation of Python.
 
 In: a placed task. Out: lines of text. Invariant: a value with several uses has its own line, so that the text is no
 longer than the program.
@@ -42,8 +42,10 @@ _SYMBOLS = {
 
 
 class Names:
-    """Short names of materialized values: x0, x1 for inputs, t0, t1 for values between kernels, y0, y1 for results;
-    v0, v1 for values that kernels use several times.
+    """Short names of values.
+
+    Inputs are x0, x1 ..., values between kernels t0, t1 ..., results y0, y1 ..., and values that a kernel uses several
+    times v0, v1 ...
     """
 
     def __init__(self, outputs: Collection[Expr]) -> None:
@@ -62,7 +64,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """Return the formulas of a task: one for each value with several uses, then one for the result."""
+    """Return the formulas of a task: one for each value that is used several times, then one for the result."""
     task = placed.task
     speller = Speller(placed, group, names)
     made = speller.spell(task.body, [])
@@ -90,7 +92,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _along(placed: Placed, group: Group) -> str:
-    """Describe the loops of a reduction if other tasks of the kernel have other loops."""
+    """Return the names of a reduction's loops as text, or "" if these are all reduction loops of the kernel."""
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
         return ""
@@ -98,7 +100,7 @@ def _along(placed: Placed, group: Group) -> str:
 
 
 class Speller:
-    """A formatter of a task's instructions; `lines` are the formulas of values with several uses."""
+    """Formatter of a task's instructions. `lines` are the formulas of values that are used several times."""
 
     def __init__(self, placed: Placed, group: Group, names: Names) -> None:
         self.placed = placed
@@ -114,7 +116,7 @@ class Speller:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """Return the formula of each instruction, given the preceding instructions."""
+        """Return the formulas of the earlier instructions, `before`, followed by those of these instructions."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):
@@ -147,7 +149,7 @@ class Speller:
                 return f"({sides[0]} if {made[i.operands[0]]} else {sides[1]})"
 
     def _place(self, read: Instruction) -> str:
-        """Describe the index of a load if it differs from that of the result."""
+        """Return the subscripts of a read, or "" if the value is read only at the index of the result."""
         form = self.placed.flat(read.index)
         if len(self.places[read.node]) == 1 and form in self.plain:
             return ""
@@ -169,7 +171,7 @@ def _bare(formula: str) -> str:
 
 
 def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
-    """Format a flat index as subscripts, by the names of the loops."""
+    """Format a flat index as subscripts that contain the names of the loops."""
     start, terms = form
     strides = contiguous_strides(shape)
     axes = [axis for axis, n in enumerate(shape) if n > 1]
@@ -192,7 +194,7 @@ def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> s
 
 
 def _sum(start: int, terms: Iterable[tuple[int, int]]) -> str:
-    """Format a sum of loops times factors."""
+    """Format a constant plus multiples of loop indices as text."""
     found = "".join(f"{c:+}*{LOOPS[loop]}" for loop, c in terms).replace("+1*", "+").replace("-1*", "-")
     found = f"{start}{found}" if not found or (found[0] == "-" and start) else f"{found}{start:+}" if start else found
     return found.removeprefix("+")

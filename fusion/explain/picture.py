@@ -1,4 +1,4 @@
-"""Pictures of explanations: SVG of the plan, HTML for notebooks, without other programs.
+"""Pictures of explanations, drawn without other programs: SVG of a plan, and HTML for notebooks.
 
 In: the notes of a plan's kernels. Out: text. Invariant: text from the user's program is escaped.
 """
@@ -28,12 +28,12 @@ class Box:
 
     @property
     def height(self) -> int:
-        """Return the height in pixels."""
+        """The height of the box in pixels."""
         return LINE * len(self.lines) + 12
 
 
 def draw_plan(explanation: Explanation) -> str:
-    """Return an SVG with kernels as boxes and the arrays between them as lines."""
+    """Return an SVG picture: kernels are boxes, and arrays are lines between them."""
     notes = explanation.kernels
     made: dict[str, int] = {name: k for k, note in enumerate(notes) for name in note.writes}
     depth = _depths(notes, made)
@@ -68,7 +68,7 @@ def draw_plan(explanation: Explanation) -> str:
 
 
 def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
-    """Return the length of the longest chain of kernels that ends at each, in launch order."""
+    """Return, for each kernel in launch order, the length of the longest chain of kernels that ends at it."""
     depth: list[int] = []
     for k, note in enumerate(notes):
         before = [depth[made[name]] for name in note.reads if name in made and made[name] < k]
@@ -85,7 +85,7 @@ def _lines(number: int, note: KernelNote) -> list[str]:
 
 
 def _place(boxes: dict[str, Box], levels: dict[str, int]) -> tuple[float, float]:
-    """Arrange levels from top to bottom, centred; return the picture's size."""
+    """Place the boxes of each level in a centred row, from top to bottom. Return the size of the picture."""
     rows: dict[int, list[Box]] = {}
     for name, box in boxes.items():
         rows.setdefault(levels[name], []).append(box)
@@ -130,7 +130,7 @@ def _edge(first: Box, second: Box, label: str) -> str:
 
 
 def show_html(explanation: Explanation) -> str:
-    """Return a table of the kernels and the picture, for notebooks."""
+    """Return HTML for notebooks: a table of the kernels, and the picture."""
     head = "".join(
         f"<th style='text-align:left'>{name}</th>" for name in ("", "kernel", "members", "why here", "places and costs")
     )

@@ -1,4 +1,4 @@
-"""Reports of programs that the optimizer failed on: text files in the cache folder."""
+"""Reports of failures of the optimizer: text files in the cache folder that describe the program."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MOST_LINES = 4000
 
 
 def describe_place(node: Expr) -> str:
-    """Return the user's line of a value in brackets, or ""."""
+    """Return the source line that created a value, in parentheses, or "" if it is unknown."""
     return f" ({show_place(node.location)})" if node.location is not None else ""
 
 
 def describe(versions: Sequence[Expr]) -> str:
-    """Format a program: one line for each value, operands first, then the results."""
+    """Return a program as text: one line for each value, operands first, then the results."""
     order = topological(versions)
     names = {node: f"v{k}" for k, node in enumerate(order)}
     lines = []
@@ -33,7 +33,7 @@ def describe(versions: Sequence[Expr]) -> str:
 
 
 def write_report(kind: str, text: str) -> str:
-    """Write a report into the cache folder and return its path, or "" if that is impossible."""
+    """Write a report into the cache folder and return its path. Return "" if it cannot be written."""
     cache = disk_cache()
     if cache is None:
         return ""

@@ -1,7 +1,7 @@
-"""A device's arithmetic rate, measured once per process on first use.
+"""The arithmetic rate of a device, measured once per process.
 
 In: a device. Out: float32 operations per second. Invariant: the measured program is one kernel whose data fits in the
-caches. It runs and counts nothing of the user's.
+caches. Nothing of the user's program runs or is counted.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _measured: dict[str, float] = {}
 
 
 def arithmetic_rate(device: Device) -> float | None:
-    """Return the float32 operations per second on cached data, or None for an emulated device.
+    """Return the number of float32 operations per second on cached data. Return None for an emulated device.
 
-    The best of a few runs of one kernel, which has to be compiled where it is not in the disk cache.
+    It is the rate of the fastest of a few runs of one kernel, which is compiled if it is not in the disk cache.
     """
     if device.name.startswith(("null", "simt")):
         return None

@@ -44,7 +44,7 @@ Location = tuple[CodeType, int]  # code object and instruction offset; the line 
 
 
 class Expr:
-    """A node of the graph. Compare nodes with ``is``, and create them with the functions below."""
+    """A node of the graph. Nodes are compared with ``is``, and created by the functions below."""
 
     __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
 
@@ -68,12 +68,12 @@ class Expr:
 
     @property
     def size(self) -> int:
-        """Return the number of elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the elements."""
+        """The size of the elements in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the unique node with these fields."""
+    """Return the only node with these fields."""
     key = (kind, op, operands, attrs, shape, dtype, location)
     found = INTERNED.get(key)
     if found is None:
@@ -106,8 +106,9 @@ def intern(
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """Return a node for the whole buffer of `slot` on a device. `by_value` is the size in bytes if kernels may take
-    it by value.
+    """Return a node for the whole buffer of a slot on a device.
+
+    `by_value` is the size in bytes if kernels may take the buffer by value.
     """
     more = (by_value,) if by_value else ()
     key = (slot, device, shape, dtype, *more)
@@ -118,17 +119,20 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Return the bytes in which kernels may take an expression by value, or 0 if it must be in memory."""
+    """Return the size in bytes of a leaf that kernels may take by value. Return 0 for other expressions."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:
-    """Return a node for the number of `slot`, a kernel argument whose value needs no compilation."""
+    """Return a node for the number in a slot. The number is a kernel argument, so new values need no compilation."""
     return intern("scalar", "", (), (slot,), (), dtype)
 
 
 def constant(value: Any, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Expr:
-    """Return a node with `value` in every element. Raises OverflowError if an integer does not fit the dtype."""
+    """Return a constant: an array with `value` in every element.
+
+    Raises OverflowError if an integer is out of the dtype's range.
+    """
     dtype = np.dtype(dtype)
     number = dtype.type(value)
     # the bits are the key: 0.0 and -0.0 are equal and are not the same constant
@@ -136,7 +140,7 @@ def constant(value: Any, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Expr:
 
 
 def constant_value(node: Expr) -> Any:
-    """Return a constant's value as a NumPy scalar."""
+    """Return the value of a constant as a NumPy scalar."""
     bits = node.attrs[0]
     return np.frombuffer(to_bytes(bits, node.dtype.itemsize) if type(bits) is Size else bits, node.dtype)[0]
 
@@ -150,12 +154,12 @@ def is_number(node: Expr, value: int) -> bool:
 
 
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
-    """Return uninitialised memory, which may only be the previous version of an update."""
+    """Return a node for uninitialised memory. It may only be the previous version of an update."""
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 
 
 def iota(shape: tuple[int, ...], axis: int, dtype: DTypeLike) -> Expr:
-    """Return the index along `axis`, in `dtype`."""
+    """Return an array of each element's index along `axis`, in `dtype`."""
     return intern("iota", "", (), (axis,), shape, np.dtype(dtype))
 
 
@@ -170,10 +174,10 @@ def map_(
     dtype: np.dtype | None = None,
     location: Location | None = None,
 ) -> Expr:
-    """Apply op `op` elementwise; operands broadcast as in NumPy.
+    """Return the result of op `op` applied elementwise. Operands are broadcast as in NumPy.
 
-    `weak` gives ``int``, ``float`` or ``complex`` for an operand that stands for a Python
-    scalar (which does not take part in promotion), None for others. `dtype` forces the loop.
+    `weak` has ``int``, ``float`` or ``complex`` for an operand that is a Python scalar, which does not take part in
+    promotion, and None for others. `dtype` selects the loop, as for a ufunc.
     Raises ValueError (shapes), TypeError (dtypes) as NumPy does.
     """
     row = find_op(op)
@@ -197,13 +201,16 @@ def map_(
 
 
 def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
-    """Return a map with one operand replaced by another of the same shape and loop dtype."""
+    """Return an elementwise operation with one operand replaced.
+
+    The new operand has the same shape and the same loop dtype.
+    """
     operands = (*node.operands[:which], operand, *node.operands[which + 1 :])
     return intern("map", node.op, operands, node.attrs, node.shape, node.dtype, node.location)
 
 
 def result_is_bool(name: str) -> bool:
-    """Return whether an op is a comparison."""
+    """Return whether an op is one of the six comparisons, whose result is bool."""
     return name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
@@ -217,7 +224,10 @@ def _fitting(kind: np.dtype | type, operand: Expr, kinds: tuple[np.dtype | type,
 
 
 def cast(operand: Expr, dtype: DTypeLike, location: Location | None = None) -> Expr:
-    """Convert `operand` to another dtype (out of range: saturates; NaN to integer: 0)."""
+    """Return `operand` converted to another dtype.
+
+    Conversions to integers saturate out of range, and NaN becomes 0.
+    """
     dtype = np.dtype(dtype)
     if operand.dtype == dtype:
         return operand
@@ -225,7 +235,7 @@ def cast(operand: Expr, dtype: DTypeLike, location: Location | None = None) -> E
 
 
 def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Expr:
-    """Return elements ``offset + sum(index * strides)`` of the operand's C order (strides in elements)."""
+    """Return a strided view of the operand's elements in C order. `offset` and `strides` count elements."""
     if not offset and shape == operand.shape and strides == contiguous_strides(shape):
         return operand
     if operand.kind == "constant":
@@ -234,12 +244,12 @@ def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset
 
 
 def reshape(operand: Expr, shape: tuple[int, ...]) -> Expr:
-    """Return the same elements in C order with another shape of the same size."""
+    """Return the same elements, in C order, in a shape of the same size."""
     return view(operand, shape, contiguous_strides(shape), 0)
 
 
 def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
-    """Broadcast `operand` to `shape`. Raises ValueError if that is impossible."""
+    """Return `operand` broadcast to a shape. Raises ValueError if that is impossible."""
     if operand.shape == shape:
         return operand
     if broadcast_shapes(operand.shape, shape) != shape:
@@ -258,9 +268,9 @@ def reduce_(
     keepdims: bool = False,
     location: Location | None = None,
 ) -> Expr:
-    """Reduce `operand` with op `op` over `axes`, accumulated and returned in `dtype`.
+    """Return `operand` reduced with op `op` over `axes`. `dtype` is that of the accumulators and of the result.
 
-    `op` is a row with an identity (add, multiply, minimum, maximum, logical_and, ...) or
+    `op` is an op with an identity (add, multiply, minimum, maximum, logical_and, ...) or
     ``"argmin"``/``"argmax"``: the C-order index of the extreme element over `axes`.
     """
     axes = tuple(sorted(axes))
@@ -269,7 +279,7 @@ def reduce_(
 
 
 def scan(op: str, operand: Expr, axis: int, dtype: DTypeLike, location: Location | None = None) -> Expr:
-    """Scan along `axis`: result[i] = result[i-1] op operand[i]; on the CPU in exactly this order."""
+    """Return a scan along `axis`: result[i] = result[i-1] op operand[i]. On the CPU it is computed in this order."""
     return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
 
 
@@ -280,14 +290,14 @@ def gather(
     shape: tuple[int, ...],
     location: Location | None = None,
 ) -> Expr:
-    """Return elements of `base` at computed indices.
+    """Return the elements of `base` at computed indices.
 
-    `terms` has one entry a dimension of `base`, or one for its flat C order: ``(constant, ((axis, step), ...), which)``. The
-    position along that dimension at result index i is
-    ``constant + sum(i[axis] * step) + indices[which][i]``, without the last term where `which` is -1.
-    Each index operand is an integer expression that broadcasts to `shape`; its values are
-    already known to be in range and not negative. Without elements it is a constant: a kernel may load what an index says
-    ahead of the loop that it stands in, and no index is there.
+    `terms` has an entry ``(constant, ((axis, step), ...), which)`` for each dimension of `base`, or a single entry for
+    its flat C order. The position along that dimension at result index i is
+    ``constant + sum(i[axis] * step) + indices[which][i]``, without the last term if `which` is -1.
+    Each index operand is an integer expression that broadcasts to `shape`. Its values must be in range and not
+    negative. If `shape` has no elements, the result is a constant, because a kernel may load an element before the loop
+    in which it is used, and there is no valid index.
     """
     if 0 in shape:
         return constant(0, base.dtype, shape)
@@ -302,8 +312,9 @@ def update(
     offset: int,
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` with the elements of a view without overlap replaced by `value`, which is cast and
-    broadcast to `shape`.
+    """Return `previous` with the elements of a view replaced by `value`.
+
+    The elements of the view must not overlap. `value` is cast, and broadcast to `shape`.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
@@ -319,7 +330,7 @@ def update(
 
 
 def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the axes from the longest stride to the shortest if the elements are dense in that order, else None."""
+    """Return the axes from the longest stride to the shortest if the elements are dense in that order, otherwise None."""
     order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
     wanted = contiguous_strides(tuple([shape[k] for k in order]))
     dense = all(shape[k] == 1 or strides[k] == step for k, step in zip(order, wanted, strict=True))
@@ -335,9 +346,10 @@ def scatter(
     op: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` with `value` written at computed indices, in C order of `shape`: the last write to an index
-    wins. With `op` (such as "add"), each write is combined with the element. With "same", all writes to an index
-    have the same value, so that their order does not matter.
+    """Return `previous` with `value` written at computed indices, in C order of `shape`.
+
+    The last write to an index wins. With `op` (such as "add"), each write is combined with the element. With "same",
+    all writes to an index have the same value, so that their order is irrelevant.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
@@ -353,13 +365,14 @@ def opaque(
     name: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """Return the array that ``call(out, *operands)`` writes to `out`, with all arrays as NumPy arrays on the host.
+    """Return the array that ``call(out, *operands)`` writes to `out`. All arrays are NumPy arrays on the host.
 
     `call` has to be the same object each time for a plan to be reused: a module-level
     function, or one cached by its parameters. It must not keep or write its operands.
 
-    A call with a method ``enqueue(device, out, (operand, byte), shape, dtype)`` starts kernels of its own, on one operand that is packed
-    from a byte of its memory on; ``describe(shape, dtype)`` says which.
+    If `call` has a method ``enqueue(device, out, (operand, byte), shape, dtype)``, it starts kernels of its own.
+    They read one operand, whose elements are contiguous from that byte of its memory on. The method
+    ``describe(shape, dtype)`` describes these kernels.
     """
     return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
 
@@ -369,7 +382,7 @@ ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter
 
 
 def is_window(node: Expr) -> bool:
-    """Return whether `node` is a view of a value in memory that host functions can take without a copy."""
+    """Return whether `node` is a view of memory that host functions can use without a copy."""
     return node.kind == "view" and node.operands[0].kind in ALWAYS_STORED
 
 
@@ -377,7 +390,7 @@ def is_window(node: Expr) -> bool:
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return C-order strides in elements."""
+    """Return the strides of a C-contiguous array, counted in elements."""
     strides = []
     step = 1
     for n in reversed(shape):
@@ -387,7 +400,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape that `shapes` broadcast to. Raises ValueError as NumPy does."""
+    """Return the shape to which `shapes` broadcast. Raises ValueError as NumPy does."""
     first = shapes[0]
     if all(shape == first for shape in shapes[1:]):
         return first
@@ -406,7 +419,10 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda node: False) -> list[Expr]:
-    """Return every node that `roots` need, operands first; operands of nodes that `stop` accepts are left out."""
+    """Return `roots` and all nodes that they depend on, operands first.
+
+    Operands of nodes for which `stop` is true are left out.
+    """
     order: list[Expr] = []
     seen: set[Expr] = set()
     begun: list[Expr] = []  # whose operands come first

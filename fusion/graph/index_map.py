@@ -1,4 +1,4 @@
-"""Affine index maps.
+"""Affine index maps: indices that are linear in loop indices.
 
 An affine form is ``(constant, ((loop, coefficient), ...))``, sorted by loop, without zero coefficients. Forms are
 plain tuples of ints, so two maps are equal exactly if their tuples are. In: views by strides. Out: the index of each
@@ -20,12 +20,12 @@ ZERO: Affine = (0, ())
 
 
 def variable(loop: int) -> Affine:
-    """Return the index of a loop."""
+    """Return the affine form of a single loop index."""
     return 0, ((loop, 1),)
 
 
 def combine(constant: int, terms: tuple[tuple[Affine, int], ...]) -> Affine:
-    """Return ``constant + sum(form * factor)``."""
+    """Return the affine form ``constant + sum(form * factor)``."""
     if len(terms) == 1 and terms[0][1] == 1:
         start, coefficients = terms[0][0]
         return start + constant, coefficients
@@ -38,18 +38,18 @@ def combine(constant: int, terms: tuple[tuple[Affine, int], ...]) -> Affine:
 
 
 def flatten(coordinates: Coordinates, shape: tuple[int, ...]) -> Affine:
-    """Return the flat C-order index of the element at `coordinates`."""
+    """Return the flat index in C order of the element at `coordinates`."""
     strides = contiguous_strides(shape)
     return combine(0, tuple(zip(coordinates, strides, strict=True)))
 
 
 def rename(form: Affine, loops: dict[int, int]) -> Affine:
-    """Return `form` with its loops renamed; loops that are not in the table keep their name."""
+    """Return `form` with its loops renamed by a table. Loops that are not in the table keep their names."""
     return form[0], tuple(sorted((loops.get(loop, loop), c) for loop, c in form[1]))
 
 
 def broadcast(coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinates:
-    """Return the coordinates of an operand of `shape` for the result at `coordinates`."""
+    """Return the coordinates in an operand of `shape` that correspond to `coordinates` in the broadcast result."""
     lead = len(coordinates) - len(shape)
     return tuple(ZERO if n == 1 else c for n, c in zip(shape, coordinates[lead:], strict=True))
 
@@ -58,11 +58,13 @@ def broadcast(coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinates:
 def decode_view(
     base: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], offset: int
 ) -> Coordinates | None:
-    """Return a strided view of a C-ordered base as coordinates: an affine form over the view's axes per dimension of
-    `base`. Return None for a reshape that merges axes.
+    """Return the coordinates, in a C-ordered base, of the elements of a strided view.
 
-    Each view axis with a step must belong to one base dimension, and no dimension may overflow into
-    the one before it, for any index in range.
+    The result has an affine form in the view's axes for each dimension of `base`. It is None if there are no such
+    forms, as for a reshape that merges axes.
+
+    Each view axis with a nonzero stride must belong to one base dimension, and no dimension may overflow into the
+    previous one, for any index in range.
     """
     if 0 in shape:
         return (ZERO,) * len(base)  # nothing is ever read
@@ -100,7 +102,7 @@ def decode_view(
 
 
 def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
-    """Return the coordinates of the base for a view at `coordinates`."""
+    """Return the coordinates in the base that correspond to `coordinates` in a view."""
     return tuple(
         combine(start, tuple((coordinates[axis], jump) for axis, jump in terms)) if terms else (start, ())
         for start, terms in decoded
@@ -108,7 +110,7 @@ def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
 
 
 def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
-    """Return whether two flat indices are never equal, in any iterations."""
+    """Return whether two flat indices provably never coincide, even in different iterations."""
     steps = [c for _, c in (*one[1], *other[1])]
     if not steps:
         return one[0] != other[0]

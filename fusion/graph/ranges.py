@@ -1,4 +1,4 @@
-"""Ranges of integer expressions, found without evaluation, which make index checks unnecessary.
+"""Ranges of integer expressions, found without evaluation. They make index checks unnecessary.
 
 In: an expression. Out: its minimum and maximum. Invariant: no element lies outside these bounds, whatever values the
 leaves have.
@@ -18,7 +18,7 @@ _DEPTH = 12  # operations that are looked through
 
 
 def range_of(node: Expr, depth: int = _DEPTH) -> Range:
-    """Return bounds of an integer or bool expression, by default those of its dtype."""
+    """Return bounds of an integer or bool expression. If nothing is known, return the bounds of its dtype."""
     if node.dtype.kind == "b":
         return 0, 1
     limits = np.iinfo(node.dtype)
@@ -56,14 +56,17 @@ def _closer(node: Expr, depth: int) -> Range | None:
 
 
 def _cut_off(node: Expr, low: float, high: float) -> Range:
-    """Return the range of integers cast from floats in a range, which saturate at the dtype's bounds; NaN is 0."""
+    """Return the range of `node`, which casts floats between `low` and `high` to an integer dtype.
+
+    Values saturate at the dtype's bounds, and NaN becomes 0.
+    """
     limits = np.iinfo(node.dtype)
     least, most = (int(min(max(bound, limits.min), limits.max)) for bound in (low, high))
     return min(least, 0), max(most, 0)
 
 
 def _float_range(node: Expr, depth: int) -> tuple[float, float]:
-    """Return bounds of a float expression that is clipped between constants; elements may still be NaN."""
+    """Return bounds of a float expression, infinite unless constants clip it. Elements may also be NaN."""
     nothing = -inf, inf
     if node.kind == "constant":
         value = float(constant_value(node))
@@ -80,7 +83,7 @@ def _float_range(node: Expr, depth: int) -> tuple[float, float]:
 
 
 def _holds(child: Expr, kind: np.dtype) -> bool:
-    """Return whether an operand keeps its value in the dtype that the operation computes in."""
+    """Return whether an operand keeps its value when it is cast to the operation's dtype."""
     return np.can_cast(child.dtype, kind) or (child.kind == "constant" and child.dtype.kind == kind.kind)
 
 

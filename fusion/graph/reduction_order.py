@@ -1,7 +1,7 @@
 """The order of reductions on the CPU, as data.
 
-In: the shape of an array and the reduced axes. Out: a `Tree`, with which `reduce_arrays` computes a kernel's bits
-without the kernel. Invariant: planning keeps the order that every sum has alone (`grouping.changes_sums`). The tree
+In: the shape of an array and the reduced axes. Out: a `Tree`, with which `reduce_arrays` computes the same bits as a
+kernel would. Invariant: every sum has the order that it has in a kernel of its own (`grouping.changes_sums`). The tree
 therefore depends only on the reduction and its operand's memory layout. `compiled_loops.find_tree` finds the order
 for computed operands.
 """
@@ -25,8 +25,10 @@ LONG_ROW = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The order of one kernel's reduction loops: which loop is in vector lanes (-1: none), and whether the
-    remainder is too.
+    """The order of the reduction loops in one kernel.
+
+    `lanes` is the loop that runs in vector lanes (-1: none). `masked` states whether the remainder of that loop also
+    runs in vector lanes, with a mask.
     """
 
     lanes: int = -1
@@ -40,15 +42,15 @@ class Tree:
     Attributes
     ----------
     pieces : tuple of int
-        Loops that run over the operand in C order: its axes of more than one element, some of them cut.
+        Extents of the loops over the operand in C order: its axes of more than one element, some of them split.
     outer, inner : tuple of int
-        The loops that stay and those that are reduced, outermost first.
+        Numbers of the loops that are kept, and of those that are reduced, outermost first.
     extents : tuple of int
-        How far the reduced loops run, once those that are one loop in memory are merged.
+        Extents of the reduced loops, after loops that are contiguous in memory are merged.
     chunk : int
-        Iterations of the outermost reduced loop in a chunk; 0: it is not cut.
+        Iterations of the outermost reduced loop in a block, or 0 if the loop is not split.
     first, last : Level
-        The kernel that reduces elements, and the one that reduces what chunks have.
+        The order in the kernel that reduces elements, and in the kernel that combines the blocks' results.
     """
 
     pieces: tuple[int, ...]
@@ -62,8 +64,9 @@ class Tree:
 
 @lru_cache(maxsize=4096)
 def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tree | None:
-    """Return the order of a reduction of a C-ordered array over all, the last or the first axes, or None for other
-    axes. `masks` is `Target.has_masks`.
+    """Return the order of a reduction of a C-ordered array over all axes, its first axes or its last axes.
+
+    Return None for other axes. `masks` is `Target.has_masks`.
     """
     sizes = [(n, k in axes) for k, n in enumerate(shape) if n != 1]
     merged: list[tuple[int, bool]] = []

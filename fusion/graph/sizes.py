@@ -1,4 +1,4 @@
-"""Sizes that record how they are computed.
+"""Sizes that record the computations in which they are used.
 
 In: the numbers of a plan, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan from
 other values of these sizes. Invariant: every inspection of a `Size` (a comparison, a test, a conversion to int)
@@ -42,7 +42,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
 
 
 class Size:
-    """A number of a trace, which computes and compares as its value does."""
+    """A traced integer. It computes and compares like its value, and its trace records each operation."""
 
     __slots__ = ("name", "trace", "value")
 
@@ -142,7 +142,7 @@ class Size:
 
 
 class Trace:
-    """A record, in order, of the arithmetic done on sizes and of the outcomes of comparisons between them."""
+    """Record of the arithmetic on sizes, and of the results of comparisons between sizes."""
 
     def __init__(self, values: Sequence[int]) -> None:
         self.number = next(_numbers)
@@ -155,7 +155,7 @@ class Trace:
         self._lines: list[Line] = []
 
     def compute(self, op: str, a: Any, b: Any) -> Any:
-        """Return the result of an operator, as a size unless it does not depend on sizes."""
+        """Return the result of an operator, as a `Size` if it depends on sizes."""
         x, y = _value(a), _value(b)
         if not self.open:
             return _OPERATORS[op](x, y)
@@ -185,7 +185,7 @@ class Trace:
         return found
 
     def decide(self, op: str, a: Any, b: Any) -> bool:
-        """Return the result of a comparison and record it as a condition."""
+        """Return the result of a comparison, and record the comparison as a condition."""
         holds: bool = _OPERATORS[op](_value(a), _value(b))
         if not self.open or a is b:
             return holds
@@ -199,18 +199,18 @@ class Trace:
         return holds
 
     def mark(self) -> int:
-        """Return the current end of the trace."""
+        """Return a mark of the current end of the trace."""
         return len(self._lines)
 
     def forget(self, mark: int) -> None:
-        """Drop the conditions found since `mark`, whose results are not used."""
+        """Drop the conditions that were recorded since `mark`, because their results are not used."""
         self._lines[mark:] = [line for line in self._lines[mark:] if line[0]]
         conditions = [key for key, line in self._decided.items() if line >= mark]
         for key in conditions:
             del self._decided[key]
 
     def finish(self, results: Sequence[Any]) -> Computation:
-        """Return the computation of `results` from other values of the trace's sizes."""
+        """Return the computation of `results` from other values of the sizes."""
         self.open = False
         names = [_name(result) for result in results]
         needed = set(names)
@@ -232,12 +232,12 @@ FEW = 4
 
 
 class Computation:
-    """Numbers computed from sizes, under conditions.
+    """Computation of numbers from sizes, which is valid under conditions.
 
     Attributes
     ----------
     inputs : int
-        How many sizes it takes, which are called x0, x1, ...
+        Number of sizes, which are called x0, x1, ...
     lines : list of (str, str, operand, operand)
     results : list of operands
     """
@@ -280,12 +280,12 @@ class Computation:
         return compute
 
     def as_data(self) -> list[Any]:
-        """Return the computation as lists, strings and numbers."""
+        """Return the computation as nested lists of strings and numbers."""
         return [self.inputs, [list(line) for line in self.lines], list(self.results)]
 
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> Computation:
-        """Return the computation that `as_data` serialized. Raises ValueError for anything else."""
+        """Return the computation that `as_data` has serialized. Raises ValueError for other data."""
         inputs, lines, results = data
         used = [*results, *(operand for line in lines for operand in line[2:])]
         names = [operand for operand in used if type(operand) is str] + [line[0] for line in lines if line[0]]
@@ -308,39 +308,39 @@ def _name(number: Any) -> Any:
 
 
 def from_bytes(bits: bytes) -> int:
-    """Return the bits of a number as an int, the form in which kernels take it."""
+    """Return the bits of a number as an int, which is the form of kernel arguments."""
     return int.from_bytes(bits, "little", signed=len(bits) == 8)
 
 
 def to_bytes(bits: Any, length: int) -> bytes:
-    """Return the bytes of a number from its bits."""
+    """Return the bytes of a number, given its bits."""
     return int(bits).to_bytes(length, "little", signed=length == 8)
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """Return the bits of a number in a dtype."""
+    """Return the bits of a number after a cast to a dtype."""
     if type(value) is Size and dtype.name in _OPERATORS:
         return value.trace.compute(dtype.name, value, 0)
     return from_bytes(dtype.type(int(value)).tobytes())
 
 
 def common_divisor(*numbers: Any) -> Any:
-    """Return `math.gcd` of sizes."""
+    """Return the greatest common divisor of sizes or ints."""
     return _folded("gcd", math.gcd, numbers)
 
 
 def square_root(number: Any) -> Any:
-    """Return `math.isqrt` of a size."""
+    """Return `math.isqrt` of a size or int."""
     return number.trace.compute("isqrt", number, 0) if type(number) is Size else math.isqrt(number)
 
 
 def least(*numbers: Any) -> Any:
-    """Return the minimum, which records no condition."""
+    """Return the minimum of sizes or ints, without recording a condition."""
     return _folded("min", min, numbers)
 
 
 def greatest(*numbers: Any) -> Any:
-    """Return the maximum, which records no condition."""
+    """Return the maximum of sizes or ints, without recording a condition."""
     return _folded("max", max, numbers)
 
 

@@ -10,7 +10,7 @@ import weft.codegen as codegen
 
 @dataclass(slots=True)
 class Statistics:
-    """Counters since the start of the process or the last reset, which `statistics` and `seconds_spent` return.
+    """Counters since the start of the process or the last reset.
 
     `launches` counts kernels, and `bytes` their minimum traffic. `plans` were created, and `plans_read` read from disk. `lowered`
     counts kernels generated, and `interpreted` programs. `uploaded` and `by_value` count small arrays moved to the device and
@@ -34,7 +34,7 @@ STATISTICS = Statistics()
 
 
 def statistics() -> dict[str, int]:
-    """Return counters since the start of the process, or since `reset_statistics`.
+    """Return the counters since the start of the process, or since the last `reset_statistics`.
 
     Returns
     -------
@@ -58,14 +58,16 @@ def statistics() -> dict[str, int]:
 
 
 def seconds_spent() -> dict[str, float]:
-    """Return the host's seconds for ``planning`` (finding or making plans, with compilations) and ``running`` plans
-    and interpreted programs, which on the CPU includes their kernels.
+    """Return the seconds that the host has spent ``planning`` and ``running``.
+
+    Planning means finding or making plans, including compilation. Running includes interpreted programs, and on the
+    CPU also the kernels.
     """
     return {"planning": STATISTICS.planning, "running": STATISTICS.running}
 
 
 def show_host_work(counts: Mapping[str, float]) -> str:
-    """Describe the host's work beside kernels; `counts` are those of `statistics` and `seconds_spent`."""
+    """Format the host's work as text. `counts` merges the results of `statistics` and `seconds_spent`."""
     return (
         f"{counts['plans']} plans made and {counts['plans_read']} read, {counts['lowered']} kernels printed, "
         f"{counts['interpreted']} programs interpreted, {counts['uploaded']} small arrays moved to the device, "

@@ -69,7 +69,10 @@ _LARGEST_INTEGER = 2**63 - 1
 
 @dataclass(slots=True)
 class SymbolicProgram:
-    """Instructions, and which of them are the results; `shape` is that of a matrix or array of results, or None."""
+    """A straight-line program: its instructions, and the numbers of the instructions that compute results.
+
+    `shape` is that of a matrix or array of results, otherwise None.
+    """
 
     instructions: list[Instruction] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
@@ -79,13 +82,14 @@ class SymbolicProgram:
 
 @lru_cache(maxsize=1)
 def load_sympy() -> Any:
-    """Import sympy; Ctrl-C does not leave a partial import, whose operators would be wrong."""
+    """Import sympy without interruption by Ctrl-C. A partially imported sympy would have wrong operators."""
     return undisturbed(lambda: import_module("sympy"), "sympy")
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Return the shape and symbols of an argument with several symbols: a sequence, a matrix of them, or a
-    MatrixSymbol.
+    """Return the shape and the symbols of an argument that contains several symbols.
+
+    Such an argument is a sequence or a matrix of symbols, or a MatrixSymbol.
     """
     sympy = load_sympy()
     if isinstance(symbol, (list, tuple, sympy.Tuple)):
@@ -104,7 +108,7 @@ def as_symbol(number: Any) -> Any:
 
 
 def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ()) -> SymbolicProgram:
-    """Return the program of an expression, or of a matrix, an array or a sequence of them.
+    """Convert an expression, or a matrix, array or sequence of expressions, to a program.
 
     Parameters
     ----------
@@ -116,7 +120,7 @@ def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ())
     Raises
     ------
     TypeError
-        For a function that has no row in the op table.
+        For a function that is not among the ops.
     NameError
         For a symbol that is not among `symbols`.
     """
@@ -142,8 +146,9 @@ def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ())
 
 
 def _expressions(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
-    """Return the expressions to compute, with sums, integrals and derivatives evaluated, and the shape of a matrix
-    or array.
+    """Return the expressions to compute, and the shape of a matrix or array of expressions.
+
+    Sums, integrals and derivatives are evaluated.
     """
     sympy = load_sympy()
     shape = None
@@ -168,8 +173,9 @@ def _expressions(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
 
 
 def _derivative(expression: Any, symbol: Any) -> Any:
-    """Return the derivative, almost everywhere; a function without a complex derivative is treated as one of real
-    numbers.
+    """Return the derivative, which may be wrong at isolated points, such as the steps of ``floor``.
+
+    A function without a complex derivative is treated as a function of real numbers.
     """
     sympy = load_sympy()
     found = sympy.diff(expression, symbol)
@@ -190,7 +196,7 @@ class _Writer:
         self.found: dict[Instruction, int] = {}
 
     def put(self, instruction: Instruction) -> int:
-        """Return the number of an instruction; equal instructions have one number."""
+        """Append an instruction and return its number. Equal instructions share a number."""
         key = (*instruction, type(instruction[1])) if instruction[0] == "number" else instruction
         place = self.found.get(key)
         if place is None:
@@ -199,7 +205,7 @@ class _Writer:
         return place
 
     def number_of(self, root: Any) -> int:
-        """Return the number of an expression's instruction, after its parts."""
+        """Write the instructions of an expression and return the number of the last one."""
         stack = [root]
         while stack:
             node = stack[-1]
@@ -215,7 +221,7 @@ class _Writer:
         return self.known[root]
 
     def parts(self, node: Any) -> tuple[Any, ...]:
-        """Return the operands of a node."""
+        """Return the operands of an expression."""
         if not node.args or node.is_number:
             return ()
         if not isinstance(node, (self.sympy.Add, self.sympy.Mul, self.sympy.Pow, self.sympy.Piecewise)):
@@ -236,7 +242,7 @@ class _Writer:
         return tuple(node.args)
 
     def write(self, node: Any) -> int:
-        """Write one node whose operands are known."""
+        """Write the instruction of an expression whose operands are already written."""
         sympy = self.sympy
         if node.is_Symbol:
             alike = any(str(other) == str(node) for other in self.known)
@@ -267,15 +273,15 @@ class _Writer:
         return self.put((_ROWS[name], *operands))
 
     def number(self, value: Any) -> int:
-        """Write a Python number."""
+        """Write an instruction for a constant, given as a Python number."""
         return self.put(("number", value))
 
     def inverse(self, place: int) -> int:
-        """Write 1 / x, also of integers."""
+        """Write 1 / x, which is a float even for an integer x."""
         return self.put(("divide", self.number(1), place))
 
     def compose(self, name: str, x: int) -> int:
-        """Write a function that takes several ops."""
+        """Write a function that consists of several ops."""
         match name:
             case "sinc":
                 zero = self.put(("equal", x, self.number(0)))
@@ -288,7 +294,7 @@ class _Writer:
                 return self.put(("gamma", self.put(("add", x, self.number(1)))))
 
     def quotient(self, node: Any) -> int:
-        """Write a product; factors with negative powers become divisors."""
+        """Write a product. Factors with negative powers become divisors."""
         above: list[int] = []
         below: list[int] = []
         for part in node.args:
@@ -301,20 +307,20 @@ class _Writer:
         return self.put(("divide", top, self.fold("multiply", below))) if below else top
 
     def constant(self, node: Any) -> Any:
-        """Return a number as a Python number."""
+        """Return a sympy number as a Python number."""
         if node.is_Integer and abs(int(node)) <= _LARGEST_INTEGER:
             return int(node)
         return complex(node) if node.is_extended_real is False else float(node)
 
     def fold(self, row: str, operands: list[int]) -> int:
-        """Write several operands, one after another."""
+        """Write an op of many operands as a chain of binary ops."""
         place = operands[0]
         for other in operands[1:]:
             place = self.put((row, place, other))
         return place
 
     def power(self, node: Any, invert: bool = False) -> int:
-        """Write integer powers as products and roots as roots; with `invert` 1 / the power."""
+        """Write a power: products for an integer exponent, ``sqrt`` for 1/2. With `invert`, write its reciprocal."""
         exponent = -node.exp if invert else node.exp
         base = self.known[node.base]
         if exponent.is_Rational and exponent.is_negative:
@@ -330,7 +336,7 @@ class _Writer:
         )
 
     def product(self, place: int, times: int) -> int:
-        """Write an integer power by squaring."""
+        """Write an integer power by repeated squaring."""
         result = None
         while times:
             if times & 1:
@@ -342,7 +348,7 @@ class _Writer:
         return result
 
     def piecewise(self, node: Any) -> int:
-        """Write the first piece whose condition holds, or NaN if none does."""
+        """Write the value of the first piece whose condition holds, or NaN if no condition holds."""
         place = self.put(("number", float("nan")))
         for value, condition in reversed([pair.args for pair in node.args]):
             if condition == self.sympy.true:

@@ -1,4 +1,4 @@
-"""Bounds of index expressions by sympy, where interval arithmetic is too loose.
+"""Bounds of index expressions, found by sympy if interval arithmetic is too loose.
 
 In: a form that contains quotients, and their dividends. Out: its minimum and maximum, or bounds of them. The module
 is loaded on demand by planning, never by `import weft` or by a cached plan. Results are cached.
@@ -22,16 +22,16 @@ Form = tuple[int, tuple[tuple[int, int], ...]]
 def bound_form(
     form: Form, quotients: tuple[tuple[int, tuple[Form, int]], ...], extents: tuple[int, ...]
 ) -> tuple[int, int]:
-    """Return bounds of `form`.
+    """Return the lower and the upper bound of `form`.
 
     Parameters
     ----------
     form : (constant, ((key, coefficient), ...))
         Keys from 0 on are loops, ``-1 - k`` is quotient k.
     quotients : sequence of (k, (form, divisor))
-        What each quotient is, those first that others are made of.
+        Definition of each quotient, after those of the quotients that it contains.
     extents : sequence of int
-        How far each loop runs.
+        Extents of the loops.
     """
     sympy = load_sympy()
 

@@ -1,1 +1,1 @@
-"""Lowering of groups to kernel IR, and loading of the kernels on a device."""
+"""Lowering of groups to kernel IR, and compilation of the kernels for a device."""

@@ -1,4 +1,6 @@
-"""GPU kernels of temporal blocking: in each iteration, a block computes one row of every time step.
+"""GPU kernels of temporal blocking.
+
+In each iteration, a block computes one row of every time step.
 
 In: a `BlockedSteps` with a tile (`step_blocks.py`). Out: its kernel. A loop over iterations contains parallel loops over
 the points of the tile. Invariant: an iteration reads from the rings only what earlier iterations wrote, and all
@@ -63,7 +65,7 @@ class BlockWriter(BlockedStepsWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers: one array per dtype."""
+        """Allocate the ring buffers and fill them with 0. Rings of the same dtype share an array."""
         places, sizes = ring_places(self.blocked)
         arrays = {
             dtype: self.builder.emit("local", (), (Pointer(dtype, "local"),), count=count)[0]
@@ -78,7 +80,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit the loops over the tile's points, which load outside values and compute the steps."""
+        """Emit the loops over a tile's points, which load the outside values `taken` and compute steps `numbers`."""
         self._open_axis(0, taken, numbers)
 
     def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
@@ -109,7 +111,10 @@ class BlockWriter(BlockedStepsWriter):
         self.leave_loops(1)
 
     def _coordinate(self, axis: int, lag: int) -> Value:
-        """Return the tile point's coordinate along an axis, for a value `lag` iterations behind."""
+        """Return the coordinate of a point of the tile along an axis.
+
+        `lag` is the number of iterations by which the value lags behind the first step.
+        """
         b, rows = self.builder, self.blocked.rows
         if axis < rows:
             return self._once(("row", lag), 2, lambda: b.op("add", self.first_row, self._shifted(self.turn, -lag)))
@@ -124,14 +129,14 @@ class BlockWriter(BlockedStepsWriter):
         return self.builder.op("add", value, self.builder.constant(by)) if by else value
 
     def _once(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
-        """Return a value shared by all steps, computed once inside `depth` loops."""
+        """Return the value of `make`. It is computed once, inside `depth` loops, and shared by all steps."""
         if key not in self.steady:
             with self.builder.at(depth):
                 self.steady[key] = make()
         return self.steady[key]
 
     def _stand(self, indices: list[Value]) -> None:
-        """Set the loop indices, and forget values that depend on the previous ones."""
+        """Set the loop indices, and drop the cached values that depend on the previous indices."""
         self.leave_loops(1)
         self.indices[1:] = indices
 
@@ -145,7 +150,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _do_step(self, number: int) -> None:
-        """Emit one step: its values at the point, and the copies outside its box."""
+        """Emit a step at the current point: new values inside its box, and copied previous values outside."""
         b, step = self.builder, self.blocked.steps[number]
         places = self._stand_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
@@ -168,12 +173,15 @@ class BlockWriter(BlockedStepsWriter):
                 self.kept.append((here, pointer, index, value))
 
     def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
-        """Return the pointer and index at which a statement stores a value needed outside the kernel."""
+        """Return the pointer and the index for storing a value that is needed outside of the kernel."""
         node = statement.task.node
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
     def _stand_in_box(self, number: int) -> list[Value]:
-        """Set the indices to the step's point nearest to the thread's point. Return the thread's point."""
+        """Set the loop indices to the point of the step's box that is nearest to the thread's point.
+
+        Return the thread's point.
+        """
         b, step = self.builder, self.blocked.steps[number]
         self.number = number
         places = [self._coordinate(axis, step.lag) for axis in range(self.blocked.axes)]
@@ -186,7 +194,7 @@ class BlockWriter(BlockedStepsWriter):
         return places
 
     def _write_over(self, number: int) -> None:
-        """Emit an in-place step. It reads nothing outside its box, where other threads may write."""
+        """Emit a step that works in place. It reads nothing outside of its box, where other threads may write."""
         b, blocked = self.builder, self.blocked
         places = self._stand_in_box(number)
         (statement,) = blocked.steps[number].statements
@@ -202,8 +210,9 @@ class BlockWriter(BlockedStepsWriter):
         self.values, self.branching, self.writing_over = outside, None, False
 
     def _inside(self, step: Step, places: list[Value], *, all_sides: bool = False) -> Value | None:
-        """Return whether the point is in the step's box, or None if all points are. `all_sides` tests points
-        outside the array too.
+        """Emit a test whether the point is in the box of a step. Return None if all points are.
+
+        With `all_sides`, points outside the array are also tested.
         """
         b, found = self.builder, None
         for axis, place in enumerate(places):
@@ -219,7 +228,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _is_own(self, step: Step, places: list[Value]) -> Value:
-        """Return whether the point belongs to this block's own part of the step's result."""
+        """Emit a test whether the point is in the part of the step's result that this block writes."""
         b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
         for axis, place in enumerate(places):
@@ -237,7 +246,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _beside(self, statement: Statement, inside: Value, value: Value) -> Value:
-        """Select the step's value inside its box, and the previous version's value outside."""
+        """Emit a choice: the step's new value inside its box, and the previous version's value outside."""
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._apart(previous, statement.start)
@@ -253,7 +262,7 @@ class BlockWriter(BlockedStepsWriter):
         return taken.results[0]
 
     def flush_stores(self) -> None:
-        """Emit the stores to rings and to memory read outside the kernel."""
+        """Emit the queued stores to rings and to memory that is read outside, and the steps that work in place."""
         for array, index, value in self.ring_stores:
             self.builder.store(array, index, value)
         for here, pointer, index, value in self.kept:
@@ -277,7 +286,10 @@ class BlockWriter(BlockedStepsWriter):
         return self._numbered(("load", source, index), 1 + self.blocked.axes, lambda: self.builder.load(source, index))
 
     def _distance(self, node: Expr, form: Affine) -> Place | None:
-        """Return the offset from the step's points at which it reads a value along all axes, or None."""
+        """Return the offset at which a step reads a value, relative to the step's points.
+
+        Return None unless it reads along all axes.
+        """
         step, strides, walked = self.blocked.steps[self.number], contiguous_strides(node.shape), dict(form[1])
         if self.blocked.owner.get(node, node) not in self.rings or len(walked) != sum(
             walked.get(a) == s for a, s in enumerate(strides)
@@ -288,7 +300,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._apart(node, unflatten(form[0], node.shape))
 
     def _apart(self, node: Expr, first: Place) -> Place | None:
-        """Return the offset of a read whose first element is `first`, or None if it is too far."""
+        """Return the offset of a read whose first element is `first`. Return None if it is too large for a ring."""
         here = self.blocked.steps[self.number].origin
         if node in self.blocked.homes:
             home, start = self.blocked.homes[node]
@@ -297,19 +309,19 @@ class BlockWriter(BlockedStepsWriter):
         return near(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: Place) -> tuple[Value, Value]:
-        """Return the ring and index that hold a value at this offset from the point."""
+        """Return the ring of a value, and the ring index of its element at this offset from the current point."""
         behind = turn_of(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)
         return self.rings[owner][0], self._place_in_ring(owner, behind, beside)
 
     def _note_ring(self, node: Expr, value: Value) -> None:
-        """Queue the store of this iteration's value in its ring."""
+        """Queue the store of a newly computed value to its ring, if it has one."""
         if node in self.rings:
             self.ring_stores.append((self.rings[node][0], self._place_in_ring(node, 0, 0), value))
 
     def _place_in_ring(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the ring index of the value stored `behind` iterations ago, `beside` elements from the point."""
+        """Return the ring index of the element stored `behind` iterations ago, `beside` elements from this point."""
         b, (rows, *_) = self.builder, self.blocked.rings[node]
         total: Value | None = None
         if self.blocked.rows and rows > 1:
@@ -327,7 +339,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._once(("place", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _slot(self, rows: int, behind: int) -> Value:
-        """Return the start of the ring's row written `behind` iterations ago."""
+        """Return the ring index at which the row stored `behind` iterations ago starts."""
         b = self.builder
         turn = self._shifted(self.turn, (rows - behind) % rows)
         if rows & (rows - 1) == 0:
@@ -339,5 +351,5 @@ class BlockWriter(BlockedStepsWriter):
 
 
 def _everywhere(node: Expr) -> Affine:
-    """Return the flat index of the point whose coordinates are the loop indices."""
+    """Return the flat index of the element whose coordinates are the loop indices."""
     return flatten(tuple(variable(axis) for axis in range(len(node.shape))), node.shape)

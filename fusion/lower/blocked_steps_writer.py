@@ -1,4 +1,6 @@
-"""CPU kernels of temporal blocking: all time steps of a block in one loop over the rows.
+"""CPU kernels of temporal blocking.
+
+A loop over the rows of a block computes all time steps.
 
 In: a `BlockedSteps`. Out: its kernel. Invariant: a step reads another step's values from that step's ring, at the index
 given by the coordinates. All stores of a step follow its loads. Every value needed outside the kernel is written
@@ -22,7 +24,7 @@ LINE = 64  # bytes that rings are aligned to
 
 
 class BlockedStepsWriter(KernelWriter):
-    """Writer of the kernel of blocked time steps."""
+    """Writer of a CPU kernel of temporal blocking."""
 
     def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
         super().__init__(blocked, Nest([Loop(prod(blocked.counts), "parallel")], [], {}), "steps", parametric)
@@ -38,7 +40,7 @@ class BlockedStepsWriter(KernelWriter):
         self._place_axes()
 
     def _place_axes(self) -> None:
-        """Assign loops to axes: blocks outermost, then rows and steps."""
+        """Map the axes of a step to loops inside the loops over blocks, rows and repeated steps."""
         before = 1 + self.blocked.rows + (self.again is not None)
         self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
 
@@ -60,7 +62,7 @@ class BlockedStepsWriter(KernelWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers. Rings of the same step of a rolled loop are contiguous."""
+        """Allocate the ring buffers. The rings of a step that a loop repeats are contiguous in one array."""
         blocked, rolled = self.blocked, self.blocked.rolled
         arrays: dict[object, dict[Expr, int]] = {}  # what shares an array, and the places of its rings
         for node in blocked.rings:
@@ -81,7 +83,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- places -------------------------------------------------------------------------------
 
     def _size(self, axis: int, value: int) -> Value:
-        """Return a length or position along an axis."""
+        """Return a length or a position along an axis as an index parameter."""
         return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
 
     def _find_part(self, part: Value) -> None:
@@ -100,18 +102,18 @@ class BlockedStepsWriter(KernelWriter):
         self.starts, self.stops = (list(found) for found in zip(*reversed(bounds), strict=True))
 
     def _depth(self) -> int:
-        """Return the number of loops outside the axes of a step."""
+        """Return the number of loops outside the loops over a step's axes."""
         return self.nest.position[0]
 
     def _stepped(self, number: int, value: int, slope: int) -> Value:
-        """Return a value that changes by `slope` per iteration of the loop over steps."""
+        """Return `value`, plus `slope` for each previous iteration of the loop over steps."""
         b = self.builder
         if self.again is None or not slope:
             return b.constant(value)
         return b.op("add", b.constant(value), b.op("multiply", self.again, b.constant(slope)))
 
     def _from(self, number: int, axis: int) -> Value:
-        """Return the start of a step along an axis."""
+        """Return the first index of a step in the current block along an axis."""
         b, rolled = self.builder, self.blocked.rolled
 
         def make() -> Value:
@@ -121,7 +123,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
     def _to(self, number: int, axis: int) -> Value:
-        """Return the end of a step along an axis."""
+        """Return the end index of a step in the current block along an axis."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:
@@ -136,7 +138,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("to", number, axis, self.again), self._depth(), make)[0]
 
     def _turns(self) -> tuple[Value, Value]:
-        """Return the first and the last iteration of the loop over the rows."""
+        """Return the bounds of the loop over the rows: its first iteration, and its end."""
         b = self.builder
         found: list[tuple[Value, Value]] = []
         self.nest.position[0] -= 1  # (here no loop down the rows is open)
@@ -183,7 +185,7 @@ class BlockedStepsWriter(KernelWriter):
             self._step(number)
 
     def _step(self, number: int) -> None:
-        """Emit one step: all its points, or one row if the kernel iterates over rows."""
+        """Emit a step: all its points, or one of its rows if the kernel iterates over rows."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
         self.number = number
         low, high = self._from(number, 0), self._to(number, 0)
@@ -194,8 +196,9 @@ class BlockedStepsWriter(KernelWriter):
         self._axis(step, 0, low, high, None)
 
     def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
-        """Emit a step along an axis from `low` to `high`. `inside` is whether outer axes are in its box (None:
-        yes).
+        """Emit a step along an axis, from `low` to `high`.
+
+        `inside` states at run time whether the outer indices are in the step's box. None means that they are.
         """
         b = self.builder
         depth, last = len(self.indices), axis == self.blocked.axes - 1
@@ -231,7 +234,7 @@ class BlockedStepsWriter(KernelWriter):
             self._run(step, behind, high if inside is None else b.op("where", inside, high, behind), copying=True)
 
     def _run(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
-        """Emit the innermost loop, which computes the step's values or copies the previous ones."""
+        """Emit the innermost loop. It computes the values of the step, or copies the previous values."""
         depth = len(self.indices)
         with self.builder.loop(high, "reduce", start=low) as loop:
             self.indices.append(loop.index)
@@ -249,7 +252,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the stores of a value: to its ring, and to memory read outside the kernel."""
+        """Queue the stores of a value: to its ring, and to memory that is read outside of the kernel."""
         self._note_stores(placed, value, placed.flat(placed.task.target))
 
     def _note_stores(self, placed: Placed, value: Value, form: Affine) -> None:
@@ -270,7 +273,10 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _place(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Return the ring index of flat element `first`, read at the first point of the step's box."""
+        """Return the ring index of the element of `node` that the step reads, and the index's loop depth.
+
+        `first` is the flat index of the element that is read at the first point of the step's box.
+        """
         b, blocked, position = self.builder, self.blocked, self.nest.position
         home, start = blocked.homes[node]
         owner = blocked.owner.get(node, node)
@@ -317,7 +323,7 @@ class BlockedStepsWriter(KernelWriter):
 
 
 def _here(statement: Statement) -> Affine:
-    """Return the flat index of the current point, inside or outside the statement's box."""
+    """Return the flat index of the current point, which may be outside of the statement's box."""
     shape = statement.task.node.shape
     places = [combine(s, ((variable(axis), 1),)) for axis, s in enumerate(statement.start)]
     return flatten(tuple(places), shape)

@@ -1,4 +1,4 @@
-"""Kernel IR of a group's tasks, at the logical level.
+"""Writer of a group's tasks as logical kernel IR.
 
 In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: the kernel
 depends on shapes and strides only through the values 0 and 1 and through the merging of loops. All other numbers are
@@ -45,7 +45,7 @@ Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar",
 
 @dataclass(slots=True)
 class Lowered:
-    """A kernel with its launch parameters."""
+    """A kernel with the bindings of its parameters."""
 
     kernel: Kernel
     bindings: list[Binding]
@@ -57,23 +57,24 @@ class Lowered:
     digest: str = ""  # key of the kernel's code, computed on demand
 
     def bound(self) -> list[tuple[Parameter, Binding]]:
-        """Return each parameter with its binding."""
+        """Return the parameters, each with its binding."""
         return list(zip(self.kernel.parameters, self.bindings, strict=True))
 
     def sizes(self) -> dict[str, int]:
-        """Return the values of the parameters that are extents and strides."""
+        """Return the values of the parameters that are extents and strides, by name."""
         return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return the attribute of a reduction loop whose results are contiguous: vector lanes hold results, each
-    reduced in order.
+    """Return the attributes of a reduction loop.
+
+    With the attribute ``across``, each vector lane holds a different result, which it reduces in order.
     """
     return {"across": True} if holds else {}
 
 
 class KernelWriter:
-    """Writer of one kernel of a group."""
+    """Writer of a kernel that computes the tasks of a group."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         self.parametric = parametric
@@ -119,7 +120,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the pointer, index and loop depth for a read of a materialized value."""
+        """Return the pointer, the index and the loop depth for reading a materialized value."""
         if node not in self.by_value:
             # what the kernel itself has written comes back through the pointer that it was written through
             return self.pointer(node, form[0], writable=node in self.made), index, depth
@@ -134,7 +135,7 @@ class KernelWriter:
         return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
-        """Return the index parameter for `key`, created at first use."""
+        """Return the integer parameter for `key`, which is bound to `value`. The first use declares it."""
         found = self.strides.get(key)
         if found is None:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
@@ -142,12 +143,12 @@ class KernelWriter:
         return found
 
     def leave_loops(self, depth: int) -> None:
-        """Forget values computed inside the loops from `depth` on."""
+        """Drop the cached values that were computed inside more than `depth` loops."""
         self.values = {key: found for key, found in self.values.items() if found[1] <= depth}
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Return the index value of an affine form, without its constant, and its loop depth."""
+        """Return the value of an affine form, without its constant, and the loop depth of the value."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -168,7 +169,7 @@ class KernelWriter:
         return self.values[number]
 
     def _stride(self, step: int, key: object, loop: int) -> Value:
-        """Return a stride, as a constant if the loop may be vectorized."""
+        """Return a stride as a constant if its loop may be vectorized, otherwise as a parameter."""
         innermost = loop in (len(self.nest.outer) - 1, len(self.nest.outer) + len(self.nest.inner) - 1)
         if self.for_cpu and innermost and -1 <= step <= MOST_STEP:
             with self.builder.at(loop + 1):  # (passes know constants of the same region)
@@ -178,7 +179,7 @@ class KernelWriter:
     # -- bodies ---------------------------------------------------------------------------
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Emit a task's body. Return the value and loop depth of each instruction."""
+        """Emit the body of a task. Return the value and the loop depth of each instruction."""
         return self._write(placed.task.body, [], placed)
 
     def _write(
@@ -207,7 +208,7 @@ class KernelWriter:
         return made
 
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
-        """Emit a branch. Values computed inside are invalid outside."""
+        """Emit a branch. Values computed inside are not valid outside."""
         holds, depth = made[choice.operands[0]]
         depth = max(depth, len(self.nest.outer))  # nothing may stand beside a parallel loop
         for i in all_instructions([choice]):
@@ -336,7 +337,7 @@ class KernelWriter:
         return placed.task.node.operands[0].dtype
 
     def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the accumulators of a reduction updated with this point's value."""
+        """Combine the accumulators of a reduction with its value at the current point, and return them."""
         made = self.body(placed)
         value = made[placed.task.result][0]
         node = placed.task.node
@@ -348,14 +349,14 @@ class KernelWriter:
         return tuple((fold_later if self._is_ascending(placed) else fold)(self.builder, node.op, carried, new))
 
     def _is_ascending(self, placed: Placed) -> bool:
-        """Return whether an argmin or argmax visits elements in C order."""
+        """Return whether an argmin or argmax visits the elements in C order."""
         if not self.for_cpu:
             return False
         steps = [step for _, step in self.nest.rewrite(fold_position(self.group, placed))[1]]
         return all(one > other for one, other in itertools.pairwise(steps))
 
     def finished(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
-        """Return a reduction's result from its accumulators."""
+        """Return the result of a reduction, given its accumulators."""
         return self.builder.cast(carried[-1], placed.task.node.dtype)
 
     def store_later(self, placed: Placed, value: Value) -> None:
@@ -374,7 +375,7 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit a task's value at the current point. Return it with the body's values."""
+        """Emit the value of a task at the current point. Return it, and the values of all instructions."""
         made = self.body(placed)
         value, depth = made[placed.task.result]
         with self.builder.at(depth):
@@ -383,7 +384,7 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit and store a task at one point of the open loops."""
+        """Emit a task at the current point, and store its value."""
         value, made = self.compute(placed)
         if placed.task.kind == "scatter":
             self._scatter(placed, made, value)
@@ -413,7 +414,7 @@ class KernelWriter:
     # -- kernels --------------------------------------------------------------------------
 
     def open_loop(self, loop: Loop, number: int) -> Any:
-        """Open a loop of the nest."""
+        """Open a loop of the kernel's nest."""
         extent = self.integer(loop.extent, ("extent", number))
         return self.builder.loop(extent, loop.role)
 
@@ -445,7 +446,7 @@ class KernelWriter:
         return [p for p in self.group.placed if p.stage == number]
 
     def _fold_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
-        """Emit the inner loops, with accumulators for reductions and running values for scans."""
+        """Emit the inner loops, which carry the accumulators of reductions or the running values of scans."""
         scans = [p for p in inner if p.task.kind == "scan"]
         carriers = folds or scans
         initial = [v for p in carriers for v in self.initial(p)]
@@ -480,7 +481,7 @@ class KernelWriter:
         carried: list[Value],
         bounds: tuple[Value, Value] | None,
     ) -> tuple[Value, ...]:
-        """Emit loop `number` of the nest and the loops inside it. Return the final accumulators."""
+        """Emit a loop of the nest, given its number, and all loops inside it. Return the final accumulators."""
         if number == len(self.nest.outer) + len(self.nest.inner):
             return self._innermost(carriers, inner, tuple(carried))
         loop = self.nest.inner[number - len(self.nest.outer)]
@@ -496,7 +497,7 @@ class KernelWriter:
         return opened.results
 
     def ways(self, folds: list[Placed]) -> dict[str, Any]:
-        """Return the loop attribute for a reduction on a CPU: whether its results occupy the vector lanes."""
+        """Return the attributes of a reduction loop. On a CPU, each vector lane may hold a different result."""
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in folds if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -518,10 +519,10 @@ class KernelWriter:
         return tuple(following)
 
     def traffic(self) -> tuple[int, int]:
-        """Return the bytes that the kernel reads and writes."""
+        """Return the number of bytes that the kernel reads and writes."""
         return traffic(self.group)
 
     def finish(self) -> Lowered:
-        """Return the finished kernel with its launch parameters."""
+        """Return the finished kernel with the bindings of its parameters."""
         read, written = self.traffic()
         return Lowered(self.builder.finish(), self.bindings, self.parallel, self.work, self.partials, read, written)

@@ -44,11 +44,11 @@ LONG_ROW = 1 << 10
 
 
 def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any, Lowered]]:
-    """Return the loaded functions of `group` with their launch parameters.
+    """Return the loaded functions of `group`, with their launch parameters.
 
-    Constants, and sizes where that makes a GPU's schedule faster, are compiled in at first, which the optimiser makes
-    use of; where the same kernel comes back with others, they become parameters, so that a changing number compiles
-    nothing. On a GPU plans do so as they `may`; what chunks have is folded by the general kernel.
+    At first, constants are compiled in, and so are sizes if that makes a GPU's schedule faster. If the same kernel is
+    needed again with other constants, they become parameters, so that a changing number needs no compilation. On a GPU,
+    `may` determines whether they are compiled in, and the kernel that combines partial results has them as parameters.
     """
     general = lower_for(device.target, group, special=False)
     chosen, skeleton = general, None
@@ -83,15 +83,16 @@ def _digest(device: Device, lowered: Lowered) -> str:
 
 
 def _skeleton(kernel: Kernel) -> str:
-    """Return the part of a kernel's text that does not depend on numbers, sizes and schedules."""
+    """Return the text of a kernel without the parts that depend on numbers, sizes and schedules."""
     parameters = [replace(parameter, align=1) for parameter in kernel.parameters]
     return print_kernel(replace(kernel, attributes={}, parameters=parameters))
 
 
 def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
-    """Return the group's kernels for a target. With `special`, constants and sizes are compiled in.
+    """Return the kernels of a group for a target. With `special`, constants and sizes are compiled in.
 
-    Those that go through more memory than the target's caches hold are marked. What a GPU does in one launch is one.
+    Kernels that access more memory than the target's caches hold are marked. On a GPU, two kernels are merged if
+    one launch can execute both.
     """
     machine = target.machine
     found = lower_group(group, parametric=not special, machine=machine)
@@ -123,7 +124,10 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
 
 def _same_memory(lowered: Lowered) -> dict[str, tuple[str, int]]:
-    """Return the read-only pointers into arrays that an earlier or better aligned pointer reads too, and the elements between both."""
+    """Return the read-only pointers that point into the same array as another pointer.
+
+    The result maps the name of each to the name of the other pointer and the distance from it in elements.
+    """
     first: dict[Expr, tuple[str, int]] = {}
     same: dict[str, tuple[str, int]] = {}
     read = [(p, binding) for p, binding in lowered.bound() if binding[0] == "buffer" and p.noalias and not p.writable]
@@ -135,7 +139,7 @@ def _same_memory(lowered: Lowered) -> dict[str, tuple[str, int]]:
 
 
 def _in_long_rows(group: Group) -> bool:
-    """Return whether a group writes rows long enough for non-temporal stores."""
+    """Return whether a group writes rows that are long enough for non-temporal stores."""
     return not isinstance(group, BlockedSteps) or group.width[-1] >= LONG_ROW
 
 
@@ -149,14 +153,17 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """Reduce the alignment of pointers without vector accesses to the element size, so that more kernels are equal."""
+    """Reduce the alignment of pointers without vector accesses to the element size.
+
+    More kernels then have equal code and share a compilation.
+    """
     for parameter in kernel.parameters:
         if isinstance(parameter.value.type, Pointer) and parameter.value.name not in vectors:
             parameter.align = parameter.value.type.dtype.itemsize
 
 
 def _share_rows(lowered: Lowered) -> None:
-    """Let several blocks share a long scanned row, using look-back descriptors."""
+    """Replace the kernel of a long scan by one in which several blocks share a row."""
     shared = share_rows(lowered.kernel, lowered.sizes())
     if shared is not None:
         lowered.kernel = shared.kernel

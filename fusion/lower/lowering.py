@@ -1,4 +1,4 @@
-"""Lowering of a group to logical kernels with bindings for their parameters.
+"""Lowering of a group to logical kernels, with the bindings of their parameters.
 
 In: a `Group`. Out: one `Lowered` kernel or two. A long reduction with few results has two: partial reductions of
 blocks of fixed length, then their combination in order. The tree depends only on the shape. Scans whose rows several
@@ -43,8 +43,10 @@ def lower_group(
     parametric: bool = False,
     machine: Machine | None = None,
 ) -> list[Lowered]:
-    """Return the kernels of `group`. With `parametric`, the program's constants become parameters, so that one
-    kernel serves all values. Without a machine, no machine-specific code is emitted.
+    """Return the kernels of `group`.
+
+    With `parametric`, the program's constants become parameters, so that one kernel serves all values. Without a
+    machine, no machine-specific code is emitted.
     """
     if isinstance(group, BlockedSteps) and group.tile:
         return [BlockWriter(group, parametric).write()]
@@ -71,7 +73,7 @@ def lower_group(
 
 
 def scatters_in_any_order(placed: Placed) -> bool:
-    """Return whether a scatter's result does not depend on the order of its writes."""
+    """Return whether the result of a scatter does not depend on the order of its writes."""
     node = placed.task.node
     if placed.task.kind != "scatter":
         return False
@@ -79,18 +81,18 @@ def scatters_in_any_order(placed: Placed) -> bool:
 
 
 def shares_rows(group: Group, nest: Nest) -> bool:
-    """Return whether a group is a scan along rows long enough for several threads to share one."""
+    """Return whether a group is a scan along rows that are so long that several threads share a row."""
     return _runs(group, nest) and nest.inner[0].extent > 2 * SCAN_CHUNK
 
 
 def _runs(group: Group, nest: Nest) -> bool:
-    """Return whether a group consists of independent scans, without later stages."""
+    """Return whether a group consists of independent scans along one loop, without later stages."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
     return scans and len(nest.inner) == 1 and not _is_chained(group)
 
 
 def _is_chained(group: Group) -> bool:
-    """Return whether a scan reads another scan's result, which is unknown within one block."""
+    """Return whether a scan depends on another scan of the group, so that no block can compute its total alone."""
     behind: set[Expr] = set()
     for p in group.placed:
         later = any(node in behind for node, _ in p.task.reads())
@@ -102,10 +104,10 @@ def _is_chained(group: Group) -> bool:
 
 
 def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the block length into which scans are split for several threads, or 0.
+    """Return the block length into which scans are split for several threads. Return 0 if they are not split.
 
-    A GPU's threads have columns side by side, and bands of them: twice the square root of the column's length is about what
-    one thread goes through, along its band and over the bands before it.
+    On a GPU, adjacent threads scan adjacent columns. With blocks as long as the square root of the column's length, a
+    thread processes about twice that number: the elements of its block, and the totals of the previous blocks.
     """
     if not machine.is_gpu:
         return SCAN_CHUNK if shares_rows(group, nest) else 0
@@ -120,7 +122,10 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def _cut(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
-    """Split the outermost inner loop into blocks. Return the split and the nest with the blocks outermost."""
+    """Split the outermost inner loop into blocks.
+
+    Return the split, and the nest in which the loop over blocks is outermost.
+    """
     extent = nest.inner[0].extent
     rows = tuple(loop.extent for loop in nest.outer)
     inside = prod(loop.extent for loop in nest.inner[1:])

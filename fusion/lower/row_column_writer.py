@@ -1,9 +1,11 @@
-"""Kernels of row-and-column reductions: one that iterates over the rows, and those that combine its partial results.
+"""Kernels of row-and-column reductions.
 
-In: a group of `RowsAndColumns`. Out: its kernels. Invariant: a row is reduced in the order that it has alone. A column is
-reduced in the order of the rows, from the start of its block of rows. Column accumulators are in scratch memory, with
-one row of accumulators per block. Several rows are processed per iteration, so that the accumulators are read and
-written once for all of them.
+One kernel iterates over the rows. The others combine its partial results.
+
+In: a group of `RowsAndColumns`. Out: its kernels. Invariant: a row is reduced in the same order as in a kernel of its
+own. A column is reduced in the order of the rows, from the start of its block of rows. Column accumulators are in
+scratch memory, with one row of accumulators per block. Several rows are processed per iteration, so that the
+accumulators are read and written once for all of them.
 """
 
 from __future__ import annotations
@@ -47,12 +49,12 @@ def _folds(group: Group) -> list[Placed]:
 
 
 def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
-    """Return how a loop is split into blocks of `length`, or not at all if `length` is 0."""
+    """Return the split of a loop into blocks of `length`. If `length` is 0, there is only one block."""
     return Split(-(-loop.extent // length) if length else 1, length or loop.extent, loop.extent, 1, kept, base)
 
 
 def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
-    """Return the kernel that combines the partial results of each row or column and runs the later stages."""
+    """Return the kernel that combines the partial results of each row or column, and executes the later stages."""
     behind = Group(group.number, part.loops, private=group.private, over=group.over)
     for p in part.placed:
         if p.task.kind == "reduce" or p.stage > 1:
@@ -68,14 +70,17 @@ def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parame
 
 
 class FinishWriter(SplitWriter):
-    """Writer of the kernel that combines partial results. Each block has `apart` interleaved partial results."""
+    """Writer of the kernel that combines partial results.
+
+    Each block has `apart` interleaved partial results.
+    """
 
     apart = 1
 
     def partial_reductions(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Return the accumulators of `folds` for one block, from scratch buffer `at` on."""
+        """Load the accumulators of one block for the reductions `folds`. Scratch buffer `at` has the first one."""
         if self.apart == 1:
             return super().partial_reductions(folds, split, at, like, where)
         b = self.builder
@@ -99,7 +104,7 @@ class FinishWriter(SplitWriter):
         return found
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
-        """Return the parameter that points to the partial results of accumulator `k`."""
+        """Return the parameter that points to the partial results for accumulator `k`."""
         return super().scratch(replace(split, chunks=split.chunks * self.apart), k, dtype, writable=writable)
 
 
@@ -128,7 +133,7 @@ class RowColumnWriter(SplitWriter):
         return self.finish()
 
     def _part(self) -> None:
-        """Emit the work of one thread or block: its rows, and its columns of each row."""
+        """Emit the work of a thread or block: its rows, and its columns in each of these rows."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
@@ -143,7 +148,7 @@ class RowColumnWriter(SplitWriter):
         self._down(first, end, 1)
 
     def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
-        """Return the first and end index of the current block along a split loop."""
+        """Return the first and the end index of the current block along a split loop."""
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
         if split.chunks == 1:
@@ -159,7 +164,10 @@ class RowColumnWriter(SplitWriter):
         return first, b.op("minimum", b.op("add", start, size), extent)
 
     def _place(self, split: Split, cut: int, last: Value | None = None) -> Value:
-        """Return the offset of the current block's partial results, by block and then by the kept loops."""
+        """Return the scratch offset of the current block's partial results.
+
+        Blocks are outermost, then the kept loops.
+        """
         b = self.builder
         indices = [*self.indices[self.cut : self.row], last]
         total = self.indices[cut] if split.chunks != 1 else None
@@ -189,7 +197,7 @@ class RowColumnWriter(SplitWriter):
     # -- rows ---------------------------------------------------------------------------------------
 
     def _down(self, first: Value, end: Value, together: int) -> None:
-        """Emit the loop over the rows from `first` to `end`, several per iteration."""
+        """Emit the loop over the rows from `first` to `end`. Each iteration processes `together` rows."""
         b = self.builder
         names = tuple(name for p in self.by_rows for name in self.fold_names(p))
         with b.loop(end, "serial", start=first, step=together * self.both.apart) as rows:
@@ -209,12 +217,15 @@ class RowColumnWriter(SplitWriter):
         self.leave_loops(self.row)
 
     def _enter(self, row: Value) -> None:
-        """Switch to another row of the current iteration."""
+        """Set the current row, and drop the cached values that depend on the previous one."""
         self.leave_loops(self.row)
         self.indices[self.row] = row
 
     def _elements_of(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Reduce one element of each row into the row and column accumulators. Return the row accumulators."""
+        """Combine an element of each row with the accumulators of rows and columns.
+
+        Return the row accumulators.
+        """
         b = self.builder
         where = b.op("add", self.so_far, self.indices[-1])
         like = [v for p in self.by_columns for v in self.initial(p)]
@@ -238,7 +249,7 @@ class RowColumnWriter(SplitWriter):
         return following
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
-        """Store or use the result of a row reduction, or of a block of it."""
+        """Store a row's result and compute its later stages, or store the partial result of a block of the row."""
         if self.along.chunks != 1:
             where = self._place(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):
@@ -257,7 +268,7 @@ class RowColumnWriter(SplitWriter):
         self.flush_stores()
 
     def traffic(self) -> tuple[int, int]:
-        """Return the bytes read and written, partial results and elementwise results included."""
+        """Return the bytes read and written. Partial results and elementwise results are included."""
         read, scratch = super().traffic()
         whole = self.along.chunks == 1
         done = [p for p in self.group.placed if p.stage == 1 and p.task.kind == "map"]

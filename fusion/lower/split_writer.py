@@ -1,4 +1,6 @@
-"""Kernels of split reductions and scans: partial results per block, then their combination in order.
+"""Kernels of split reductions and scans.
+
+Blocks compute partial results, which are then combined in order.
 
 In: a group with reductions or scans, its nest, and the split of the outermost inner loop. Out: a kernel that writes
 the partial results of the blocks to scratch memory, and a second kernel. For reductions, the second kernel combines
@@ -26,7 +28,7 @@ from weft.fusion.plan.task import ShiftedMoment
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The split of a reduction loop of `extent` into `chunks` blocks of `length`."""
+    """The split of a reduction loop of `extent` iterations into `chunks` blocks of `length` iterations."""
 
     chunks: int
     length: int
@@ -37,14 +39,14 @@ class Split:
 
 
 class SplitWriter(KernelWriter):
-    """Writer of the kernel of partial results, or of the kernel that combines them."""
+    """Writer of the kernel that computes partial results, or of the kernel that combines them."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         super().__init__(group, nest, name, parametric)
         self.centres: dict[Expr, Value] = {}  # sums -> what they are measured from in the open chunk
 
     def build_partials(self, folds: list[Placed], split: Split) -> None:
-        """Reduce each block of the outermost reduction loop to scratch memory."""
+        """Emit the reduction of each block of the outermost reduction loop to scratch memory."""
         self._count_work(split)
         before, inner = self.stage(0), self.stage(1)
 
@@ -71,7 +73,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _take_results(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
-        """Register reduction results as values at the point, without storing them."""
+        """Make the results of reductions available as values at the current point."""
         position = 0
         for p in folds:
             width = len(self.accumulators(p))
@@ -80,18 +82,18 @@ class SplitWriter(KernelWriter):
             position += width
 
     def _elements(self, bounds: tuple[Value, Value], inside: int) -> Value:
-        """Return the number of elements between the bounds of a block."""
+        """Return the number of elements in a block, given its bounds."""
         count = self.builder.op("subtract", bounds[1], bounds[0])
         return count if inside == 1 else self.builder.op("multiply", count, self.integer(inside, "inside"))
 
     # -- sums that are measured from a centre of the open chunk ---------------------------------
 
     def _part_centre(self, placed: Placed, found: Value, count: Value) -> Value:
-        """Return the shift of a block's sum: the block's own maximum or mean."""
+        """Return the shift of a block's sum: the maximum or the mean of the block."""
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Emit a task's body. Shifted moments use the current block's shift."""
+        """Emit the body of a task. Shifted moments use the shift of the current block."""
         if placed.task.node not in self.centres:
             return super().body(placed)
         centre = self.centres[placed.task.node], len(self.nest.outer)
@@ -106,7 +108,7 @@ class SplitWriter(KernelWriter):
         return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
     def fold_names(self, placed: Placed) -> tuple[str, ...]:
-        """Return the ops that combine a reduction's accumulators."""
+        """Return the ops that combine the accumulators of a reduction."""
         own = super().fold_names(placed)
         return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
@@ -116,7 +118,7 @@ class SplitWriter(KernelWriter):
         return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
     def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the accumulators of a reduction updated with this point's value."""
+        """Combine the accumulators of a reduction with its value at the current point, and return them."""
         if placed.stage != 3:
             return super().folded(placed, carried)
         made = self.body(placed)
@@ -124,11 +126,11 @@ class SplitWriter(KernelWriter):
         return tuple(self.builder.op("add", total, term) for total, term in zip(carried, terms, strict=True))
 
     def _count_work(self, split: Split) -> None:
-        """Set the number of elements of all blocks together."""
+        """Set `work` to the number of elements of all blocks."""
         self.work = prod(split.rows) * split.extent * split.inside
 
     def _bounds(self, split: Split) -> tuple[Value, Value]:
-        """Return the first and end index of the current block."""
+        """Return the first and the end index of the current block."""
         with self.builder.at(1):
             size = self.integer(split.length, "length")
             start = self.builder.op("multiply", self.indices[0], size)
@@ -141,7 +143,7 @@ class SplitWriter(KernelWriter):
             self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
 
     def build_totals(self, scans: list[Placed], split: Split) -> None:
-        """Scan each block from its start and store its total."""
+        """Emit the reduction of each block to its total, which the scans of the second kernel start from."""
         self._count_work(split)
         needed: set[Expr] = set()
         stack = list(scans)
@@ -171,7 +173,10 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_shared(self, scans: list[Placed], split: Split) -> None:
-        """Scan each block, starting from the total of the previous blocks. On a GPU one thread scans a block."""
+        """Emit a scan of each block that starts from the total of the previous blocks.
+
+        On a GPU, one thread scans a block.
+        """
         self._count_work(split)
 
         def at_point() -> None:
@@ -197,7 +202,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_finish(self, folds: list[Placed], split: Split) -> None:
-        """Combine the partial results in order, and emit the later stages of each row."""
+        """Emit the combination of the partial results in order, and the later stages of each row."""
 
         def at_point() -> None:
             for placed in self.stage(0):
@@ -216,8 +221,9 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _fold_partials(self, folds: list[Placed], split: Split, at: int, first: list[Placed] | None = None) -> None:
-        """Combine the accumulators of all blocks, which start at scratch buffer `at`. With `first`, moments are
-        moved to a common shift.
+        """Emit the loop that combines the accumulators of all blocks. Scratch buffer `at` has the first one.
+
+        With `first`, moments are moved to a common shift.
         """
         depth = len(self.nest.outer)
         initial = [v for p in folds for v in self.initial(p)]
@@ -241,15 +247,15 @@ class SplitWriter(KernelWriter):
     def partial_reductions(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Return the accumulators of `folds` for one block, from scratch buffer `at` on."""
+        """Load the accumulators of one block for the reductions `folds`. Scratch buffer `at` has the first one."""
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
-        """Return an accumulator of one block."""
+        """Load an accumulator of a block from index `where` of scratch buffer `number`."""
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_centre(self, placed: Placed) -> Value:
-        """Return the final shift of a sum of shifted moments."""
+        """Return the common shift of all blocks' moments: the maximum or the mean of all elements."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -263,7 +269,7 @@ class SplitWriter(KernelWriter):
         split: Split,
         where: Value,
     ) -> list[Value]:
-        """Move a block's sums from its own shift to the common shift."""
+        """Convert the sums of a block from the block's shift to the common shift."""
         b = self.builder
         length, extent = self.integer(split.length, "length"), self.integer(split.extent, "extent")
         start = b.op("multiply", self.indices[-1], length)
@@ -280,7 +286,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, folds: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Replace the last accumulator of each sum by the corrected sum over all blocks."""
+        """Return the combined accumulators. For sums shifted by the mean, correct the last accumulator."""
         found: list[Value] = []
         for p in folds:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]
@@ -291,7 +297,7 @@ class SplitWriter(KernelWriter):
         return tuple(found)
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
-        """Return the scratch index of the current block and row: block first, then rows in loop order."""
+        """Return the scratch index of the current block and row. Blocks are outermost, then rows in loop order."""
         total: Value | None = None
         for k, loop in enumerate(order):
             if total is not None:
@@ -303,7 +309,7 @@ class SplitWriter(KernelWriter):
         return total
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
-        """Return the parameter that points to the partial results of accumulator `k`."""
+        """Return the parameter that points to the partial results for accumulator `k`."""
         found = self.pointers.get(("partial", split.base + k))
         if found is None:
             found = self.pointers["partial", split.base + k] = self.builder.pointer(
@@ -314,7 +320,7 @@ class SplitWriter(KernelWriter):
         return found
 
     def traffic(self) -> tuple[int, int]:
-        """Return the bytes read and written. Split scans read their input twice."""
+        """Return the number of bytes read and written. Split scans read their input twice."""
         read, written = super().traffic()
         scratch = sum(nbytes for _, nbytes in self.partials)
         match self.builder.kernel.name:

@@ -1,1 +1,1 @@
-"""Planning: from a graph to groups of tasks, materialized values, and the steps of a plan."""
+"""Planning: from a graph to tasks, groups, materialized values, and the steps of a plan."""

@@ -1,4 +1,4 @@
-"""Memory of a plan: allocated before the first kernel, with temporaries in one arena.
+"""Memory of a plan. It is allocated before the first kernel, and temporaries share one arena.
 
 In: the steps of a plan, each of which allocates a value where it is first needed. Out: the same steps with all
 allocations first. Invariant: no step after the first kernel allocates, so a plan that fails to allocate has changed
@@ -17,12 +17,12 @@ IF_UNSHARED = ("take-if-unshared", "take-or-new")
 
 @dataclass(slots=True)
 class Take:
-    """A result's memory: that of a value that the result replaces, or new memory.
+    """A step that gives a result its memory: that of a value that the result replaces, or new memory.
 
-    ``take`` hands the memory on. ``take-if-unshared`` does so unless another reader needs the value; then it copies the
-    value to new memory. ``take-or-new`` hands on the memory of the first of `source` and `others` that no other reader
-    needs and no other library knows, and does not copy, because all elements are written. ``fill`` copies into memory that was asked for, all but the
-    range of bytes `except_for`.
+    ``take`` passes the memory of `source` on. ``take-if-unshared`` does so unless another reader needs the value, and
+    otherwise copies the value to new memory. ``take-or-new`` passes on the memory of the first of `source` and `others`
+    that no other reader and no other library uses. It does not copy, because all elements are written. ``fill`` copies
+    into memory that is already allocated, except for the range of bytes `except_for`.
     """
 
     place: int
@@ -35,21 +35,21 @@ class Take:
 
 @dataclass(slots=True)
 class Carve:
-    """Sub-buffers of one buffer, each with its slot, offset and length."""
+    """A step that puts parts of a buffer into slots. Each part has a slot, an offset and a length."""
 
     whole: int
     parts: list[tuple[int, int, int]]
 
 
 class Gaps:
-    """A free list of offsets in a growing byte range."""
+    """Free list of ranges in an arena that grows."""
 
     def __init__(self) -> None:
         self._free: list[tuple[int, int]] = []  # offset and size, by offset, never next to each other
         self.top = 0
 
     def give(self, nbytes: int) -> int:
-        """Return the offset of the first gap that is large enough."""
+        """Take the first gap that is large enough, or grow the arena, and return the offset."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         for k, (offset, length) in enumerate(self._free):
             if length >= size:
@@ -63,7 +63,7 @@ class Gaps:
         return offset
 
     def take_back(self, offset: int, nbytes: int) -> None:
-        """Return these bytes to the arena."""
+        """Return a range of bytes to the free list."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         k = bisect_left(self._free, (offset, size))
         self._free.insert(k, (offset, size))
@@ -76,18 +76,19 @@ class Gaps:
 
 
 def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int]) -> tuple[list[Any], int]:
-    """Return the steps with allocations first, and the number of slots they use.
+    """Return the steps with all allocations first, and the number of slots that they use.
 
     Parameters
     ----------
     steps : list
-        Kernels (with their `patches`), calls, `Take`, ``(place, nbytes)`` that asks for memory, and a place alone, which
-        gives it up.
+        Kernels (with their `patches`), calls, `Take`, ``(slot, nbytes)`` to allocate memory, and a slot number to
+        release its memory.
     slots : int
-        Places before this are memory that was there already.
+        Slots below this number have memory before the plan runs.
     places : int
+        Number of slots.
     outputs : set of int
-        The places that are handed out in the end.
+        Slots whose values are the plan's results.
     """
     owner = list(range(places))  # whose memory a place has
     size: dict[int, int] = {}
@@ -107,7 +108,7 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Move values of these sizes into the arena. Return the steps, and those that allocate it."""
+    """Move the values in `size` into an arena. Return the other steps, and the steps that allocate the arena."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
@@ -132,7 +133,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Return the arena offset by owner, as a dict. The key -1 has the arena's size."""
+    """Return the offset of each owner in the arena. The key -1 gives the size of the arena."""
     pending = dict.fromkeys(size, 0)  # places that have the memory and were not given up yet
     for place in owner:
         if place in pending:
@@ -158,7 +159,7 @@ def _places_of(step: Any) -> list[int]:
 
 
 def _memory_first(steps: list[Any], slots: int) -> list[Any]:
-    """Move allocations, and updates that may reuse earlier memory, before all other steps."""
+    """Sort the steps: allocations and possible reuse of earlier memory, then parts of buffers, then the others."""
 
     def rank(step: Any) -> int:
         if isinstance(step, Take):

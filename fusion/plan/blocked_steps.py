@@ -1,4 +1,4 @@
-"""Blocked steps: groups for temporal blocking, whose tasks are successive time steps.
+"""Groups for temporal blocking, whose tasks are successive time steps.
 
 In: the tasks of groups. Out: statements (tasks by the axes of the array that they write), steps of statements, and
 blocked steps of steps (`time_steps.py`). Invariant: a statement computes a box of its array, and the rest is copied from the
@@ -22,7 +22,7 @@ Place = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A task as a box of an array: the start and the extents of the elements that it writes."""
+    """A task that writes a box of an array: the box's first element and its extents."""
 
     placed: Placed
     start: Place
@@ -40,25 +40,25 @@ class Statement:
 
     @property
     def previous(self) -> Expr | None:
-        """The version to copy outside the box, or None."""
+        """The previous version of the array, which is copied outside of the box, or None."""
         previous = self.task.previous
         return None if previous is None or previous.kind == "empty" else previous
 
 
 @dataclass(slots=True)
 class Step:
-    """Statements computed at the same points, in order.
+    """Statements that are computed at the same points, in order.
 
     Attributes
     ----------
     origin, extents : tuple of int
-        Where the box begins that it computes, and how far it goes.
+        First point and extents of the box that the step computes.
     last : tuple of int
-        How far it goes, from 0 on, with what it copies beside the box.
+        Extents of all points of the step, from 0 on, including those that it copies outside of the box.
     low, high : list of int
-        How far it goes beyond the last step's part, below and above, along each axis.
+        Number of points along each axis that the step computes below and above the block of the last step.
     lag : int
-        Rows that it is behind the first step.
+        Number of rows by which the step lags behind the first step.
     """
 
     statements: list[Statement]
@@ -72,9 +72,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Steps written as a loop: from `first` on, `turns` iterations of `period` steps.
+    """Steps that are written as a loop: `turns` iterations of `period` steps, beginning with step `first`.
 
-    `low`, `high` and `lag` are by how much those of a step differ from those of the same step a turn before.
+    `low`, `high` and `lag` are the differences of these attributes of a step from one iteration to the next.
     """
 
     first: int
@@ -87,26 +87,26 @@ class Rolled:
 
 @dataclass(slots=True)
 class BlockedSteps(Group):
-    """Time steps that one kernel computes.
+    """A group of time steps that one kernel computes.
 
     Attributes
     ----------
     members : int
-        Bit set of the numbers of the groups that it is made of.
+        Bit set of the numbers of the original groups.
     homes : dict
-        Value that a step makes -> the step's number, and the coordinates of the box's first point in it.
+        Value that a step computes -> the step's number, and the coordinates of the box's first point in the value.
     readers : dict
-        Value that later steps read -> their numbers, and the distances at which they do.
+        Value that later steps read -> the number of each such step, and the offset of its read.
     rings : dict
-        Value that later steps read -> rows of it that are kept, and how long they are along the axes behind.
+        Value that later steps read -> the shape of its ring buffer: number of rows, and lengths along the other axes.
     width : tuple of int
-        Points of a part along each axis.
+        Points of a block along each axis.
     owner : dict
-        Value that is written into another one's ring, where it differs from that -> the other one.
+        Value that is written in place -> the value whose ring buffer it overwrites.
     outside : dict
-        On a GPU: as `readers`, for values that no step makes and that have rings too.
+        On a GPU: as `readers`, for values from outside the kernel that also have ring buffers.
     tile, margin : tuple of int
-        On a GPU: points that a block's threads have, along the axes of rings, and how many of them lie in front of the part.
+        On a GPU: points of a tile along the axes of ring buffers, and how many of them lie before the block.
     """
 
     members: int = 0
@@ -123,12 +123,12 @@ class BlockedSteps(Group):
 
     @property
     def axes(self) -> int:
-        """Number of axes of all steps."""
+        """Number of axes that all steps have."""
         return len(self.steps[0].extents)
 
     @property
     def rows(self) -> int:
-        """Number of axes that the kernel iterates over by rows: 1 for the first axis, or 0."""
+        """Number of axes along which the kernel iterates row by row: 1 for the first axis, or 0."""
         return int(self.axes > 1)
 
     @property
@@ -137,18 +137,18 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def goes_on(self, axis: int) -> bool:
-        """Return whether some step has points beyond the last block that are needed."""
+        """Return whether a step that is needed outside the kernel has points beyond the last block."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
     def beyond(self, step: Step, axis: int) -> int:
-        """Return the number of a step's points beyond the last block, if any step needs such points."""
+        """Return how many points of a step lie beyond the last block. Return 0 if no step needs such points."""
         return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.goes_on(axis) else 0
 
 
 def unflatten(flat: int, shape: Place) -> Place:
-    """Return the coordinates of an element."""
+    """Return the coordinates of the element with this flat index."""
     found = []
     for step in contiguous_strides(shape):
         whole, flat = divmod(flat, step)
@@ -157,7 +157,7 @@ def unflatten(flat: int, shape: Place) -> Place:
 
 
 def read_statement(placed: Placed) -> Statement | None:
-    """Return a task as a statement over a box, or None for other tasks."""
+    """Convert a task to a statement. Return None for tasks that do not write a box."""
     task = placed.task.window or placed.task
     shape = task.node.shape
     plain = task.kind in ("map", "update") and all(loop.role == "parallel" for loop in task.loops)
@@ -181,7 +181,10 @@ def read_statement(placed: Placed) -> Statement | None:
 
 
 def read_offset(statement: Statement, node: Expr, form: Affine | None) -> Place | None:
-    """Return the element that a statement's first point reads of a value, or None unless it reads along all axes."""
+    """Return the coordinates of the element of `node` that a statement reads at its first point.
+
+    Return None unless the statement reads the value along all axes.
+    """
     if form is None or len(node.shape) != len(statement.extents) or form[0] < 0:
         return None
     strides = contiguous_strides(node.shape)
@@ -195,7 +198,7 @@ def read_offset(statement: Statement, node: Expr, form: Affine | None) -> Place 
 
 
 def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
-    """Return what a statement reads and where, and whether the read is in a branch."""
+    """Return the reads of a statement: the value, its index, and whether the read is in a branch."""
     outside = {id(i) for i in statement.task.body}
     return [
         (i.node, i.index if i.kind == "read" else None, id(i) not in outside)
@@ -205,9 +208,10 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Return the updates that can run in place, because nothing else reads what they overwrite.
+    """Return the updates that can run in place, each with the value whose ring buffer it overwrites.
 
-    (Points have to be counted from the same origin.) With `once` each point is computed once, and may read what it writes over.
+    Nothing else may read the overwritten elements, and both boxes must be at the same coordinates. With `once`, each
+    point is computed exactly once, so that an update may read the element that it overwrites.
     """
     found: dict[Expr, Expr] = {}
     for number, step in enumerate(blocked.steps):

@@ -43,12 +43,12 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One step of a body.
+    """One instruction of a body.
 
     ``read``: element `index` of the stored `node`. ``gather``: the same plus the values of operands times
     `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: as the node says (a map without
-    operands of its own computes an index). ``choose``: the first of `branches` where its operand holds, which is `likely` where
-    that branch is for most indices, else the second.
+    operands of its own computes an index). ``choose``: the first of `branches` if its operand holds, otherwise the
+    second. It is `likely` if most indices take the first.
     """
 
     kind: Literal["read", "gather", "iota", "map", "constant", "scalar", "choose"]
@@ -62,14 +62,14 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The instructions of one side of a choice, numbered on from the choice."""
+    """One side of a choice: its instructions, whose numbers continue those before the choice."""
 
     instructions: tuple[Instruction, ...]
     result: int
 
 
 def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
-    """Yield every instruction, including those of branches."""
+    """Yield all instructions, including those in branches."""
     stack = [iter(body)]
     while stack:
         instruction = next(stack[-1], None)
@@ -82,8 +82,10 @@ def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The box that an update writes, per dimension of the base: first and last index, and the axis of the value
-    that runs along it with its step (1 or -1). Axis -1 means none.
+    """The box that an update writes.
+
+    For each dimension of the base, it has the first and the last index, the axis of the value along it (-1: none), and
+    that axis's step (1 or -1).
     """
 
     first: tuple[int, ...]
@@ -93,7 +95,7 @@ class Window:
 
 
 def window_of(update: Expr) -> Window | None:
-    """Return the window of an update that replaces a box, or None for other updates."""
+    """Return the window of an update that replaces a box. Return None for other updates."""
     shape, strides, offset = update.attrs
     decoded = decode_view(update.shape, shape, strides, offset)
     if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
@@ -110,12 +112,12 @@ def window_of(update: Expr) -> Window | None:
 
 
 class BodyBuilder:
-    """Builder of one task's body.
+    """Builder of the body of one task.
 
     Attributes
     ----------
     quotients : list of (form, divisor)
-        Divisions that are left to be done when the kernel runs.
+        Divisions that remain in the kernel.
     """
 
     def __init__(
@@ -133,8 +135,9 @@ class BodyBuilder:
         self.quotients: list[tuple[Affine, int]] = []
 
     def value(self, node: Expr, coordinates: Coordinates) -> int:
-        """Return the number of the instruction that computes `node` at `coordinates`. Iterative, since graphs are
-        deep.
+        """Return the number of the instruction that computes `node` at `coordinates`.
+
+        The implementation is iterative, since graphs are deep.
         """
         stack: list[tuple[Expr, Coordinates]] = [(node, coordinates)]
         while stack:
@@ -151,7 +154,7 @@ class BodyBuilder:
         return self.known[node, coordinates]
 
     def read(self, node: Expr, form: Affine) -> int:
-        """Emit a read of element `form` of a materialized value."""
+        """Emit a read of a materialized value at the flat index `form`."""
         loops = tuple((key, c) for key, c in form[1] if key >= 0)
         computed = [(-1 - key, c) for key, c in form[1] if key < 0]
         if not computed:
@@ -160,12 +163,12 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Return conditions for ``start <= form < stop``, where `form` lies in ``range(extent)``."""
+        """Emit the tests for ``start <= form < stop`` that are needed, given that `form` lies in ``range(extent)``."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """Emit `value` if all conditions hold, else `otherwise`. Both have the root's dtype."""
+        """Emit a choice: `value` if all conditions hold, otherwise `otherwise`. Both have the root's dtype."""
         kinds = (_BOOL, self.root.dtype, self.root.dtype)
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
@@ -261,7 +264,7 @@ class BodyBuilder:
         return self.unflatten(self._walk(node, at), base) if decoded is None else through_view(decoded, at)
 
     def _position(self, node: Expr, at: Coordinates) -> Affine:
-        """Return the flat index in a gather's base."""
+        """Return the flat index of the base element that a gather reads."""
         base = node.operands[0].shape
         (terms,) = node.attrs
         if len(terms) == len(base):
@@ -288,7 +291,7 @@ class BodyBuilder:
         return tuple(places)
 
     def unflatten(self, flat: Affine, shape: tuple[int, ...]) -> Coordinates:
-        """Return the coordinates of the element at a valid flat index."""
+        """Return the coordinates of the element at a flat index, which must be in range."""
         result: list[Affine] = []
         before: Affine = ZERO
         for n, step in zip(shape, contiguous_strides(shape), strict=True):
@@ -303,7 +306,7 @@ class BodyBuilder:
     # -- index arithmetic ----------------------------------------------------------------------------
 
     def bounds(self, form: Affine) -> tuple[int, int] | None:
-        """Return the minimum and maximum of a form, or None if unknown."""
+        """Return a lower and an upper bound of a form, or None if they are unknown."""
         low = high = 0
         for key, c in form[1]:
             found = (0, self.extents[key] - 1) if key >= 0 else self.ranges.get(-1 - key)
@@ -315,7 +318,10 @@ class BodyBuilder:
         return form[0] + max(low, least), form[0] + min(high, most)
 
     def divide(self, form: Affine, divisor: int) -> Affine:
-        """Return ``form // divisor``, with multiples of the divisor divided exactly."""
+        """Return ``form`` divided by ``divisor``, rounded down.
+
+        Terms that are multiples of the divisor are divided exactly.
+        """
         if divisor == 1:
             return form
         whole, start = divmod(form[0], divisor)
@@ -349,7 +355,7 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Return tighter bounds of a form that contains both a quotient and its dividend."""
+        """Return tighter bounds of a form that contains a quotient and its dividend."""
         needed: dict[int, tuple[Affine, int]] = {}
         keys = [key for key, _ in form[1]]
         while keys:
@@ -370,7 +376,7 @@ class BodyBuilder:
         return np.dtype(np.int32 if small else np.int64)
 
     def number(self, form: Affine) -> int:
-        """Emit the value of a form."""
+        """Emit the value of an affine form."""
         kind = self._dtype(self.bounds(form))
         loops = form[0], tuple((key, c) for key, c in form[1] if key >= 0)
         parts = []
@@ -404,7 +410,7 @@ class BodyBuilder:
     # -- parts put together -----------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand of an update that is read, or the conditions under which its window is read."""
+        """Return the operand that an update equals at `at`, or the conditions under which it is the assigned value."""
         window = window_of(node)
         assert window is not None
         conditions = []
@@ -422,7 +428,7 @@ class BodyBuilder:
 
     @staticmethod
     def _inside(node: Expr, window: Window, at: Coordinates) -> Coordinates:
-        """Return the coordinates in the value that an update writes."""
+        """Return the coordinates in the assigned value that correspond to coordinates in an update."""
         result = [ZERO] * len(node.attrs[0])
         for form, first, last, axis, step in zip(at, window.first, window.last, window.axis, window.step, strict=True):
             if axis >= 0:
@@ -453,7 +459,7 @@ class BodyBuilder:
         return holds
 
     def _branch(self, node: Expr, at: Coordinates, conditions: list[tuple[str, Affine, int]]) -> Branch:
-        """Return the code that computes a value under these conditions."""
+        """Return a branch that computes a value. Its index arithmetic assumes that `conditions` hold."""
         side = BodyBuilder(self.stored, self.root, (), self.spread)
         side.extents = self.extents
         side.body, side.known = list(self.body), dict(self.known)
@@ -475,12 +481,15 @@ def _opposite(op: str, form: Affine, bound: int) -> tuple[str, Affine, int]:
 
 
 def accumulator_dtype(node: Expr) -> np.dtype:
-    """Return the dtype of a reduction's accumulator: its result's, but float32 for sums of 16-bit floats."""
+    """Return the dtype of a reduction's accumulator.
+
+    It is the dtype of the result, except for sums of 16-bit floats, which use float32.
+    """
     return widened(node.dtype)
 
 
 def _folded_places(node: Expr, at: Coordinates) -> list[Coordinates]:
-    """Return the coordinates of the elements reduced into the one at `at`, in C order."""
+    """Return the coordinates of the elements that are reduced to the element at `at`, in C order."""
     axes, keepdims = node.attrs
     shape = node.operands[0].shape
     kept = iter(at)

@@ -1,4 +1,4 @@
-"""Groups: the tasks that share a kernel.
+"""Groups of tasks. The tasks of a group share a kernel.
 
 In: tasks with their loops. Out: the values that the kernel reads and writes, and its loops. At each point of the
 parallel loops, a group's kernel runs stage by stage. Stage 0 is computed at the point, stage 1 inside the loops over
@@ -19,7 +19,7 @@ from weft.fusion.plan.task import Task
 
 @dataclass(slots=True)
 class Placed:
-    """A task in a group. `loops` maps its loops to the group's."""
+    """A task in a group. `loops` maps the loops of the task to those of the group."""
 
     task: Task
     loops: dict[int, int]
@@ -27,17 +27,17 @@ class Placed:
 
     @property
     def inner(self) -> bool:
-        """Whether the task is computed inside the loops over the row."""
+        """Whether the task is computed inside of the loops over the row."""
         return bool(self.stage & 1)
 
     def flat(self, form: Affine) -> Affine:
-        """Rewrite a form of the task in the group's loops."""
+        """Rewrite an affine form from the loops of the task to those of the group."""
         return rename(form, self.loops)
 
 
 @dataclass(slots=True)
 class Group:
-    """Tasks that one kernel runs. In `loops`, parallel loops come first."""
+    """Tasks that one kernel computes. In `loops`, parallel loops come first."""
 
     number: int
     loops: list[Loop] = field(default_factory=list)
@@ -66,16 +66,16 @@ class Group:
         self.instructions += placed.task.size()
 
     def buffers(self) -> set[Expr]:
-        """Return the materialized values that the group reads or writes in memory."""
+        """Return the materialized values that the group reads from memory or writes to memory."""
         return (self.read | self.made.keys()) - self.private
 
     def passes(self) -> int:
-        """Return the number of passes over a row."""
+        """Return how many times the group passes over a row."""
         return max((p.stage + 1) // 2 for p in self.placed)
 
 
 def start_group(group: Group, task: Task) -> None:
-    """Add `task` as the first of `group`, with its parallel loops first."""
+    """Add `task` as the first task of `group`. Its parallel loops come first."""
     order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
     group.loops = [task.loops[k] for k in order]
     loops = {own: position for position, own in enumerate(order)}
@@ -84,7 +84,7 @@ def start_group(group: Group, task: Task) -> None:
 
 
 def needed_values(task: Task) -> list[Expr]:
-    """Return the materialized values that must exist before the task runs."""
+    """Return the materialized values that must exist before a task runs."""
     reads = [node for node, _ in task.reads()]
     return reads if task.previous is None else [*reads, task.previous]
 
@@ -95,12 +95,12 @@ def row_size(group: Group) -> int:
 
 
 def runs_along_shared_rows(group: Group) -> bool:
-    """Return whether a group scans rows so long that GPU blocks share them."""
+    """Return whether a group scans rows that are so long that several GPU blocks share a row."""
     return row_size(group) > SHARED_ROW and any(p.task.kind == "scan" for p in group.placed)
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return the bytes read and written per element of a row: those contiguous along the row, and the rest."""
+    """Return the bytes per element of a row that contiguous accesses move, and those that all others move."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

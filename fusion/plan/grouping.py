@@ -28,7 +28,7 @@ LOOK_BACK = 24  # groups that a task is tried with, newest first
 
 
 class Grouping:
-    """The state of grouping, which places one task after another."""
+    """State of the grouping, which places one task after another."""
 
     def __init__(self, in_place: Collection[Expr], machine: Machine) -> None:
         self.machine = machine
@@ -39,12 +39,12 @@ class Grouping:
         self.followers: list[set[int]] = []  # group -> groups that have to come after it, not only by way of others
 
     def add_opaque(self, node: Expr) -> None:
-        """Add a host call as a step of its own."""
+        """Add a host call, which is a step of its own."""
         group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Place `task` after the groups in `waits_for`, which read what it overwrites."""
+        """Place `task` in a group. It runs after the groups in `waits_for`, which read memory that it overwrites."""
         reads = needed_values(task)
         needs = waits_for | {self.home[node] for node in reads if node in self.home}
         reason = "nothing before it shares its loops"
@@ -71,7 +71,7 @@ class Grouping:
         self._order(new, needs)
 
     def _around_centre(self, task: Task, reason: str) -> Group | None:
-        """Return a group of a shifted sum and a copy of the reduction that computes its shift, or None."""
+        """Return a group of a shifted sum and a copy of the reduction that gives its shift, or None if that fails."""
         group = Group(len(self.groups), reason=reason)
         centre, own = with_own_centre(task)
         start_group(group, centre)
@@ -97,7 +97,7 @@ class Grouping:
         self._order(group, needs)
 
     def _order(self, group: Group, needs: set[int]) -> None:
-        """Order `group`, and all groups that follow it, after the groups `needs`."""
+        """Order `group`, and all groups that follow it, after the groups in `needs`."""
         added = 0
         for number in needs - {group.number}:
             added |= self.groups[number].before | 1 << number
@@ -112,7 +112,7 @@ class Grouping:
     # -- whether a task fits a group --------------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """Return the task placed in `group`, or None and the reason."""
+        """Return the task as placed in `group`, or None and the reason why it does not fit."""
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
             return None, "it needs the finished result of a library call"
@@ -150,7 +150,7 @@ class Grouping:
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
     ) -> list[Placed]:
-        """Return the ways to map the task's loops to the group's. New loops get new numbers."""
+        """Return the possible mappings of the task's loops to the group's loops. Loops that are new get new numbers."""
         folding = task.kind in ("reduce", "scan")
         group_reduces = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
@@ -179,7 +179,7 @@ class Grouping:
         return found
 
     def _settle(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Set the task's stage in the group. Return the reason if there is none, else an empty string."""
+        """Set the stage of a task in the group. Return "", or the reason why no stage is possible."""
         ready = placed.stage
         reads = placed.task.reads()
         if measured_in_parts(placed.task, self.machine):
@@ -215,8 +215,9 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """Return why in-place writes forbid the placement: others in the kernel may read only the element being
-        overwritten.
+        """Return why in-place writes forbid a placement, or "" if they do not.
+
+        Other tasks of the kernel may read only the element that is overwritten.
         """
         everyone = [*group.placed, placed]
         extents = [loop.extent for loop in group.loops]
@@ -245,7 +246,7 @@ class Grouping:
         return ""
 
     def _beside(self, earlier: Placed, later: Placed, group: Group) -> bool:
-        """Return whether two successive updates of the same memory write disjoint elements."""
+        """Return whether two successive updates of the same memory write different elements."""
         if earlier.task.kind != "update" or not {earlier.task.node, later.task.node} <= self.in_place:
             return False
         extents = [loop.extent for loop in group.loops]
@@ -253,14 +254,15 @@ class Grouping:
 
 
 def measured_in_parts(task: Task, machine: Machine) -> bool:
-    """Return whether a task is a shifted sum computed by blocks, which shares a kernel with the reduction of its
-    shift.
+    """Return whether a task is a shifted sum that is computed by blocks.
+
+    Such a task shares a kernel with the reduction that gives its shift.
     """
     return task.shifted is not None and order_alone(task, machine).chunk > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether a scan needs another scan of the group, along rows so long that blocks share them."""
+    """Return whether a scan depends on another scan of the group, along rows that several blocks share."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -273,7 +275,10 @@ def follows_scan(task: Task, group: Group) -> bool:
 
 
 def walks_along(placed: Placed, group: Group) -> bool:
-    """Return whether the task shares a memory access with the group, so that it hits the cache."""
+    """Return whether the task and the group access the same memory in the same order.
+
+    One of them then hits the cache.
+    """
 
     def walks(p: Placed) -> set[tuple[Expr, object]]:
         found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}
@@ -285,10 +290,10 @@ def walks_along(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return why placing a task would change a summation order, its own or the group's, or an empty string.
+    """Return why placing a task would change the order of one of the sums, or "" if it would not.
 
-    The order depends on the loops of the kernel, and on whether these are cut. Who asks for a sum gets the same bits, whatever
-    else is computed, and in whatever tier.
+    The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits, whatever
+    else is computed, and whether it is interpreted or compiled.
     """
     if not placed.task.rounds() and not any(p.task.rounds() for p in group.placed):
         return ""
@@ -315,7 +320,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def commit_loops(group: Group, placed: Placed) -> None:
-    """Set the roles of the group's loops that a new reduction determines."""
+    """Set the roles of the group's loops when its first reduction or scan is placed. Make reduced loops innermost."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
@@ -332,7 +337,7 @@ def commit_loops(group: Group, placed: Placed) -> None:
 
 
 def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> bool:
-    """Return whether all elements read of a value were computed at the same point of the parallel loops."""
+    """Return whether a task reads only elements of a value that are computed at the same parallel point."""
     if home.task.kind != "map":
         return False
     outer = {k for k, loop in enumerate(group.loops) if loop.role == "parallel"}
@@ -358,8 +363,9 @@ def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> boo
 
 
 def _hints(task: Task, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Return loops that must be equal because the task reads what the group stores, as a map from own to group
-    loops.
+    """Return which loops of the task must be mapped to which loops of the group.
+
+    They follow from the task's reads of values that the group stores.
     """
     hints: dict[int, int] = {}
     for node, index in produced:
@@ -381,8 +387,9 @@ def _identify(
     hints: dict[int, int],
     loops: dict[int, int],
 ) -> bool:
-    """Pair `own` loops with `theirs` of equal extent, by hint or else in order, into `loops`. Return whether all
-    match.
+    """Pair loops of the task with loops of the group that have the same extent, by hint or in order.
+
+    Pairs are added to `loops`. Return whether all loops have a pair.
     """
     if len(own) != len(theirs):
         return False

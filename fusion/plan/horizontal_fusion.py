@@ -1,4 +1,6 @@
-"""Horizontal fusion: an evaluation also computes values that were not asked for, where that costs almost nothing.
+"""Horizontal fusion.
+
+An evaluation also computes values that were not requested, if that costs almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little: those on the way to them, those that extend updates on the way, and reductions of inputs
@@ -26,7 +28,10 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Plan the evaluation of `roots`, which are among the live `versions`. `origins` is `LiveGraph.origins`."""
+    """Return a schedule that evaluates `roots`, and those live `versions` that cost almost nothing in addition.
+
+    `origins` is `LiveGraph.origins`.
+    """
     schedule = partial(make_schedule, origins=origins, machine=machine)
     order = topological(roots)
     needed = set(order)
@@ -48,7 +53,10 @@ def schedule_versions(
 
 
 def _going_on(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return values that extend updates of needed memory. Evaluated later, they would need a copy of that memory."""
+    """Return the versions that are computed from updates which the evaluation needs anyway.
+
+    If these versions were evaluated later, the updated memory would have to be copied.
+    """
     updated = {node for node in needed if node.kind == "update" and node.operands[0].kind != "empty"}
     room = sum(node.nbytes for node in needed)
     found: list[Expr] = []
@@ -74,7 +82,10 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Map reductions, and values derived from them, that read nothing new to the nodes they would compute."""
+    """Return the versions that contain a reduction and read only needed values, which are much larger.
+
+    Each version is mapped to the nodes that have to be computed in addition.
+    """
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:
         own: list[Expr] = []
@@ -93,12 +104,12 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _joining(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """Return the candidates whose values were all placed in needed kernels."""
+    """Return the candidates that are computed only in kernels that are needed anyway."""
     alone = _alone(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 
 
 def _alone(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
-    """Return the values computed by kernels that compute nothing needed."""
+    """Return the values computed by kernels that compute none of the `needed` values."""
     tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
     return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

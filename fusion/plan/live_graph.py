@@ -1,4 +1,4 @@
-"""Live graphs: the versions to plan, with every value already in memory as a leaf.
+"""Live graphs: the expressions to plan, in which every value that is already in memory is a leaf.
 
 In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `LiveGraph` of the same versions.
 Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a sum
@@ -15,13 +15,13 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True)
 class LiveGraph:
-    """The versions of an epoch that are to be planned, with values already in memory as leaves.
+    """The expressions of an epoch to plan, in which every value that is already in memory is a leaf.
 
     Attributes
     ----------
     versions : list of Expr
     origins : dict of Expr to Expr
-        Leaves that hold a reduction of values of this graph, or the quotient of one -> that expression.
+        Maps each leaf that holds a reduction, or a reduction divided by a constant, to this expression.
     """
 
     versions: list[Expr]
@@ -29,7 +29,7 @@ class LiveGraph:
 
 
 def fold_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, or the reduction that it divides by a constant, else None."""
+    """Return `node` if it is a reduction, or the reduction that it divides by a constant, otherwise None."""
     if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
         while node.kind == "view":
@@ -38,7 +38,7 @@ def fold_of(node: Expr) -> Expr | None:
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
-    """Return the graph of `versions` that reads `results` (value -> the leaf that holds it) from memory."""
+    """Return the graph of `versions`, in which each value in `results` is replaced by the leaf that holds it."""
     if not results:
         return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
@@ -49,7 +49,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Map results that are reductions, or quotients of reductions, to equal expressions of the new graph."""
+    """Return `LiveGraph.origins`: for each leaf that holds a reduction's result, this result as an expression."""
     again: dict[Expr, Expr] = {}  # a reduction, or what follows from one -> the same, computed from the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:
@@ -65,7 +65,7 @@ def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Ex
 
 
 def _with_operands(node: Expr, made: Mapping[Expr, Expr]) -> Expr:
-    """Return the operation with its operands replaced according to `made`."""
+    """Return the operation `node` with each operand replaced by its counterpart in `made`."""
     operands = tuple([made[child] for child in node.operands])
     if operands == node.operands:
         return node

@@ -1,4 +1,4 @@
-"""Merging of a schedule's groups for a machine."""
+"""Merging of the groups of a schedule, as the machine allows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from weft.fusion.plan.time_steps import join_time_steps
 
 
 def merge_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
-    """Return the schedule with groups merged for a machine. On a GPU, row-and-column reductions are merged only in
-    `special` kernels, because their register use depends on the sizes.
+    """Return the schedule with time steps merged, and with row and column reductions merged, for a machine.
+
+    On a GPU, row and column reductions are merged only if kernels may be specialised for the sizes (`special`), because
+    the register use of the merged kernel depends on the sizes.
     """
     schedule = join_time_steps(schedule, machine)
     return merge_rows_and_columns(schedule, machine) if special or not machine.is_gpu else schedule

@@ -1,4 +1,4 @@
-"""Loop nests of kernels: ordering and merging of loops.
+"""Loop nests of kernels: ordering and merging of a group's loops.
 
 In: a `Group`. Out: a `Nest` with the new position of each loop of the group. Invariant: the innermost loop has the
 smallest memory strides. Two loops are merged only if every index treats them as one.
@@ -18,19 +18,22 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """The loops of a kernel after ordering and merging, and the map of the group's loops to them."""
+    """The loops of a kernel after ordering and merging, and the mapping of the group's loops to them."""
 
     outer: list[Loop]
     inner: list[Loop]
     position: dict[int, int]  # group loop -> position in outer + inner; merged away: missing
 
     def rewrite(self, form: Affine) -> Affine:
-        """Rewrite a form of the group in the kernel's loops."""
+        """Return an affine index over the group's loops, rewritten as an index over the kernel's loops."""
         return form[0], tuple(sorted((self.position[k], c) for k, c in form[1] if k in self.position))
 
 
 def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
-    """Return every flat index of the group in its loops, with element size and weight (writes count twice)."""
+    """Return all flat indices in a group, each with the element size and a weight.
+
+    Writes have twice the weight of reads.
+    """
     forms: list[tuple[Affine, int, int]] = []
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -45,7 +48,7 @@ def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
 
 
 def fold_position(group: Group, placed: Placed) -> Affine:
-    """Return the C-order index of an element among those reduced together."""
+    """Return the position of an element in its reduction, in C order, as an affine index over the group's loops."""
     terms = []
     step = 1
     own = placed.task.loops
@@ -61,7 +64,7 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Order the loops by their memory strides, smallest innermost, and merge loops that every index treats as one."""
+    """Order loops by memory stride, the smallest innermost, and merge loops that every index traverses as one loop."""
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]
     inner = [k for k in keys if group.loops[k].role != "parallel"]
@@ -70,7 +73,10 @@ def make_nest(group: Group) -> Nest:
 
 
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
-    """Order and merge the loops of each class, outer classes first. Return them, and each loop's new position."""
+    """Order and merge the loops within each of `classes`, which are lists of loops. The outermost list comes first.
+
+    Return the loops, and each loop's new position.
+    """
     forms = all_forms(group)
     coefficients = [dict(terms) for (_, terms), _, _ in forms]
     position: dict[int, int] = {}
@@ -94,7 +100,7 @@ def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list
 
 
 def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int, int]]) -> list[int]:
-    """Return the loops of one class in kernel order, outermost first. `forms` come from `all_forms`."""
+    """Return the loops `members` in the order of the kernel, outermost first. `forms` is the result of `all_forms`."""
     ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
     if ordered and any(group.loops[k].role != "parallel" for k in members):
         return members
@@ -107,7 +113,7 @@ def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int,
 
 
 def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
-    """Return the distinct accesses of the group: value, index and element size."""
+    """Return the distinct accesses of a group, each as value, index and element size."""
     found: set[tuple[object, Affine, int]] = set()
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -126,7 +132,7 @@ MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether, on a CPU, vector lanes should hold points of a group rather than elements of one reduction."""
+    """Return whether the lanes of a CPU vector should compute different results, instead of sharing one reduction."""
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
 
@@ -138,12 +144,15 @@ def reduces_across(group: Group, nest: Nest) -> bool:
 
 
 def _worth(step: int) -> int:
-    """Return the score of a stride for vector loads: whole vectors, partial vectors, or single elements."""
+    """Return the score of a stride for vector loads.
+
+    It decreases from whole vectors over partial vectors to single elements.
+    """
     return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
 
 
 def goes_across(group: Group, nest: Nest) -> bool:
-    """Return whether most reads of the group are contiguous along its points rather than along the reduction."""
+    """Return whether more of the bytes read are contiguous from one result to the next than along the reduction."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

@@ -1,4 +1,4 @@
-"""Single operations that NumPy's own loops compute fastest, run by blocks on all threads.
+"""Single operations that NumPy's loops compute fastest. They run block by block on all threads.
 
 In: a group of one task. Out: the entry of `TABLE` that computes it, with its operands, or None if a kernel is faster
 or the operation is fused. Invariant: the bits are those of the kernel, so that a value does not depend on fusion. An
@@ -31,14 +31,17 @@ Arrays = Sequence[np.ndarray]
 
 
 class NumpyLoop(NamedTuple):
-    """An entry: the operands that NumPy's function takes of a node (None: not applicable), and the call."""
+    """A NumPy function for a kind of node.
+
+    `operands` returns the operands that it takes, or None if it is not applicable. `run` calls it.
+    """
 
     operands: Callable[[Expr], tuple[Expr, ...] | None]
     run: Callable[[Expr, np.ndarray, Arrays, int], None]  # of the node, its memory, the operands and how many threads
 
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
-    """Return the entry for a group and its operands, or None."""
+    """Return the NumPy function for a group, and its operands. Return None if there is none."""
     from weft.fusion.plan.group import Group  # (running a plan from disk needs the table only)
 
     if type(group) is not Group or group.opaque is not None or len(group.placed) != 1 or group.over:
@@ -57,7 +60,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
 
 
 def _in_memory(node: Expr) -> bool:
-    """Return whether a value can be an operand: memory or a view of memory."""
+    """Return whether a value is memory or a view of memory, so that a NumPy function can read it."""
     return is_window(node) or node.kind not in ("view", "map", "constant", "scalar", "iota")
 
 
@@ -65,7 +68,7 @@ def _in_memory(node: Expr) -> bool:
 
 
 def _boxes(node: Expr) -> list[Expr] | None:
-    """Return the updates that assemble boxes in new memory, first one first, or None."""
+    """Return the updates that assemble a value from boxes in new memory, in order. Return None for other values."""
     found = []
     while node.kind == "update":
         if not _in_memory(node.operands[1]):
@@ -89,7 +92,7 @@ ROW = 512
 
 
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
-    """Return whether NumPy's copies are faster than a kernel that selects a box per element."""
+    """Return whether NumPy's copies of boxes are faster than a kernel that selects the box of each element."""
     runs = 0  # pieces of memory that are written without a gap
     for box in boxes:
         shape, strides, _ = box.attrs
@@ -105,7 +108,7 @@ def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
 
 
 def _border(box: Expr) -> tuple[tuple[int, int], ...] | None:
-    """Return the bounds of a box along each axis of its target, or None if it has gaps or permuted axes."""
+    """Return the bounds of a box along each axis of its target. Return None if the box has gaps or permuted axes."""
     shape, strides, offset = box.attrs
     if len(shape) != len(box.shape):
         return None
@@ -143,7 +146,7 @@ def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, va
 
 
 def _window(whole: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
-    """Return a view of C-ordered memory with strides in elements."""
+    """Return a strided view of C-ordered memory. Strides count elements."""
     size = whole.itemsize
     return np.ndarray(shape, whole.dtype, whole, offset * size, tuple(s * size for s in strides))
 
@@ -165,7 +168,10 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the bools or bytes of an extremum or an any/all, or None. NumPy stops at the first decisive bool."""
+    """Return the operand of an `argmax` or `argmin` of one-byte elements. Return None for other operands.
+
+    NumPy stops at the first bool that decides the result.
+    """
     (value,) = node.operands
     if value.kind == "map" and value.op == "cast" and value.operands[0].dtype.kind == "b":
         (value,) = value.operands
@@ -178,13 +184,13 @@ def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
 
 
 def _in_order(value: Expr) -> bool:
-    """Return whether the strides of a view decrease from the first axis to the last."""
+    """Return whether the strides of a view decrease from the first to the last axis."""
     strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
     return all(one >= other for one, other in itertools.pairwise(strides))
 
 
 def _goes_along(value: Expr, axis: int) -> bool:
-    """Return whether an axis is long and has the smallest stride."""
+    """Return whether an axis is long and has the smallest stride of all axes."""
     if value.shape[axis] < ROW:
         return False
     strides = value.attrs[0] if value.kind == "view" else contiguous_strides(value.shape)
@@ -223,7 +229,10 @@ def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> 
 
 
 def _count_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the bools to count, or the numbers whose nonzero elements are counted, or None."""
+    """Return the bools or one-byte integers whose nonzero elements a sum counts.
+
+    Return None for other sums.
+    """
     (value,) = node.operands
     if node.dtype != np.int64 or value.kind != "map" or value.op != "cast" or value.size < LEAST:
         return None
@@ -245,7 +254,7 @@ def _count(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
 
 
 def _take_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the base and indices of a gather along one axis, or None."""
+    """Return the base and the indices of a gather along one axis. Return None for other gathers."""
     base, index = node.operands if len(node.operands) == 2 else (node, node)
     axis = (
         _take_axis(node) if base is not node and node.size >= LEAST and _in_memory(base) and _in_memory(index) else None
@@ -295,7 +304,7 @@ def _take(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
 
 
 def _fill_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return no operands for a large fill of one-byte elements, else None."""
+    """Return no operands (an empty tuple) for a large fill of one-byte elements, otherwise None."""
     return () if node.dtype.itemsize == 1 and node.size >= LEAST else None
 
 

@@ -1,4 +1,4 @@
-"""Splitting of reductions into blocks of fixed length, and limits on repeated passes over rows.
+"""Splitting of reductions into blocks of fixed length, and limits on passes over the same row.
 
 In: a group and its nest. Out: the length of a block. Invariant: it depends only on the shape, and so does the tree of
 a reduction. Column reductions are split into blocks of rows, so that memory is read contiguously.
@@ -25,9 +25,10 @@ FEW_ELEMENTS = 1 << 17
 
 
 def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the block length into which the outermost reduction loop is split, or 0 if it is not.
+    """Return the block length into which the outermost reduction loop is split. Return 0 if it is not split.
 
-    Never where the kernel goes over its rows again, but for what can be measured from the centre of a chunk.
+    A kernel that reads its rows more than once is not split, unless the later passes only compute shifted moments.
+    These can use the shift of each block.
     """
     again = any(p.stage > 1 and p.inner and p.task.shifted is None for p in group.placed)
     rows = prod(loop.extent for loop in nest.outer)
@@ -45,7 +46,7 @@ def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> FoldOrder:
-    """Return the reduction order of a task, which is the same in every group."""
+    """Return the order in which a kernel with only this task reduces. All groups keep this order."""
     if task.order is None:
         alone = Group(0)
         start_group(alone, task)
@@ -57,15 +58,16 @@ def order_alone(task: Task, machine: Machine) -> FoldOrder:
 
 
 def fold_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's reduction loops, and the position of each of the task's own loops among them."""
+    """Return the extents of a nest's reduction loops, and the position in them of each reduction loop of the task."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
 def _band_length(extent: int, columns: int, machine: Machine) -> int:
-    """Return the number of rows that each CPU thread, or each block, processes in a column reduction, or 0 if it is
-    not split.
+    """Return the number of rows that a CPU thread or a GPU block processes in a column reduction.
+
+    Return 0 if the reduction is not split.
     """
     if not machine.is_gpu:
         length = max(BAND, CHUNK // columns)
@@ -77,10 +79,10 @@ def _band_length(extent: int, columns: int, machine: Machine) -> int:
 
 
 def too_long(group: Group, task: Task, machine: Machine) -> str:
-    """Return why the group must not read its rows again for a task, or an empty string.
+    """Return the reason why the group must not read its rows again for a task, or "" if it may.
 
-    To a GPU's blocks a row that is not cut is short, also where it is not in the cache any more: another kernel would read it
-    from memory as well, and be one more to compile.
+    On a GPU, a row that is not split may be read again even if it is no longer in the cache. A separate kernel would
+    also read it from memory, and would have to be compiled.
     """
     length = row_size(group)
     rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")

@@ -1,4 +1,4 @@
-"""Plans as data, independent of their numbers, expressions and memory.
+"""Plan records: plans without sizes, expressions and memory, so that other graphs and processes can use them.
 
 In: a plan, and the nodes of its form. Out: a `PlanRecord`, which recreates the plan for other numbers and nodes of
 the form. A record can be written as text and read in another process. Invariant: a record names kernels by their
@@ -25,7 +25,7 @@ Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Cal
 
 
 class PlanRecord:
-    """A plan without its numbers.
+    """A plan without the sizes, expressions and memory of a particular graph.
 
     Attributes
     ----------
@@ -45,7 +45,10 @@ class PlanRecord:
         self._kernels = kernels
 
     def find(self, sizes: Sequence[int], nodes: list[Expr]) -> Plan | None:
-        """Return the plan for these sizes and nodes of the form, or None if it does not apply."""
+        """Return the plan for a graph of the record's form, given the graph's sizes and nodes.
+
+        Return None if the record does not apply to these sizes.
+        """
         if self.exact is not None and self.exact != sizes:
             return None
         numbers = self.computation(sizes)
@@ -90,7 +93,7 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the record as text. `nodes` are the nodes of a matching form."""
+        """Return the record as text. `nodes` are the nodes of a graph of the form."""
         numbers = _number_locations(nodes)
         kernels = []
         for _, name, digest, exact, facts, _ in self._kernels:
@@ -102,9 +105,10 @@ class PlanRecord:
 
     @classmethod
     def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
-        """Parse a record from `as_text`. Return None if `find` lacks the function of a kernel's digest.
+        """Return the record that `as_text` wrote as `text`.
 
-        Raises ValueError, TypeError or KeyError for another text.
+        Return None if `find` does not return a function for a kernel's digest. Raises ValueError, TypeError or KeyError
+        for another text.
         """
         computation, data, kernels = json.loads(text)
         sources: list[Source] = []
@@ -146,7 +150,7 @@ def _facts(members: Sequence[Any], instructions: int, place: int, nodes: Sequenc
 
 
 def _identity(location: Location | None) -> tuple[int, int] | None:
-    """Return a hashable identity of a location that is fast to hash."""
+    """Return a key that identifies a location and is fast to hash."""
     return None if location is None else (id(location[0]), location[1])
 
 
@@ -155,15 +159,16 @@ def _number_locations(nodes: Sequence[Expr]) -> dict[tuple[int, int] | None, int
 
 
 def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanRecord | None:
-    """Return the record of a plan made for `nodes`, for sizes of a trace or for these sizes only.
+    """Return the record of a plan that was made for `nodes`.
 
-    None where the plan has a step of another expression.
+    With a `trace`, the record applies to all sizes that meet the traced conditions, otherwise only to the plan's sizes.
+    Return None if the plan has a step for an expression that is not in `nodes`.
     """
     results: list[Any] = []
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Return the position at which the computation returns this number."""
+        """Return the position of a number in `results`. A new number is appended."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:
@@ -212,7 +217,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
 
 
 def _known_facts(facts: Callable[[], KernelFacts], nodes: Sequence[Expr]) -> KernelFacts:
-    """Return the facts collected when the plan was made, independent of `nodes`."""
+    """Return the facts that were collected when the plan was made. They do not depend on `nodes`."""
     return facts()
 
 

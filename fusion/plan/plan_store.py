@@ -1,4 +1,4 @@
-"""Plans on disk, shared between processes.
+"""Plans in the disk cache, shared between processes.
 
 In: the key of a form, and a device. Out: the records of plans for some of the form's sizes. Each form has one cache
 entry: a line that lists its records, then their texts. Invariant: the key contains everything that plans depend on
@@ -51,7 +51,10 @@ def planner_version() -> str:
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:
-    """Return the records of a form, newest first, without those whose kernels are no longer on disk."""
+    """Return the records of a form, newest first.
+
+    Records whose kernels are no longer on disk are left out.
+    """
     # (a machine whose CPU is not described on disk has no plans there, and to ask LLVM takes longer than most first runs)
     if not is_open(device) or not (device.streaming or codegen.is_host_described()):
         return []
@@ -68,7 +71,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 
 def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
-    """Add a record of a form to its entry. `nodes` are the nodes of the form that it was made for."""
+    """Add a record to the cache entry of a form. The record was made for a graph with these `nodes`."""
     cache = disk_cache() if is_open(device) else None
     key = _key(form, device) if cache is not None else None
     if cache is None or key is None:
@@ -86,21 +89,21 @@ def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -
 
 
 def read_lost(form: Any, device: Device) -> float:
-    """Return the seconds that earlier processes lost by interpreting a form."""
+    """Return the seconds that earlier processes spent on interpreting a form."""
     cache, key = _lost(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
 
 
 def note_lost(form: Any, device: Device, seconds: float) -> None:
-    """Store the seconds lost by interpreting a form."""
+    """Store the seconds spent on interpreting a form."""
     cache, key = _lost(form, device)
     if cache is not None:
         cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
 
 
 def _lost(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the cache, if plans are stored there, and the key of the seconds lost by interpreting a form."""
+    """Return the cache and the key for the seconds spent on interpreting a form. The cache may be None."""
     key = _key(form, device) if is_open(device) and codegen.is_host_described() else None
     return (None, b"") if key is None else (disk_cache(), key + b" lost")
 
@@ -111,7 +114,7 @@ def _entry(form: Any, device: Device) -> ObjectCode | None:
 
 
 def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
-    """Return each record's sizes, if it is for these alone, and its text."""
+    """Return the records of a cache entry, each as the only sizes that it applies to (None: any) and its text."""
     if entry is None or entry.kind != "plan":
         return []
     head, _, rest = entry.code.decode("ascii").partition("\n")
@@ -123,7 +126,7 @@ def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
 
 
 def _key(form: Any, device: Device) -> bytes | None:
-    """Return the key of a form's entry, or None if a part of the form has no name."""
+    """Return the cache key of a form. Return None if a part of the form has no name outside this process."""
     try:
         text = _spell(form)
     except _NamelessError:
@@ -133,13 +136,13 @@ def _key(form: Any, device: Device) -> bytes | None:
 
 @lru_cache(maxsize=16)
 def _place(device: str, target: codegen.Target) -> bytes:
-    """Return the common key prefix of a device."""
+    """Return the prefix of all keys for a device."""
     caches = [codegen.exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (no part of the target)
     return key_material(target, f"plans {planner_version()} {device} {caches} ")
 
 
 class _NamelessError(Exception):
-    """Raised for a part of a form without a name that another process knows."""
+    """Raised for a part of a form that has no name known to other processes."""
 
 
 # Kinds of expressions whose attributes are numbers, strings and bytes.
@@ -149,7 +152,10 @@ _PLAIN = frozenset(
 
 
 def _spell(form: Any) -> str:
-    """Return a form's key as text, equal in every process. Raises _NamelessError if a part has no name."""
+    """Return the key of a form as text that is equal in all processes.
+
+    Raises _NamelessError if a part has no name.
+    """
     device, parts, *rest = form
     lines = [device, repr(rest)]
     for kind, op, operands, attrs, shape, dtype in parts:
@@ -171,7 +177,7 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 def _spell_function(function: Any) -> str:
-    """Return the name of a function of this package. Raises _NamelessError for others."""
+    """Return the name of a function of this package. Raises _NamelessError for other functions."""
     if type(function) is not FunctionType:
         raise _NamelessError
     module, name = function.__module__, function.__name__

@@ -1,4 +1,4 @@
-"""Reuse of plans at other lengths and positions.
+"""Reuse of plans for other lengths and positions.
 
 In: versions without a plan. Out: their form, which is everything about them except sizes, strides and offsets. If
 another graph of the form was planned with traced sizes (`sizes.py`), the result includes its plan. Invariant: a
@@ -36,7 +36,9 @@ NODES = 4096
 
 @dataclass(slots=True)
 class Form:
-    """A graph without its sizes: `key` is equal for graphs of one form, `nodes` lists it operands first, `spelling`
+    """A graph whose sizes are separated from everything else.
+
+    `key` is equal for all graphs of the form, `nodes` contains the nodes of the graph, operands first, and `spelling`
     holds the sizes.
     """
 
@@ -47,7 +49,7 @@ class Form:
 
 @dataclass(slots=True)
 class Known:
-    """The plans of a form, whether its planning can be traced, and the number of kernels compiled for it."""
+    """The plans of a form, whether its planning can be traced, and the number of its compiled kernels."""
 
     templates: list[PlanRecord] = field(default_factory=list)
     traceable: bool = True
@@ -81,9 +83,10 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
 
 
 class Spelling:
-    """Encoding of sizes in a key. 0, 1 and -1 stay as they are, since planning treats them specially. Other sizes
-    become numbers. Offsets are numbered apart, so that an offset that happens to equal a length does not change the
-    form.
+    """Encoding of sizes in the key of a form.
+
+    0, 1 and -1 stay, since planning treats them specially. Other sizes are replaced by consecutive codes. Offsets have
+    separate codes, so that an offset that happens to equal a length does not change the form.
     """
 
     def __init__(self) -> None:
@@ -94,14 +97,14 @@ class Spelling:
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
-        """Return the code of a size, negative for a negative size."""
+        """Return the code of a size. It is negative for a negative size."""
         found = self.codes.get(value)
         if found is None:
             found = self.codes[value] = self._new(value)
         return found
 
     def offset(self, value: int, strides: Any) -> int:
-        """Return the code of the offset of a view with these strides. 0 stays 0."""
+        """Return the code of the offset of a view with these strides. The code of 0 is 0."""
         if not value:
             return 0
         found = self.offsets.get((strides, value))
@@ -114,7 +117,7 @@ class Spelling:
         return len(self.values) + 1 if value > 0 else -len(self.values) - 1
 
     def constant(self, bits: bytes) -> int:
-        """Return the code of a constant's bits."""
+        """Return the code of a constant, given its bits."""
         found = self.constants.get(bits)
         if found is None:
             self.values.append(from_bytes(bits))
@@ -145,7 +148,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class Remembering:
-    """Traced sizes in place of numbers, encoded like them."""
+    """The counterpart of `Spelling` that returns traced sizes instead of codes."""
 
     def __init__(self, spelling: Spelling, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in spelling.codes.items())
@@ -154,11 +157,11 @@ class Remembering:
         self.constants = {bits: trace.sizes[k] for bits, k in spelling.constants.items()}
 
     def number(self, value: int) -> Any:
-        """Return the traced size of a number."""
+        """Return the traced size with this value, or the value itself if it is not traced."""
         return self.sizes.get(value, value)
 
     def offset(self, value: int, strides: Any) -> Any:
-        """Return the traced size of a view's offset."""
+        """Return the traced offset of a view with these strides, or the offset itself if it is not traced."""
         return self.offsets.get((strides, value), value)
 
     def __call__(self, numbers: tuple[int, ...]) -> tuple[Any, ...]:
@@ -166,7 +169,10 @@ class Remembering:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a plan for a form, from memory or, for a form new to this process, from disk. None if there is none."""
+    """Return a plan for a form, from memory or from disk. Return None if there is none.
+
+    The disk is searched if the form is new to this process.
+    """
     known = _known.get(form.key)
     if known is None:
         stored = plan_store.read(form.key, device) if form.key not in _absent else None
@@ -186,7 +192,7 @@ def find(form: Form, device: Device) -> Plan | None:
 
 
 def is_first(form: Form) -> bool:
-    """Return whether this process has neither planned nor read this form."""
+    """Return whether this process has neither planned a form nor read its plans."""
     return form.key not in _known
 
 
@@ -199,21 +205,22 @@ def _note_form(form: Form, known: Known) -> Known:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> Special:
-    """Return whether kernels of this form may be specialised to its sizes. `back`: these sizes have recurred."""
+    """Return which kernels of a form may be specialised for the graph's sizes. `back`: these sizes have recurred."""
     known = _known.get(form.key)
     return Special(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
 
 def note_kernels(form: Form, count: int) -> None:
-    """Add to the number of kernels compiled for a form."""
+    """Add to the number of kernels that were compiled for a form."""
     known = _known.get(form.key)
     if known is not None:
         known.kernels += count
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Return whether to plan this form with traced sizes: a known form with room for more plans, or a short new one
-    if `at_once`.
+    """Return whether to plan a form with traced sizes.
+
+    The form must have occurred before and have room for more plans or, with `at_once`, be new and short.
     """
     known = _known.get(form.key)
     if known is not None:
@@ -225,9 +232,9 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
 
 
 def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """Return the plan of ``make(graph)``, made with traced sizes and stored for other graphs of the form.
+    """Return the plan that `make` creates with traced sizes, and cache it for other graphs of the form.
 
-    None where planning does something with a size that cannot be followed.
+    Return None if planning uses a size in a way that cannot be traced.
     """
     trace = Trace(form.spelling.values)
     sizes = Remembering(form.spelling, trace)
@@ -260,7 +267,7 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
 
 
 def keep_exact(form: Form, device: Device, plan: Plan) -> None:
-    """Store a plan for exactly the sizes of this form."""
+    """Cache a plan for graphs of the form that have exactly these sizes."""
     record = record_plan(plan, form.nodes, None)
     if record is not None:
         record.exact = form.spelling.values
@@ -268,7 +275,7 @@ def keep_exact(form: Form, device: Device, plan: Plan) -> None:
 
 
 def _keep(form: Form, device: Device, record: PlanRecord) -> None:
-    """Store a plan in memory and on disk."""
+    """Cache a plan in memory and on disk."""
     with _lock:
         known = _known.get(form.key)
         if known is not None:  # (of the longest ones nothing is)
@@ -278,6 +285,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """Stop tracing sizes for this form."""
+    """Disable the tracing of sizes for a form."""
     with _lock:
         _known.setdefault(form.key, Known()).traceable = False

@@ -1,4 +1,6 @@
-"""Row-and-column reductions: two reductions of the same elements in one kernel that reads them once.
+"""Row-and-column reductions.
+
+Two reductions of the same elements share a kernel, which reads the elements once.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that
 they have alone. A pair is therefore merged only if one of the reductions is split anyway, so that threads share its
@@ -38,21 +40,22 @@ GPU_COLUMN = 32
 
 @dataclass(slots=True)
 class RowsAndColumns(Group):
-    """Two groups of reductions over the same elements.
+    """Two groups of reductions over the same elements, one along rows and one along columns.
 
     Attributes
     ----------
     rows, columns : Group
-        What folds along the rows and what folds across them, in the loops of the whole.
+        The reductions along the rows and those along the columns, in the loops of the merged group.
     batch : list of Loop
-        Loops that neither folds; those that the columns fold and those that the rows fold are one each.
+        Loops that neither of them reduces.
     down, along : Loop
+        The loop that `columns` reduces, and the loop that `rows` reduces.
     position : dict
-        Group loop -> its place among batch, down and along.
+        Maps each loop of the group to its position in ``[*batch, down, along]``.
     length, band : int
-        Into chunks of how many elements rows are cut, and into bands of how many rows columns are; 0 where they are not.
+        Elements per block of a row, and rows per block of a column. 0 if rows or columns are not split.
     apart : int
-        Of the rows of a band each part has every so-manieth.
+        Number of parts that share the rows of a block. Each part has every `apart`-th row.
     """
 
     rows: Group = field(default_factory=lambda: Group(0))
@@ -70,7 +73,7 @@ class RowsAndColumns(Group):
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
-    """Merge two groups into one kernel, or return None if they do not match or it does not pay."""
+    """Return two groups merged into one kernel. Return None if they do not match, or if merging does not pay."""
     loops = _same_loops(one, other)
     if loops is None:
         return None
@@ -91,7 +94,10 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Map the second group's loops to the first one's by their common reads, or return None."""
+    """Return the mapping of the second group's loops to the first group's, found from a value that both access.
+
+    Return None if there is none.
+    """
     if len(one.loops) != len(other.loops):
         return None
     for node, theirs in _forms(other):
@@ -107,7 +113,9 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 
 
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
-    """Yield what a group reads, or computes, at each point of its rows."""
+    """Yield the values that a group reads in its first pass over the rows, with their flat indices.
+
+    With `made`, also yield the elementwise values that it computes there."""
     for p in group.placed:
         if p.stage == 1:
             yield from ((node, p.flat(index)) for node, index in p.task.reads() if index is not None)
@@ -116,7 +124,7 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
 
 
 def _hands_on(first: Group, second: Group) -> bool:
-    """Return whether the second group reads the first one's values only at the point that computes them."""
+    """Return whether the second group reads values of the first group only at the points that compute them."""
     for p in second.placed:
         for node, index in p.task.reads():
             home = first.made.get(node)
@@ -152,7 +160,7 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 
 
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
-    """Return whether the group's accesses are contiguous along the rows rather than down the columns."""
+    """Return whether the group's accesses are contiguous along the rows, and not along the columns."""
     beside = below = 0
     for node, form in _forms(group, made=True):
         steps: dict[int, int] = {}
@@ -168,7 +176,10 @@ def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int])
 
 
 def _nests(found: RowsAndColumns) -> list[Nest] | None:
-    """Return the nest of each part, or None unless each reduces a single loop in the expected direction."""
+    """Return the loop nests of the row reductions and of the column reductions.
+
+    Return None unless each part reduces a single loop in the expected direction.
+    """
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
         return None
@@ -177,9 +188,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
 
 
 def _cut(found: RowsAndColumns, machine: Machine) -> bool:
-    """Choose the blocks of rows and columns, as each reduction alone has them. Return False if the kernel does not
-    pay.
-    """
+    """Split rows and columns as in separate kernels. Return False if the merged kernel does not pay."""
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)
@@ -199,8 +208,9 @@ def _cut(found: RowsAndColumns, machine: Machine) -> bool:
 
 
 def _cut_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
-    """Choose the blocks on a GPU: a warp or block per row, column accumulators in registers, interleaved rows per
-    thread.
+    """Split rows and columns for a GPU. Return False if the merged kernel does not pay.
+
+    A warp or a block computes a row, column accumulators are in registers, and the rows of threads are interleaved.
     """
     nests = _nests(found)
     if nests is None or found.batch:
@@ -225,7 +235,7 @@ def _cut_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
 
 
 def _itemsizes(group: Group) -> list[int]:
-    """Return the bytes of each accumulator of a group."""
+    """Return the size of each accumulator of a group in bytes."""
     sizes = []
     for p in group.placed:
         if p.task.kind == "reduce":
@@ -235,7 +245,7 @@ def _itemsizes(group: Group) -> list[int]:
 
 
 def is_plain(group: Group) -> bool:
-    """Return whether a group reduces rows in one pass of straight-line code."""
+    """Return whether a group reduces rows in a single pass of straight-line code."""
     if type(group) is not Group or group.opaque is not None:
         return False
     if not any(p.task.kind == "reduce" for p in group.placed) or group.instructions > MOST_INSTRUCTIONS:
@@ -261,7 +271,7 @@ def _is_straight(instruction: Instruction) -> bool:
 
 
 def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
-    """Return the schedule with matching pairs of kernels merged."""
+    """Return the schedule with pairs of kernels merged into row-and-column reductions."""
     if sum(is_plain(group) for group in schedule.groups) < 2:
         return schedule
     groups: list[Group | None] = list(schedule.groups)
@@ -298,7 +308,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 def _shares(one: Group, other: Group, machine: Machine) -> bool:
-    """Return whether two groups share enough reads, or values computed by one and read by the other."""
+    """Return whether two groups share enough reads, counting values that one group computes and the other reads."""
     if len(one.buffers() | other.buffers()) > MAX_BUFFERS or one.instructions + other.instructions > MOST_INSTRUCTIONS:
         return False
     sizes = bytes_read(one)
@@ -307,7 +317,7 @@ def _shares(one: Group, other: Group, machine: Machine) -> bool:
 
 
 def _common_place(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:
-    """Return the launch position at which a merged kernel of both groups may run, or None."""
+    """Return the launch position at which the merged kernel of two groups may run, or None."""
     first, second = groups[before], groups[place]
     assert first is not None
     assert second is not None
@@ -318,7 +328,7 @@ def _common_place(groups: list[Group | None], masks: list[int], before: int, pla
 
 
 def _settle(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
-    """Compute the private values of the merged kernel, and copy its state to both parts."""
+    """Find the values that stay in registers of the merged kernel, and copy this information to both parts."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}

@@ -1,4 +1,4 @@
-"""Schedules: groups in launch order, with the choice of in-place updates.
+"""Schedules: groups in launch order, with the updates that run in place.
 
 In: the versions to evaluate, and the other live versions. Out: a `Schedule`: groups, and for each materialized value
 whether it overwrites its previous version or copies it first. Invariant: no value is overwritten before its readers
@@ -34,7 +34,7 @@ class Schedule:
     groups : list of Group
         In launch order.
     in_place : set of Expr
-        Updates and scatters that take over the memory of their previous version. The others
+        Updates and scatters that overwrite the memory of their previous version. The others
         start from a copy of it.
     last_use : dict of Expr to int
         Stored value -> position in `groups` after which nothing reads it.
@@ -49,10 +49,10 @@ class Schedule:
 def make_schedule(
     outputs: Sequence[Expr], kept: Collection[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Plan the evaluation of `outputs` on a machine.
+    """Return a schedule that evaluates `outputs` on a machine.
 
-    `kept` are other live expressions that will be evaluated later from the same leaves; `origins` say what leaves hold
-    (`live_graph.LiveGraph`).
+    `kept` are other live expressions that will be evaluated later from the same leaves. `origins` is
+    `LiveGraph.origins`.
     """
     order = topological(outputs)
     stored = choose_stored(order, outputs)
@@ -65,7 +65,7 @@ def make_schedule(
 
 
 def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
-    """Return the schedule of `groups` in this order, with last uses and donated buffers."""
+    """Return the schedule of `groups` in this order, with the last uses of values and the donated buffers."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
@@ -77,9 +77,9 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
 
 
 def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
-    """Find the memory from before the plan that results may take over, if nothing else refers to it when the plan runs.
+    """For each result, find inputs whose memory it may reuse if nothing else refers to them when the plan runs.
 
-    So an assignment of a whole array (``x += y``) runs in place, as in NumPy. It takes two thirds of the time that it takes
+    An assignment of a whole array (``x += y``) then runs in place, as in NumPy, in two thirds of the time that it takes
     with new memory. `kept` are other live expressions that will be evaluated later from the same leaves.
     """
     if any(group.opaque is not None for group in schedule.groups):
@@ -108,7 +108,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """Return the task of a value, or of a reduction or mean computed earlier."""
+        """Return the task of a value, which may be a reduction or mean that an earlier evaluation computed."""
         node = origins.get(node, node)
         fold = fold_of(node)
         if node not in tasks and fold is not None and fold.operands[0] in needed:
@@ -136,13 +136,13 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
 
 
 def _read_whole(order: list[Expr]) -> set[Expr]:
-    """Return the values whose memory is needed, not only their elements."""
+    """Return the values that are needed in memory as a whole, not only element by element."""
     found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
     return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
 
 
 def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:
-    """Return the steps without short reductions that were inlined at every use."""
+    """Return the steps without those short reductions that are inlined at all their uses."""
     kept: list[Step] = []
     read: set[Expr] = set()
     for step in reversed(steps):
@@ -160,8 +160,9 @@ def _reads(step: Step) -> list[Expr]:
 
 
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
-    """Order tasks so that readers precede tasks that overwrite their operands. Also return which tasks may run in
-    place.
+    """Order tasks so that a value is read before another task overwrites it.
+
+    Also return the tasks that may run in place.
     """
     number = {node: k for k, (node, _) in enumerate(steps)}
     reads = [set(_reads(step)) for step in steps]
@@ -188,10 +189,10 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield the numbers of tasks, each after those it needs, lowest first.
+    """Yield pairs (task number, flag) in topological order. Among the tasks that are ready, the lowest comes first.
 
-    A task comes after the readers of what it overwrites, too, unless one of them needs it: then both the old and the new
-    version are needed, and it is yielded with True, to start from a copy.
+    A task also follows the readers of the value that it overwrites, unless such a reader itself needs the task. Then
+    both versions are needed, and the flag is True: the task must start from a copy.
     """
     users: list[list[int]] = [[] for _ in needs]
     for k, wanted in enumerate(needs):
@@ -239,7 +240,7 @@ def _group(
 
 
 def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
-    """Return the values of a kernel that remain in registers and that no other kernel reads."""
+    """Return the values that remain in registers, because no other kernel reads them."""
     made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce", "scan")}
     private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}
     for p in group.placed:
@@ -255,9 +256,9 @@ def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
 
 
 def _take_over(group: Group, ending: set[Expr]) -> None:
-    """Donate the memory of values in `ending` to a kernel's results, if each element is read where it is written.
+    """Donate the memory of values in `ending` to a kernel's results, if the same iteration reads and writes an element.
 
-    So what follows a library call, or another kernel, happens in the memory that this one wrote to.
+    An operation on the result of a library call or of another kernel then runs in the memory of that result.
     """
     reads = _reads_of(group, ending)
     for writer in group.placed:
@@ -272,7 +273,7 @@ Reads = list[tuple[Placed, Affine | None]]
 
 
 def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
-    """Return the reads of those values that no update of the group replaces."""
+    """Return the reads of `values`, except those that the group computes or updates."""
     reads: dict[Expr, Reads] = {}
     for p in group.placed:
         for node, index in p.task.reads():
@@ -285,7 +286,7 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
 
 
 def _can_take(writer: Placed, group: Group, taken: Expr, places: Reads) -> bool:
-    """Return whether a result may be written to the memory of `taken`: each element is read where it is written."""
+    """Return whether a result may use the memory of `taken`: each element is read by the iteration that writes it."""
     node = writer.task.node
     if writer.task.kind != "map" or node in group.private or node in group.over:
         return False

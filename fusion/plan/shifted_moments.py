@@ -1,4 +1,4 @@
-"""Shifted moments: sums of squared deviations from the mean, or of exponentials of differences from the maximum.
+"""Shifted moments: sums of squares or exponentials of differences from the mean or the maximum.
 
 In: the task of a sum, and the tasks that it may read. Out: the reduction of the same elements that computes the
 shift, if there is one. Invariant: such a sum may be computed block by block with each block's own shift. The blocks
@@ -23,7 +23,7 @@ EXPONENTIALS = ("exp", "exp2")
 
 
 def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
-    """Return how the sum `task` is shifted, or None. `find` returns the task of a value it reads."""
+    """Return the shifted moment that `task` sums, or None for other tasks. `find` returns the task of a value."""
     if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
         return None
     result = task.body[task.result]
@@ -45,7 +45,7 @@ def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment 
 
 
 def _distances(task: Task) -> list[int]:
-    """Return the differences that are squared or exponentiated before the sum, all in one dtype."""
+    """Return the instructions that compute the differences whose squares or exponentials are summed, or []."""
     body, result = task.body, task.body[task.result]
     if result.kind != "map" or result.node.op not in ("square", "multiply", *EXPONENTIALS):
         return []
@@ -57,7 +57,9 @@ def _distances(task: Task) -> list[int]:
 
 
 def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | None]) -> tuple[Task, Expr | None] | None:
-    """Return the reduction that computes the shift in instruction `at`, and the divisor of a mean."""
+    """Return the reduction from which instruction `at` gets the shift, and the divisor if the shift is a mean.
+
+    Return None if the shift is neither a mean nor a maximum."""
     if function != "square":
         centre = _fold_read(task, at, find)
         return (centre, None) if centre is not None and centre.node.op == "maximum" else None
@@ -82,16 +84,14 @@ def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | No
 
 
 def _fold_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the reduction whose result an instruction reads at the same point, or None."""
+    """Return the reduction that instruction `at` reads at the index of the sum's own result, or None."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether the reduction `centre` covers the values of instructions `values`, in the same loops and
-    dtype.
-    """
+    """Return whether the reduction `centre` reduces the values of these instructions, in the same loops and dtype."""
     if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
         return False
     numbers = _Numbers()
@@ -104,7 +104,7 @@ def _same_values(task: Task, values: list[int], centre: Task) -> bool:
 
 
 class _Numbers:
-    """Value numbering of instructions: equal computations get equal numbers."""
+    """Value numbering of instructions. Equal computations have equal numbers."""
 
     def __init__(self) -> None:
         self.table: dict[object, int] = {}
@@ -113,7 +113,7 @@ class _Numbers:
         return self.table.setdefault(key, len(self.table))
 
     def cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
-        """Return the number of a value cast to another dtype."""
+        """Return the number of a value after a cast to another dtype."""
         return number if kind == wanted else self._of(("cast", kind, wanted, number))
 
     def number(self, body: Iterable[Instruction]) -> list[int]:
@@ -143,9 +143,9 @@ class _Numbers:
 
 
 def with_own_centre(task: Task) -> tuple[Task, Task]:
-    """Return a copy of the task that computes the shift, and the sum shifted by that copy.
+    """Return a copy of the task that computes the shift, and the sum `task` shifted by the result of the copy.
 
-    For a centre that is known already, or is found by another kernel.
+    This is for a shift that is already in memory, or that another kernel computes.
     """
     shifted = task.shifted
     assert shifted is not None
@@ -159,9 +159,10 @@ def with_own_centre(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Return sums over `count` elements, moved from the shift `own` to the shift `common`.
+    """Convert sums over `count` elements from the shift `own` to the shift `common`.
 
-    Where all elements are -inf, their distances from the largest are NaN: these count as nothing beside elements that are not.
+    If all elements of a block are -inf, their differences from the maximum are NaN. Such a block counts as 0 if other
+    blocks have larger elements.
     """
     if shifted.divisor is not None:
         squares, distances = sums
@@ -180,7 +181,7 @@ def shift_sums(
 
 
 def total_of_squares(b: KernelBuilder, sums: Sequence[Value], count: Value) -> Value:
-    """Return the sum of squared deviations from the mean, corrected for the rounding of the mean."""
+    """Return the sum of squared deviations from the mean, with the mean's rounding error corrected."""
     squares, distances = sums
     rest = b.op("multiply", b.op("divide", distances, count), distances)
     better = b.op("maximum", b.op("subtract", squares, rest), b.constant(0, squares.type))

@@ -1,4 +1,4 @@
-"""Temporal blocking on a GPU: tiles, shared-memory rings and their cost.
+"""Temporal blocking on a GPU: tiles, ring buffers in shared memory, and their cost.
 
 In: a `BlockedSteps` from `Chain.blocked`. Out: the same with lags, rings and blocks. A block has a tile of the axes after the
 first, whose points are distributed over threads, and a range of rows over which it iterates. In each iteration every
@@ -6,8 +6,8 @@ step computes one row, and reads only what earlier iterations left in the rings.
 suffices, and the loads of all steps can overlap.
 
 The tile has a halo, in which threads compute what their neighbours need and, towards the edge, values that nobody
-needs. Outside values that are read more than once also have rings, so they are loaded once. A blocked over a single
-axis has no rows: the whole tile computes one step, followed by a barrier.
+needs. Outside values that are read more than once also have rings, so they are loaded once. A group with a single
+axis has no rows: the whole tile computes one step after another, with a barrier after each.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, Place]]:
-    """Yield each read from a ring: the value, the reading step, and the offset from the step's points."""
+    """Yield the reads from rings: the value, the step that reads it, and the offset from the step's points."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -56,18 +56,18 @@ def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, Place]]:
 
 
 def lag_of(blocked: BlockedSteps, node: Expr) -> int:
-    """Return how many iterations after the first row a value is computed. Outside values have lag 0."""
+    """Return how many iterations the step that computes a value is behind the first step. Outside values have lag 0."""
     return blocked.steps[blocked.homes[node][0]].lag if node in blocked.homes else 0
 
 
 def turn_of(blocked: BlockedSteps, node: Expr, number: int, distance: Place) -> int:
-    """Return how many iterations ago the ring received the row that a step reads."""
+    """Return how many iterations pass between the write of a row to a ring and its read by step `number`."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 
 
 def turns_of(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the first iteration's row relative to the block, and the number of extra iterations."""
+    """Return the first iteration's row relative to the block, and the number of iterations beyond the block's rows."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_span(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -75,18 +75,18 @@ def turns_of(blocked: BlockedSteps) -> tuple[int, int]:
 
 
 def pads_of(blocked: BlockedSteps) -> Place:
-    """Return how far rings are read from a point along each axis of the tile."""
+    """Return the largest distance, along each axis of the tile, at which a point reads from rings."""
     reaches = [[abs(d) for d in distance[blocked.rows :]] for _, _, distance in ring_readers(blocked)]
     return tuple(max((r[axis] for r in reaches), default=0) for axis in range(blocked.axes - blocked.rows))
 
 
 def plane_sizes(blocked: BlockedSteps) -> Place:
-    """Return the extents of a ring's row along each axis, padding included."""
+    """Return the extents of a row of a ring along each axis, including the padding."""
     return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
 
 def ring_places(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
-    """Return the offset of each ring in the array of its dtype, and the arrays' lengths."""
+    """Return the offset of each ring in the shared-memory array of its dtype, and the length of each array."""
     plane, pads = plane_sizes(blocked), pads_of(blocked)
     sizes = dict.fromkeys(
         (node.dtype for node in blocked.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
@@ -100,7 +100,7 @@ def ring_places(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, 
 
 
 def ring_bytes(blocked: BlockedSteps) -> int:
-    """Return the shared memory of a block."""
+    """Return the bytes of shared memory that a block uses."""
     return sum(count * dtype.itemsize for dtype, count in ring_places(blocked)[1].items())
 
 
@@ -113,7 +113,7 @@ def threads_of(blocked: BlockedSteps) -> int:
 
 
 def choose_blocks(blocked: BlockedSteps) -> bool:
-    """Choose lags, rings and blocks. Return False if nothing fits."""
+    """Choose lags, rings and blocks. Return False if no choice fits."""
     if any(blocked.goes_on(axis) for axis in range(blocked.axes)):
         return False
     blocked.outside = _read_from_outside(blocked)
@@ -137,7 +137,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, Place]]]:
-    """Return the repeated reads of values that no step computes."""
+    """Return the values computed outside the kernel that are read more than once, with these reads."""
     found: dict[Expr, dict[tuple[int, Place], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
@@ -149,13 +149,13 @@ def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, Plac
 
 
 def near(distance: Iterable[int]) -> Place | None:
-    """Return an offset within a ring's reach as ints, or None if it is too far."""
+    """Return an offset as a tuple of ints, or None if it is too large for a ring."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
-    """Yield the values that a statement reads at all its points, with the element its first point reads."""
+    """Yield each value that a statement reads at all of its points, with the element that the first point reads."""
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
         if offset is not None:
@@ -165,7 +165,10 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
 
 
 def set_lags(blocked: BlockedSteps, apart: int) -> None:
-    """Set each step's lag: `apart` iterations after the last row it reads, and after the readers of rows it overwrites."""
+    """Set the lag of each step.
+
+    A step is `apart` iterations behind the last row it reads, and behind all readers of the rows it overwrites.
+    """
     reads: list[list[tuple[Expr, int]]] = [[] for _ in blocked.steps]
     for node, number, distance in ring_readers(blocked):
         reads[number].append((node, distance[0]))
@@ -179,13 +182,13 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
 
 
 def _span(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
-    """Return how far beyond a block a value from outside is needed, below and above."""
+    """Return how far below and above a block, along an axis, an outside value is needed."""
     readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 
 
 def _set_parts(blocked: BlockedSteps) -> bool:
-    """Divide the work into blocks for the tile. Return False if the halo leaves no room."""
+    """Divide the work into blocks, given the tile. Return False if the halo leaves no room."""
     lengths, rows = blocked.steps[-1].last, blocked.rows
     size = min(node.dtype.itemsize for node in (*blocked.made, *blocked.rings))
     margins, widths = [], []
@@ -224,13 +227,13 @@ def _arithmetic(task: Task) -> int:
 
 
 def _reads(task: Task) -> int:
-    """Return the cost of reading an element's operands through the cache."""
+    """Return the cost of reading the operands of an element through the cache."""
     found = (i.node.dtype.itemsize for i in all_instructions(task.body) if i.kind in ("read", "gather"))
     return sum(SHARED_COST * size // 4 for size in found)
 
 
 def _together(arithmetic: int, moved: int) -> int:
-    """Return the cost of arithmetic and memory accesses that overlap."""
+    """Return the cost of arithmetic and of memory accesses that overlap."""
     return max(arithmetic, moved) + min(arithmetic, moved) // 4
 
 
@@ -259,7 +262,7 @@ def merged_cost(blocked: BlockedSteps) -> int:
 
 
 def single_cost(group: Group) -> int:
-    """Return the cost of a kernel on its own."""
+    """Return the cost of a kernel that is not merged."""
     points = prod(loop.extent for loop in group.loops)
     writes = sum(SHARED_COST * p.task.node.dtype.itemsize // 4 for p in group.placed)
     arithmetic = sum(_arithmetic(p.task) for p in group.placed)

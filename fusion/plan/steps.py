@@ -1,4 +1,4 @@
-"""Plans: the steps of an evaluation over a table of buffers.
+"""Plans, which are sequences of steps over a table of buffers.
 
 `execute.py` creates and runs plans. `resized.py` finds plans for other sizes and positions.
 """
@@ -26,8 +26,10 @@ LARGE = 16 << 20
 
 @dataclass(slots=True)
 class Special:
-    """The allowed specialisation of a GPU plan's kernels to its sizes. `first` and `back` allow it for the first
-    plan of a form, and for large kernels of a plan that recurs. `made` counts the kernels compiled.
+    """Which kernels of a GPU plan may be specialised for the plan's sizes.
+
+    `first` allows it for the first plan of a form, and `back` for large kernels of a plan that recurs. `made` counts
+    the compiled kernels.
     """
 
     first: bool = True
@@ -36,16 +38,14 @@ class Special:
 
 
 class Shown:
-    """Whether new `plans` are printed before they run."""
+    """Whether new plans are printed before they run."""
 
     plans = False
 
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """What a profile reports about a kernel: its operations with their source locations, instructions per element,
-    and its line.
-    """
+    """Facts about a kernel for profiles: operations with source locations, instructions per element, and call site."""
 
     members: tuple[tuple[str, Location | None], ...]
     instructions: int
@@ -54,19 +54,19 @@ class KernelFacts:
 
 @dataclass(slots=True)
 class KernelLaunch(Launch):
-    """One kernel launch and its origin.
+    """The launch of a kernel in a plan, with facts about the kernel.
 
     Attributes
     ----------
     name : str
     digest : str
-        What the kernel's code is found by, in memory and on disk.
+        Key of the kernel's code in memory and on disk.
     exact : bool
-        Whether the kernel is for these sizes alone.
+        Whether the kernel is specialised for these sizes.
     facts : callable
-        Gives the `KernelFacts`, which are seldom asked for.
+        Returns the `KernelFacts`, which are seldom needed.
     text : callable
-        Gives the kernel's text; it is empty where the plan was found on disk.
+        Returns the kernel's text, which is empty if the plan was read from disk.
     """
 
     name: str
@@ -77,7 +77,7 @@ class KernelLaunch(Launch):
     note: LaunchNote | None = None  # made when there are listeners
 
     def describe(self) -> LaunchNote:
-        """Return the note for launch listeners."""
+        """Return the note that launch listeners get."""
         facts = self.facts()
         members = [op + (f" ({show_place(where)})" if where is not None else "") for op, where in facts.members]
         place = show_place(facts.place) if facts.place is not None else ""
@@ -98,7 +98,7 @@ class Batch:
 
 @dataclass(slots=True)
 class HostCall:
-    """One host call: an opaque expression's function, or NumPy's loop for a single operation."""
+    """A host call: the function of an opaque expression, or NumPy's loop for an operation."""
 
     node: Expr
     out: int
@@ -113,7 +113,7 @@ Step = (
 
 @dataclass(slots=True)
 class Plan:
-    """Steps over a table of buffers: the epoch's slots first, then the plan's own."""
+    """A sequence of steps over a table of buffers. The table holds the epoch's slots, then those of the plan."""
 
     steps: list[Step]
     places: int
@@ -147,6 +147,6 @@ _BITS = {size: Struct(code).unpack for size, code in ((1, "B"), (2, "<H"), (4, "
 
 
 def pack_scalar(value: np.generic) -> int:
-    """Return the bits of a NumPy scalar in the low bytes of a slot."""
+    """Return the bits of a NumPy scalar in the low bytes of a 64-bit integer."""
     found: int = _BITS[value.itemsize](value)[0]  # type: ignore[arg-type]
     return found

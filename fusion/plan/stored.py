@@ -36,7 +36,7 @@ REDUCED_AGAIN = 4
 
 
 def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the values to materialize. `order` holds every needed node, operands first."""
+    """Return the values to materialize. `order` contains all needed nodes, operands first."""
     parts = _find_parts(order, outputs)
     stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
     maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
@@ -64,7 +64,7 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Return the outermost selections on which a value depends, each with its total number of branches."""
+    """Return the outermost selections inlined in a value, each with its number of branches, including nested ones."""
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}
@@ -78,7 +78,10 @@ def _bound_reads(
     inlined: dict[Expr, frozenset[Expr]],
     reads: dict[Expr, frozenset[Expr]],
 ) -> frozenset[Expr]:
-    """Return what computing a value reads, after materializing its operands with most reads until the limit holds."""
+    """Return the materialized values that the computation of `node` reads.
+
+    Until their number is within the limit, the inlined operand with the most reads is materialized.
+    """
     while True:
         found = frozenset().union(*({c} if c in stored else reads.get(c, ()) for c in node.operands))
         if len(found) <= READS_LIMIT:
@@ -90,7 +93,7 @@ def _bound_reads(
 
 
 def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
-    """Materialize a value, and the values that it updates."""
+    """Materialize a value and the versions that it updates."""
     stored.add(node)
     while node in parts:
         node = node.operands[0]
@@ -101,14 +104,14 @@ def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, 
 
 
 def base_of(node: Expr) -> Expr:
-    """Return the materialized value behind operand `node` of an opaque call: a view's base, or the node."""
+    """Return the materialized value behind an operand of an opaque call: the base of a view, or the operand itself."""
     return node.operands[0] if is_window(node) else node
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates that assemble boxes and are only read. Their readers select the box of each element.
+    """Return the updates in new memory that are not materialized. Their readers select the box of each element instead.
 
-    Not those of memory that exists already: writing a part of that in place is cheaper.
+    Updates of memory that already exists are left out, because writing a part of it in place is cheaper.
     """
     users: dict[Expr, list[Expr]] = {}
     for node in order:
@@ -139,7 +142,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 
 
 def _in_one_go(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
-    """Return whether one kernel should write a result assembled from `count` boxes."""
+    """Return whether one kernel should write the result that is assembled from `count` boxes."""
     base, written, in_order = update, 0, True
     for _ in range(count):
         written += base.operands[1].size
@@ -186,7 +189,7 @@ def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object]) -> b
 
 
 def _cost(node: Expr) -> int:
-    """Return the instructions per element, without those of the operands."""
+    """Return the number of instructions per element, without those of the operands."""
     match node.kind:
         case "map" if node.op != "cast":
             return find_op(node.op).cost
@@ -198,7 +201,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements of a read that changes the shape, or 0 for other reads."""
+    """Return the number of elements of a read that changes the shape. Return 0 for other reads."""
     if not isinstance(way, tuple) or not way:
         return 0
     shape = way[0] if isinstance(way[0], tuple) else way
@@ -209,7 +212,7 @@ def _elements(way: object) -> int:
 
 
 def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return short reductions with a single user, which can be inlined there."""
+    """Return the short reductions with a single user, into which they can be inlined."""
     users: dict[Expr, int] = dict.fromkeys(outputs, 2)
     for node in order:
         for child in set(node.operands):

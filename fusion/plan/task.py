@@ -35,10 +35,10 @@ SHORTEST = 8
 
 @dataclass
 class Task:
-    """The computation of one materialized value: its loops, its body, and where the result is written.
+    """The computation of a materialized value: its loops, its body, and the memory of its result.
 
-    ``update``: a part of the previous version is overwritten. ``rebuild``: the same in new memory, into which what
-    lies before and behind the written range is copied.
+    An ``update`` overwrites a part of the previous version. A ``rebuild`` writes the new version to new memory, into
+    which the elements before and after the written range are copied.
     """
 
     node: Expr
@@ -60,25 +60,25 @@ class Task:
         self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
 
     def reads(self) -> list[tuple[Expr, Affine | None]]:
-        """Return the materialized values that the body reads, with indices (None: computed positions)."""
+        """Return the materialized values that the body reads, each with its index, or None for a computed index."""
         return self._reads
 
     def size(self) -> int:
-        """Return the number of instructions, branches included."""
+        """Return the number of instructions, including those in branches."""
         return self._size
 
     @property
     def previous(self) -> Expr | None:
-        """The version whose other elements must be in the memory that the task writes, or None."""
+        """The version that provides the elements that the task does not write, or None if there is none."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
-        """Return whether the task is a reduction or scan whose result depends on the order."""
+        """Return whether the task is a reduction or scan whose rounding depends on the order."""
         exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or dtype_kind(self.node.dtype) not in "fc"
         return self.kind in ("reduce", "scan") and not exact
 
     def in_order(self) -> bool:
-        """Return whether the task may overwrite its previous version."""
+        """Return whether the task can run in place, because it reads no element that it has already overwritten."""
         if self.kind == "scatter":
             return all(node is not self.previous for node, _ in self.reads())
         extents = [loop.extent for loop in self.loops]
@@ -90,14 +90,14 @@ class Task:
         )
 
     def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
-        """Return the task with values it reads replaced according to `alias`."""
+        """Return the task with the values that it reads replaced by those in `alias`."""
         if alias.keys().isdisjoint(node for node, _ in self.reads()):
             return self
         window = self.window and self.window.renamed(alias)
         return replace(self, body=_renamed(self.body, alias), window=window)
 
     def signature(self) -> tuple[object, ...]:
-        """Return a key of what the task computes. Tasks with equal keys have equal results."""
+        """Return a key of the task's computation. Tasks with equal keys have equal results."""
         node = self.node
         steps = tuple(
             (i.kind, i.node if i.kind in ("read", "gather") else (i.node.op, i.node.attrs, i.node.dtype), *_places(i))
@@ -106,7 +106,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def covered(self) -> tuple[int, int]:
-        """Return the contiguous range of flat indices that the task writes, empty if there are gaps."""
+        """Return the range of flat indices that the task writes. It is empty if there are gaps."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target
@@ -120,8 +120,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class FoldOrder:
-    """The reduction order of a task: its loops, the block length (0: not split), and whether vector lanes hold
-    results (see `goes_across` and `reduces_across` in `nest`).
+    """The order of a task's reduction: its loops, block length, and whether vector lanes compute different results.
+
+    The block length is 0 if the reduction is not split. For lanes see `goes_across` and `reduces_across` in `nest`.
     """
 
     loops: tuple[object, ...]
@@ -131,11 +132,12 @@ class FoldOrder:
 
 @dataclass(frozen=True, slots=True)
 class ShiftedMoment:
-    """A sum of shifted moments: `function`, "square" or an exponential, of differences from the result of the task
-    `centre`.
+    """A sum of squares or exponentials of differences from a shift.
 
-    `at` are the instructions of the sum's body that are the centre, `terms` those that are to be summed up: last the distance,
-    where that is needed too (`turned`: from the element to the centre). `divisor` is what the centre's sum is divided by.
+    `function` is the square or the exponential, and the task `centre` computes the shift. `at` are the instructions of
+    the sum's body that get the shift, and `terms` those whose values are summed. If `divisor` is not None, the shift is
+    a mean: the sum of `centre`, divided by `divisor`. The differences are then summed too, as the last term. With
+    `turned`, elements are subtracted from the shift.
     """
 
     function: str
@@ -164,9 +166,7 @@ def _places(i: Instruction) -> tuple[object, ...]:
 def gather_index(
     terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...], at: Coordinates
 ) -> tuple[Affine, tuple[int, ...], tuple[int, ...]]:
-    """Return the flat position in `base` given by `terms`: its affine part, and the index operands with their
-    factors.
-    """
+    """Return the flat index in `base` of a gather: its affine part, and the index operands with their factors."""
     strides = contiguous_strides(base) if len(terms) == len(base) else (1,)
     parts: list[tuple[Affine, int]] = []
     start = 0
@@ -184,10 +184,10 @@ def gather_index(
 
 
 def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
-    """Return the task of the materialized `node`. Reductions in `short` may be inlined in its body.
+    """Return the task of a materialized node. Reductions in `short` may be inlined in its body.
 
-    Values that have to be finished before this one overwrites what they read are added to `stored` and
-    to `first`: their tasks come before this one.
+    If other values have to be computed before this task overwrites their operands, they are added to `stored` and to
+    `first`. Their tasks must run before this one.
     """
     match node.kind:
         case "reduce":
@@ -206,8 +206,10 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
 def _domain(
     shape: tuple[int, ...], roles: Sequence[Role] | Role = "parallel", cuts: dict[int, tuple[int, ...]] | None = None
 ) -> tuple[list[Loop], Coordinates]:
-    """Return loops over a shape: one per axis, or several if the axis is cut at these lengths, each a multiple of
-    the previous.
+    """Return loops over a shape, and the coordinate along each axis in terms of these loops.
+
+    There is one loop per axis, or several if `cuts` lists lengths at which the axis is cut. Each length is a multiple
+    of the previous one.
     """
     loops: list[Loop] = []
     coordinates = []
@@ -231,7 +233,7 @@ def _compute(
     roles: Sequence[Role] | Role = "parallel",
     spread: Collection[Expr] = (),
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
-    """Return the loops over all of `value`, its coordinates in them, and the code that computes it."""
+    """Return the loops over all of `value`, the coordinates in these loops, and the code that computes the value."""
     cuts: dict[int, tuple[int, ...]] = {}
     best = None
     for _ in range(CUTS):
@@ -255,7 +257,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return axis cuts that make quotients exact or keep dividends below the divisor."""
+    """Return cuts of axes that avoid index divisions: quotients are then exact, or dividends less than the divisor."""
     home = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:
@@ -282,7 +284,7 @@ SPREAD_LIMIT = 64
 
 
 def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:
-    """Return the task of a reduction. Short reductions of its operand are inlined."""
+    """Return the task of a reduction. Reductions in `short` that it reads may be inlined in its body."""
     axes, keepdims = node.attrs
     (operand,) = node.operands
     if (
@@ -339,11 +341,11 @@ REBUILT_SHARE = 0.5
 
 
 def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
-    """Return a box update as a task that writes whole rows of new memory: the value inside the box, the previous
-    version outside.
+    """Return a box update as a task that writes whole rows of new memory.
 
-    In one pass, and needs nothing finished before. The value is computed beside the box, too, and left out: None if it
-    would read outside of some memory there, or if the box is no box or too small a part.
+    It writes the value inside of the box, and the previous version outside. It needs a single pass.
+    The value is also computed outside of the box, and discarded there. Return None if it would then read outside of an
+    array, or if the update is not a box or is too small a part.
     """
     previous, value = node.operands
     shape, strides, offset = node.attrs
@@ -379,7 +381,7 @@ def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
 
 
 def _inside(form: Affine, loops: list[Loop], size: int) -> bool:
-    """Return whether a flat index stays within `size` elements in all iterations."""
+    """Return whether a flat index is less than `size` and not negative in all iterations."""
     steps = [c * (loops[k].extent - 1) for k, c in form[1]]
     return form[0] + sum(s for s in steps if s < 0) >= 0 and form[0] + sum(s for s in steps if s > 0) < size
 
@@ -403,7 +405,7 @@ def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
 
 
 def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
-    """Return the axes along which each index has an element of its own, so that the order does not show."""
+    """Return the axes of a scatter along which each index writes a different element, so that order does not matter."""
     if len(terms) != len(base):
         return set()
     return {steps[0][0] for _, steps, operand in terms if operand < 0 and len(steps) == 1 and steps[0][1]}

@@ -1,4 +1,4 @@
-"""Temporal blocking: chains of stencil steps as one kernel.
+"""Temporal blocking: chains of stencil steps that become one kernel.
 
 In: a schedule. Out: the schedule with chains of steps merged if that saves more traffic than it costs arithmetic. The
 work is divided into blocks: ranges of rows, and tiles of the other axes. Each block computes of every step what the
@@ -60,7 +60,7 @@ LOOK_AHEAD = 64  # groups that wait for a chain to end
 
 
 class Chain:
-    """A chain of steps built from statements."""
+    """A chain of time steps that is built from statements."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -68,7 +68,7 @@ class Chain:
         self.read: dict[Expr, list[tuple[int, Place]]] = {}  # value -> who reads it, and at which distance
 
     def add(self, statements: Sequence[Statement]) -> bool:
-        """Add the statements of a group. If this returns False, the chain is invalid."""
+        """Add the statements of a group. If the result is False, the chain is no longer valid."""
         return all(self._add(statement) for statement in statements)
 
     def _add(self, statement: Statement) -> bool:
@@ -102,13 +102,16 @@ class Chain:
         return True
 
     def _distance(self, step: Step, node: Expr, offset: Place) -> Place:
-        """Return the offset from a step's points at which it reads a value whose first point is read at `offset`."""
+        """Return the offset at which a step reads a value, relative to the step's points.
+
+        `offset` is the element that the first point reads.
+        """
         home, start = self.homes[node]
         there = self.steps[home].origin
         return tuple(o - s + a - b for o, s, a, b in zip(offset, start, there, step.origin, strict=True))
 
     def _step_for(self, statement: Statement, reads: list[tuple[Expr, Place]], beside: Expr | None) -> tuple[int, Step]:
-        """Return the number and step that compute the statement: the last step if possible, or a new one."""
+        """Return the number and the step for a statement: the last step if possible, otherwise a new one."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:
@@ -129,7 +132,10 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
-        """Return the steps with halos, lags and rings. `kept` are the values needed outside the kernel."""
+        """Return the steps as one group, with the halo of each step.
+
+        `kept` contains the values that are needed outside the kernel.
+        """
         axes, steps = len(self.steps[0].extents), self.steps
         blocked = BlockedSteps(number, steps=steps, homes=self.homes, readers=self.read)
         for step in steps:
@@ -159,7 +165,7 @@ class Chain:
 
 
 def choose_parts(blocked: BlockedSteps) -> bool:
-    """Choose the widths of blocks, and the rings they imply. Return False if none fits."""
+    """Choose the widths of blocks, which determine the rings. Return False if no width fits."""
     axes, steps = blocked.axes, blocked.steps
     blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row begins within the one before)
     step_blocks.set_lags(blocked, 0)
@@ -196,7 +202,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
 
 
 def _candidates(axes: int) -> list[Place]:
-    """Return candidate block widths for the axes after the rows."""
+    """Return the possible widths of blocks along the axes after the rows."""
     return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 
 
@@ -204,7 +210,7 @@ def _candidates(axes: int) -> list[Place]:
 
 
 def find_rolled(blocked: BlockedSteps) -> Rolled | None:
-    """Return the longest run of steps that can be written as a loop, or None."""
+    """Return the first run of periodic steps that can be written as a loop, short periods first, or None."""
     steps = blocked.steps
     signatures = [_signature(blocked, number) for number in range(len(steps))]
     for period in range(1, min(MOST_PERIOD, len(steps) // 3) + 1):
@@ -223,7 +229,7 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, turns: int) -> Rolled | None:
-    """Return the loop if halos, lags and ring offsets change by constants from iteration to iteration, else None."""
+    """Return the loop if rings are alike, and halos and lags change by constants per iteration, otherwise None."""
     steps = blocked.steps
     begin = first
     for node, readers in blocked.readers.items():
@@ -244,7 +250,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, turns: int) -> Rolle
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key of what a step computes, relative to the steps it reads."""
+    """Return a key of the computation of a step, relative to the steps that it reads."""
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:
@@ -276,7 +282,10 @@ def _signature(blocked: BlockedSteps, number: int) -> object:
 
 
 def _rings(blocked: BlockedSteps, step: Step) -> object:
-    """Return a step's origin, and the ring of each of its values or the distance to the step that owns it."""
+    """Return the origin of a step, and the rings of its values.
+
+    A value in the ring of another step is given by the distance to that step.
+    """
     found: list[object] = []
     for s in step.statements:
         node = s.task.node
@@ -289,7 +298,7 @@ def _rings(blocked: BlockedSteps, step: Step) -> object:
 
 
 def work_of(task: Task) -> int:
-    """Return the instructions per element, loads and the store included."""
+    """Return the number of instructions per element, including the loads and the store."""
     ops = list(all_instructions(task.body))
     return 1 + sum(
         find_op(i.node.op).cost if i.kind == "map" and i.node.op != "cast" else i.kind == "read" for i in ops
@@ -297,7 +306,7 @@ def work_of(task: Task) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the instructions of a merged kernel."""
+    """Return the number of instructions of a merged kernel."""
     total = 0
     for step in blocked.steps:
         if step.statements[0].task.node in blocked.owner:
@@ -319,7 +328,7 @@ def merged_cost(blocked: BlockedSteps) -> int:
 
 
 def single_cost(group: Group) -> int:
-    """Return the instructions of a kernel on its own."""
+    """Return the number of instructions of a kernel that is not merged."""
     points = prod(loop.extent for loop in group.loops)
     return points * sum(work_of(p.task) for p in group.placed) + sum(traffic(group)) * BYTE_COST
 
@@ -339,7 +348,7 @@ def join_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 class _Joiner:
-    """Merging of successive groups of a schedule."""
+    """Merging of successive groups of a schedule into chains."""
 
     def __init__(self, schedule: Schedule, machine: Machine) -> None:
         self.schedule = schedule
@@ -360,7 +369,7 @@ class _Joiner:
         self.mask = self.late_mask = 0
 
     def run(self) -> list[Group]:
-        """Return the groups, some of them merged, or the schedule's own list if none is."""
+        """Return the groups after merging. If no group was merged, return the schedule's own list."""
         for group in self.schedule.groups:
             self._take(group)
         self._close()

@@ -1,4 +1,4 @@
-"""Memory traffic of kernels, and its lower bound.
+"""Memory traffic of kernels, and a lower bound for it.
 
 In: groups and schedules. Out: byte counts. Invariant: an element counts once per kernel, even if the kernel reads it
 several times.
@@ -24,7 +24,7 @@ KERNEL_BYTES = 1536
 
 
 def traffic(group: Group) -> tuple[int, int]:
-    """Return the minimum bytes that a group reads and writes, each element once."""
+    """Return the number of bytes that a group reads, and that it writes, if it accesses each element once."""
     read = sum(bytes_read(group).values())
     kept = [p.task for p in group.placed if p.task.node not in group.private]
     written = sum(task.node.nbytes if isinstance(group, BlockedSteps) else bytes_written(task) for task in kept)
@@ -32,7 +32,7 @@ def traffic(group: Group) -> tuple[int, int]:
 
 
 def bytes_read(group: Group) -> dict[Expr, int]:
-    """Return the bytes that a group reads of each value that it does not compute."""
+    """Return the bytes that a group reads of each value that it does not compute itself."""
     if group.opaque is not None:
         return {base_of(child): child.nbytes for child in group.opaque.operands}
     forms: dict[Expr, set[Affine | None]] = {}
@@ -55,9 +55,10 @@ def bytes_read(group: Group) -> dict[Expr, int]:
 
 
 def taken_by_value(group: Group) -> list[Expr]:
-    """Return the small host arrays that a group's kernels take as parameters, in the order of use.
+    """Return the small host arrays that the kernels of a group take as parameters, in the order of use.
 
-    Those of a launch that moves much are in memory: there lanes read neighbours at once, parameters one by one.
+    A launch that accesses much memory takes no such parameters: lanes read neighbouring elements of memory at once, but
+    elements of parameters one by one.
     """
     if not any(map(value_bytes, group.read)) or isinstance(group, BlockedSteps) or sum(traffic(group)) >= LARGE:
         return []
@@ -71,7 +72,10 @@ def taken_by_value(group: Group) -> list[Expr]:
 
 
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
-    """Return the number of elements read at these flat indices, at most those between the first and the last."""
+    """Return the number of elements that are read at these flat indices.
+
+    It is at most the number between the first and the last index.
+    """
     total, low, high = 0, node.size, 0
     for form in forms:
         if form is None:
@@ -91,15 +95,16 @@ def bytes_written(task: Task) -> int:
 
 
 def beside_bytes(task: Task) -> int:
-    """Return the bytes of the previous version that are copied if a task cannot run in place."""
+    """Return the bytes of the previous version that a task has to copy if it does not run in place."""
     start, stop = task.covered()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 
 
 def least_bytes(schedule: Schedule) -> int:
-    """Return the lower bound of a schedule's traffic: each needed input and each result once.
+    """Return a lower bound of a schedule's traffic: each needed input and each result once.
 
-    What library calls take and give is read and written whole, and once more by its producer or consumer.
+    Operands and results of library calls are accessed whole by the call, and again by the kernel that computes or reads
+    them.
     """
     made: dict[Expr, Task | None] = {}
     calls = [group for group in schedule.groups if group.opaque is not None]
@@ -119,7 +124,7 @@ def least_bytes(schedule: Schedule) -> int:
 
 
 def _result_bytes(node: Expr, made: dict[Expr, Task | None], in_place: set[Expr]) -> int:
-    """Return the bytes of a result that must be written."""
+    """Return the minimum number of bytes to write for a result."""
     written = 0
     current = node
     while current in in_place:

@@ -1,1 +1,1 @@
-"""Recording: operations on storages become expressions until a value is needed."""
+"""Recording: operations on storages become expressions until their values are needed."""

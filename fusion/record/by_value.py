@@ -1,4 +1,4 @@
-"""Small arrays that kernels take by value, as parameters instead of device memory.
+"""Small arrays that kernels take by value, as parameters, and not from device memory.
 
 In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with its current elements, bound to a
 slot. Invariant: slots are assigned independently of the values after a few recordings, so a program whose small
@@ -26,16 +26,16 @@ STEADY = 8
 
 
 class ValueBuffer(Buffer):
-    """The elements of a small array at one time. Its address is the host's.
+    """The elements of a small array at one time. The address is on the host.
 
     Attributes
     ----------
     capacity : int
         Bytes that kernels take: a power of two, so that kernels do not depend on lengths.
     steady : int
-        How often the same elements are bound anew from here on.
+        How many more times a new buffer is bound although the elements are the same.
     when : object
-        The operation that bound them last: in one operation they are the same.
+        The operation that bound them last. Within one operation the elements do not change.
     moved : Buffer or None
         The elements in memory of the device, once something needed them there.
     """
@@ -50,7 +50,7 @@ class ValueBuffer(Buffer):
         self.moved: Buffer | None = None
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
-        """Return the buffer of the same array's elements at a later time."""
+        """Return the buffer for the array's present `elements`: this buffer if possible, otherwise a new one."""
         same = self._elements == elements
         if same and (self.when == when or not self.steady):
             return self
@@ -58,7 +58,10 @@ class ValueBuffer(Buffer):
 
 
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
-    """Return the elements of a storage as a value parameter, or None if they are not in host memory, or too many."""
+    """Return the elements of a storage as a value parameter.
+
+    Return None if they are not in host memory, or too many.
+    """
     host, last = storage.host, storage.value
     if host is None or not 0 < host.nbytes <= MOST_BYTES:
         return None
@@ -69,7 +72,7 @@ def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
 
 
 def in_memory(buffer: Any) -> Any:
-    """Return the buffer of a slot in the device's memory."""
+    """Return the buffer of a slot in device memory. Elements that are on the host are copied to the device."""
     if not buffer.capacity:
         return buffer
     if buffer.moved is None:

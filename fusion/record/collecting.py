@@ -1,4 +1,4 @@
-"""Separate recording during garbage collection, when finalizers may interrupt another recording.
+"""Recording during garbage collection, when finalizers may interrupt another recording.
 
 In: the collector's callbacks before and after a collection. Out: during a collection the thread has no epoch. A
 finalizer that records gets its own epoch, and treats the interrupted epoch as another thread's. Invariant: the
@@ -20,7 +20,7 @@ from weft.fusion.record.storage import recording
 
 
 def _begin(phase: str, info: dict[str, Any]) -> None:
-    """Set the interrupted epoch aside, before all other callbacks of a collection."""
+    """Set the interrupted epoch aside, before all other callbacks of the collection run."""
     if phase == "start":
         recording.interrupted = (recording.epoch,)
         recording.epoch = None
@@ -30,7 +30,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """Restore the interrupted epoch, after all other callbacks of a collection."""
+    """Restore the interrupted epoch, after all other callbacks of the collection have run."""
     before = recording.interrupted
     if phase == "stop" and before is not None:  # (an interrupt may have ended `_begin`)
         if recording.epoch is not None:
@@ -43,7 +43,7 @@ _report = sys.unraisablehook
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Raise KeyboardInterrupt in the main thread again if a finalizer swallowed it."""
+    """Raise KeyboardInterrupt again in the main thread if a finalizer has swallowed it."""
     if unraisable.exc_type is KeyboardInterrupt:
         # (in a thread of its own: here it would be lost again)
         _thread.start_new_thread(_thread.interrupt_main, ())
@@ -52,7 +52,7 @@ def _raise_again(unraisable: Any) -> None:
 
 
 def keep_apart() -> None:
-    """Install the callbacks of the garbage collector."""
+    """Install callbacks of the garbage collector, so that a finalizer does not record in the interrupted epoch."""
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)
     sys.unraisablehook = _raise_again

@@ -1,4 +1,4 @@
-"""Evaluation: run the plan that storages need, and assign their buffers.
+"""Evaluation: run the plan for storages, and assign the results to them.
 
 In: pending storages. Out: the same storages with memory. Invariant: a failed evaluation changes nothing, and pending
 work stays pending.
@@ -30,7 +30,7 @@ ASIDE = 16
 
 
 def _load_and_run(*arguments: Any) -> None:
-    """Load the planner, which the first evaluation needs, and run its plan."""
+    """Load `execute.run` for the first evaluation, put it in the place of this function, and call it."""
     global run
     run = import_module("weft.fusion.run.execute").run
     run(*arguments)
@@ -40,9 +40,9 @@ run: Callable[..., None] = _load_and_run
 
 
 def evaluate(storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, and with them the live values that they are computed from.
+    """Evaluate `storages`, together with the live values from which they are computed.
 
-    With `aside` recording goes on in the same epoch, so that what else is pending stays one program with what follows.
+    With `aside`, recording continues in the same epoch, so that other pending work is planned together with later work.
     """
     if len(storages) == 1:
         epoch = storages[0].epoch
@@ -63,7 +63,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Allocate and fill memory of a constant in host memory, without a plan; return whether `storage` is one.
+    """Fill the memory of a constant without a plan, on the host. Return whether `storage` is such a constant.
 
     Programs make an array of zeros, then fill it row by row: each row is small work once the array has memory.
     """
@@ -84,7 +84,7 @@ def fill_memory(storage: Storage) -> bool:
 
 
 def realise(storage: Storage) -> Buffer:
-    """Return the memory of a storage, evaluating it if necessary."""
+    """Return the memory of a storage. A pending storage is evaluated."""
     while True:
         buffer = storage.buffer
         if buffer is not None:
@@ -102,12 +102,12 @@ def realise(storage: Storage) -> Buffer:
 
 
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, all recorded in `epoch`.
+    """Evaluate `storages`, which were all recorded in `epoch`.
 
-    That epoch may be another thread's, which goes on recording there, or one that is being evaluated further up on this
-    thread's stack (by what a finaliser interrupts). Then nothing is overwritten: others may know what lies there.
+    Another thread may still be recording in this epoch, or a finaliser may have interrupted an evaluation of the epoch
+    in this thread. Then no memory is overwritten, because the other code may use it.
 
-    Raises RuntimeError where what is further up overwrites memory: nobody knows the values until it is through.
+    Raises RuntimeError if the interrupted evaluation overwrites memory, since values are incomplete until it ends.
     """
     with epoch.lock:
         stage = epoch.stage
@@ -130,7 +130,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 return
 
             def settle(plan: Plan, table: list[Any]) -> None:
-                """Assign the results; this may be repeated if an interrupt ended it."""
+                """Assign the results of an evaluation. This may be repeated after an interrupt."""
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
@@ -166,9 +166,9 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _live_and_wanted(
     epoch: Epoch, storages: list[Storage], seen: list[Storage | Expr] | None, others: bool
 ) -> tuple[list[Storage], tuple[int, ...] | None]:
-    """Return the live storages of an epoch, and which of them are wanted (None: all).
+    """Return the live storages of an epoch, and the numbers of those that are wanted.
 
-    Besides `storages` these are, with `others`, those that can take over memory now.
+    None means that all are wanted. With `others`, storages that can reuse memory now are wanted too.
     """
     if epoch.pending == storages and not [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
         if len(storages) == 1:
@@ -187,7 +187,10 @@ def _live_and_wanted(
 def _assign(
     epoch: Epoch, live: list[Storage], versions: list[Any], plan: Plan, table: list[Any], stays: bool
 ) -> list[Storage]:
-    """Give storages the results of a plan; return those that have none. With `stays` they remain parts of their epoch."""
+    """Assign the results of a plan to storages. Return the storages that have no result.
+
+    With `stays`, the storages remain in their epoch.
+    """
     left = []
     for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
         if place >= 0 and storage.expr is version:
@@ -202,7 +205,10 @@ def _assign(
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a value can reuse unshared memory. Evaluated later, it would need a plan of its own."""
+    """Return whether a value can reuse unshared memory of an operand.
+
+    If it were evaluated later, it would need a plan of its own.
+    """
     for node in version.operands if version is not None else ():
         if node.kind == "leaf" and node.nbytes == version.nbytes and node.shape == version.shape:  # type: ignore[union-attr]
             if getrefcount(epoch.slots[node.attrs[0]]) <= _UNSHARED:
@@ -215,7 +221,7 @@ _UNSHARED = (lambda held: getrefcount(held[0]))([object()])
 
 
 def _note_alone(where: Location | None) -> None:
-    """Record the call site of a value that is evaluated with nothing else pending."""
+    """Record the call site of a value that was evaluated without other pending values."""
     if where is not None:
         if len(ALONE) >= ALONE_LIMIT:
             ALONE.clear()
@@ -223,8 +229,9 @@ def _note_alone(where: Location | None) -> None:
 
 
 def was_alone(where: Location) -> bool:
-    """Return whether the values of a call site were evaluated alone last time. The answer expires, so that fusion
-    is tried again.
+    """Return whether the values of a call site were last evaluated without other pending values.
+
+    The answer expires, so that fusion is tried again.
     """
     key = id(where[0]), where[1]
     left = ALONE.pop(key, 0)
@@ -234,7 +241,7 @@ def was_alone(where: Location) -> bool:
 
 
 def release_memory(storage: Storage) -> bool:
-    """Release memory that is bound to a storage although nothing pending reads it. Returns whether there was some."""
+    """Release the slots of the storage's epoch or of the current one, if no work is pending. Return whether it did."""
     epoch = recording.epoch
     if recording.held:
         return False
@@ -247,7 +254,7 @@ def release_memory(storage: Storage) -> bool:
 
 
 def _begin_anew(epoch: Epoch) -> None:
-    """Begin a new epoch in this thread."""
+    """End `epoch` or release its slots, and begin a new epoch in this thread."""
     if epoch.pending:
         epoch.ended = True
         recording.epoch = Epoch(epoch.device)

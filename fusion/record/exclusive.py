@@ -1,4 +1,4 @@
-"""Unshared memory for direct writes by explicit kernels, copies and other libraries.
+"""Unshared memory for direct writes: by explicit kernels, by copies, and by other libraries.
 
 In: a storage. Out: its evaluated, unshared buffer. Invariant: expressions recorded before the call keep their values,
 and a write to the buffer changes no other storage.
@@ -16,7 +16,7 @@ from weft.runtime import Buffer
 
 
 def flush() -> None:
-    """Evaluate all pending work of this thread."""
+    """Evaluate all pending work of the current thread."""
     epoch = recording.epoch
     if epoch is not None:
         live = epoch.live()
@@ -25,10 +25,10 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage` after making it unshared.
+    """Return the buffer of `storage`. If other storages share it, it is copied first.
 
-    What this thread recorded with it is evaluated first. Where another array or an exported view shares the memory,
-    the storage gets a copy of its own.
+    Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
+    memory, the storage gets a private copy.
     """
     while True:
         old = realise(storage)
@@ -59,7 +59,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the references to a buffer that only its storage and one variable hold, as `_references` counts them."""
+    """Return the reference count that `_references` sees for a buffer that belongs to a single storage."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

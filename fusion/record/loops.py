@@ -1,4 +1,4 @@
-"""Detection of the user program's loops, from call sites that recording returns to.
+"""Detection of loops in the user's program, by the call sites to which recording returns.
 
 In: recorded operations, in order. Out: the head of the outermost loop that they show, at which recording is cut.
 Invariant: the result depends only on the sequence of source lines. A program that records the same operations again
@@ -23,7 +23,7 @@ _SITES_LIMIT = 20_000
 
 
 def site_of(location: Location) -> Site:
-    """Return the line of a location."""
+    """Return the source line of a call site."""
     code, at = location
     found = _sites.get((id(code), at))
     if found is None or found[0] is not code:
@@ -35,7 +35,7 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return the line of each expression that is the first of a visit to its line, None for the others."""
+    """Return for each expression its source line if the expression begins a visit to this line, otherwise None."""
     found: list[Site | None] = []
     before: Location | None = None
     for node in recorded:
@@ -59,8 +59,9 @@ def _location(node: Expr | None) -> Location | None:
 
 
 def begins_visit(location: Location, before: Location | None) -> bool:
-    """Return whether an operation at `location` starts a visit to its line: it comes from another line, or jumps
-    back.
+    """Return whether an operation at `location` begins a visit to its line.
+
+    It does if the previous operation is on another line, or if the program has jumped back within the line.
     """
     if before is None:
         return True
@@ -68,7 +69,7 @@ def begins_visit(location: Location, before: Location | None) -> bool:
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
-    """Return whether an operation at `location` after those `recorded` begins a visit to its line."""
+    """Return whether an operation at `location` begins a visit to its line, after the operations in `recorded`."""
     return begins_visit(location, next((found for node in reversed(recorded) if (found := _location(node))), None))
 
 
@@ -94,8 +95,10 @@ class VisitLoop:
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
     """Return the loop with the longest iterations whose head was visited at least twice.
 
-    Lines of an inner loop are visited sooner again than those of the loop around it, so the distance between two visits tells the
-    outermost loop. A loop that ended earlier in the sequence does not count.
+    Return None if there is no loop.
+
+    The lines of an inner loop are revisited sooner than those of the loop around it, so the distance between two visits
+    identifies the outermost loop. A loop that ended earlier in the sequence does not count.
     """
     found: dict[Site, list[int]] = {}
     for k, site in enumerate(sites):
@@ -119,7 +122,7 @@ MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last two complete iterations differ only in the lengths of their arrays.
+    """Return whether the last two complete iterations have equally many operations but arrays of different lengths.
 
     `before` is the number of operations in the sequence before those `recorded`.
     """
@@ -132,7 +135,7 @@ def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> 
 
 
 def _differ(one: Expr | None, other: Expr | None) -> bool:
-    """Return whether two operations have different lengths."""
+    """Return whether two operations of the same kind differ in the length of an array."""
     if one is None or other is None or one.kind != other.kind or len(one.operands) != len(other.operands):
         return False
     if one.shape != other.shape or (one.kind == "update" and one.attrs[0] != other.attrs[0]):

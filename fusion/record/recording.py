@@ -1,4 +1,4 @@
-"""Recording: from arrays' storages to expressions and back.
+"""Recording: conversion of storages to expressions, and of expressions to pending storages.
 
 In: storages. Out: expressions in the current epoch, and new pending storages. Invariant: the result of `operand` is
 valid in its epoch.
@@ -35,7 +35,7 @@ Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 
 def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
-    """Return the current version of `storage` as an expression of `epoch`."""
+    """Return the current version of a storage as an expression of `epoch`."""
     if epoch is None:
         epoch = current_epoch(storage.device)
     node = storage.expr if storage.epoch is epoch else None
@@ -54,7 +54,7 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
 
 
 def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
-    """Return the buffer of an evaluated storage as a leaf of the epoch."""
+    """Return the buffer of a storage as a leaf of the epoch."""
     node = epoch.bind(buffer, storage.shape, storage.dtype)
     before = storage.epoch  # (held: nothing dies between the next three lines)
     if storage.buffer is buffer:
@@ -65,7 +65,7 @@ def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
 
 
 def pending(expr: Expr, epoch: Epoch) -> Storage:
-    """Return a new storage whose elements are `expr`."""
+    """Return a new storage with the pending value `expr`."""
     epoch.check(expr)
     storage = Storage(expr.shape, expr.dtype, epoch.device, None, expr, epoch)
     epoch.pending.append(storage)
@@ -73,8 +73,9 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` the storage's next version if `previous` is still its version in this epoch. Return False if
-    another thread has written to it.
+    """Make `expr` the next version of a storage if its current version in this epoch is `previous`.
+
+    Return False if another thread has written to the storage.
     """
     assert expr.shape == storage.shape and expr.dtype == storage.dtype
     buffer = storage.buffer
@@ -90,7 +91,7 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
 
 
 def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
-    """Replace a storage's version by the result of `make`. Returns both versions."""
+    """Replace the current version of a storage by the result of `make`. Return the old and the new version."""
     while True:
         if storage.host is not None:
             realise(storage)  # (what is written to is memory of the device's)
@@ -102,8 +103,9 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation so that recording is cut before it but never within it, since it holds expressions of
-    its epoch.
+    """Decorate an operation so that recording may be cut before it, but not within it.
+
+    While it runs, the operation holds expressions that are valid only in its epoch.
     """
 
     @wraps(operation)
@@ -133,10 +135,11 @@ HISTORY = 4096
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
-    """Evaluate pending work if the recording is long enough, and return the epoch to continue in.
+    """Evaluate pending work if the recording is long enough. Return the epoch in which recording continues.
 
-    That is at the head of the outermost loop that comes back within some hundred operations; where no loop is known, at that of
-    the outermost one that the recording shows. Loops whose iterations differ in their lengths are cut after few iterations.
+    Recording is cut at the head of the outermost loop whose iterations have at most some hundred operations. This is a
+    loop that earlier recordings have shown, otherwise the outermost loop of this recording. If array lengths differ
+    between iterations, recording is cut after a few iterations.
     """
     count = len(epoch.pending)
     if epoch.first is None:
@@ -165,7 +168,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 
 
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
-    """Evaluate pending work. Return the epoch to continue in, and the evaluated storages."""
+    """Evaluate pending work. Return the epoch in which recording continues, and the evaluated storages."""
     live = epoch.live()
     # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
     fresh = recording.epoch = Epoch(epoch.device)
@@ -178,7 +181,7 @@ def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
 
 
 def end_recording() -> None:
-    """Evaluate pending work of this thread and begin a new epoch."""
+    """Evaluate the pending work of this thread, and begin a new epoch."""
     if recording.epoch is not None:
         _end(recording.epoch)
 
@@ -190,11 +193,12 @@ _before_small: set[Site] = set()
 
 
 def end_small_run() -> bool:
-    """Evaluate pending work if the last operations were small, and recorded only because large arrays are pending.
+    """Evaluate pending work that ends in a run of small operations. Return whether there was such a run.
 
-    What follows is done at the call. Whether that was so. It is looked at only where twice as much has been recorded as the last
-    time, which costs little, and so what is recorded at most doubles; and right behind a large operation that such a run came
-    behind before, or where nothing is pending but copies.
+    Small operations are recorded only while large arrays are pending. After the evaluation, they run immediately. The
+    search is made only if twice as much has been recorded as at the previous search, so that recordings at most double.
+    It is also made directly after a large operation that such a run has followed before, or if only copies are
+    pending.
     """
     epoch, limit = recording.epoch, IMMEDIATE[0]
     if epoch is None or recording.held or epoch.device.name != "cpu" or not (count := len(epoch.pending)):
@@ -224,14 +228,14 @@ def end_small_run() -> bool:
 
 
 def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
-    """Return the recorded expressions without the small operations after the last large one."""
+    """Return the recorded expressions up to the last large operation."""
     while recorded and (recorded[-1] is None or _work(recorded[-1]) <= limit):
         recorded.pop()
     return recorded
 
 
 def _site_of(recorded: list[Expr | None]) -> Site | None:
-    """Return the line of the last operation. (An update has the line of its value.)"""
+    """Return the source line of the last operation. An update has the line of its value."""
     for node in reversed(recorded):
         if node is not None and node.location is not None:
             return site_of(node.location)
@@ -239,7 +243,7 @@ def _site_of(recorded: list[Expr | None]) -> Site | None:
 
 
 def _is_copy(node: Expr | None) -> bool:
-    """Return whether an array is a copy of one in memory, in the same or another axis order."""
+    """Return whether an expression copies an array in memory, in the same or another axis order."""
     return node is not None and "leaf" in (node.kind, node.operands[0].kind if node.kind == "view" else "")
 
 
@@ -251,12 +255,12 @@ def _work(node: Expr) -> int:
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
-    """Return the pending expressions from a position on, in the order of recording."""
+    """Return the pending expressions from a position on, in the order of their recording."""
     return [one.expr if isinstance(one, Storage) else one for one in epoch.pending[begin:]]
 
 
 def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
-    """Return whether a recording that has reached its limit is cut at this call site."""
+    """Return whether a recording that has reached its limit should be cut at this call site."""
     if count >= epoch.look:
         _look(epoch, count)
     site = site_of(location)
@@ -264,7 +268,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Cut a recording that began before a loop with short iterations when it reaches the loop's head again."""
+    """If the recording visits a loop head whose limit it has reached, let it be cut at the next visit."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -272,7 +276,10 @@ def _find_short(epoch: Epoch, count: int) -> None:
 
 
 def _look(epoch: Epoch, count: int) -> None:
-    """Choose where the recording will be cut: at a known loop head, else at the head of the loop that it shows."""
+    """Choose where the recording will be cut.
+
+    It is cut at a known loop head, or at the head of the loop that it contains.
+    """
     recorded = _expressions(epoch)
     sites = visits_of(recorded)
     epoch.look = 2 * count
@@ -286,10 +293,10 @@ def _look(epoch: Epoch, count: int) -> None:
 
 
 def _note_search(site: Site, history: list[Site | None], found: bool) -> None:
-    """Learn from a recording that was cut at a line, and whether its plan was found or made.
+    """Update where recordings are cut, after a recording was cut at `site` and its plan was `found` or had to be made.
 
-    Recordings are cut at another head where the `history` shows a longer loop, and short where plans are not found for long: the
-    iterations come in too many forms.
+    If no plan was found, recordings are cut at the head of a longer loop that `history` shows. If none is found several
+    times in a row, the iterations have too many forms, and recordings become shorter.
     """
     if found:
         _misses.pop(site, None)
@@ -307,7 +314,7 @@ def _note_search(site: Site, history: list[Site | None], found: bool) -> None:
 
 
 def _learn_head(site: Site, history: list[Site | None]) -> None:
-    """Record the loop head that a recording's history shows, in place of heads of inner loops."""
+    """Remember the head of the loop that `history` shows, in place of the heads of its inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return
@@ -325,7 +332,7 @@ def _learn_head(site: Site, history: list[Site | None]) -> None:
 
 
 def _shorten(site: Site, limit: int) -> None:
-    """Limit recordings that begin at a line to this many operations."""
+    """Reduce the maximum number of operations of recordings that begin at a line to `limit`."""
     if len(limits) >= LIMITS_LIMIT:
         limits.clear()
     limits[site] = min(limits.get(site, limit), limit)

@@ -1,4 +1,4 @@
-"""Storages and epochs: the connection of recorded expressions and data.
+"""Storages and epochs, which connect recorded expressions with data.
 
 A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a
 buffer once evaluated. An `Epoch` is one thread's recording between two evaluations. It binds leaves to numbered
@@ -42,7 +42,7 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """The shared state of aliasing arrays.
+    """The state that aliasing arrays share.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Storage:
     host : numpy.ndarray or None
         The elements instead of a buffer, while a small array of a device with memory of its own is in host memory.
     value : ValueBuffer or None
-        The elements as kernels took them last.
+        The elements that kernels last took by value.
     """
 
     __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "host", "shape", "value")
@@ -97,7 +97,7 @@ IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """One recording: its bound slots and pending storages."""
+    """A recording: the slots it has bound, and its pending storages."""
 
     __slots__ = (
         "asides",
@@ -122,7 +122,7 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin recording on a device. The new epoch reuses the lock of the ended epoch `before`."""
+        """Begin a recording on a device. It reuses the lock of the ended epoch `before`."""
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a number bound to a scalar
@@ -144,7 +144,7 @@ class Epoch:
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
-        """Set the call site at which recording begins."""
+        """Set the call site at which the recording begins."""
         self.first = where
         if limits and where is not None:
             site = site_of(where)
@@ -154,7 +154,7 @@ class Epoch:
                 self.limit = min(self.limit, self.soft)
 
     def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-        """Return the leaf that stands for `buffer`."""
+        """Bind a buffer to a slot, and return the leaf that reads the slot."""
         slot_of, number = self.slot_of, id(buffer)
         slot = slot_of.get(number)
         if slot is None:
@@ -176,7 +176,7 @@ class Epoch:
         return node
 
     def bind_scalar(self, value: Any, dtype: np.dtype) -> Expr:
-        """Return a 0-d expression whose value is a kernel argument."""
+        """Return a 0-d expression for a number that is a kernel argument."""
         slots, number = self.slots, dtype.type(value)
         slots.append(number)
         slot = len(slots) - 1
@@ -187,7 +187,7 @@ class Epoch:
         return node
 
     def check(self, expr: Expr) -> None:
-        """Raise RuntimeError if an expression uses slots of another recording, one that has ended."""
+        """Raise RuntimeError if an expression uses slots of a recording that has ended."""
         taken = self.taken
         waiting, seen = [expr], {expr}
         while waiting:
@@ -204,13 +204,14 @@ class Epoch:
         taken |= seen
 
     def forget(self) -> None:
-        """Release the slots' buffers of an epoch without pending work."""
+        """Release the buffers of an epoch's slots. The epoch must have no pending work."""
         self.ended = True
         self.slots, self.slot_of, self.results = [], {}, {}
 
     def let_go(self) -> bool:
-        """Call `forget` if the epoch has ended and its pending values are unreferenced. Return whether it was
-        called. Not during its evaluation.
+        """Call `forget` if the epoch has ended and nothing refers to its pending values.
+
+        Return whether `forget` was called. It is not called during an evaluation of the epoch.
         """
         if not self.ended or not self.slots or not self.lock.acquire(blocking=False):
             return False
@@ -224,17 +225,17 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """Return the pending storages of this epoch that are referenced from outside; `among` is a copy of
-        `pending`.
-        """
+        """Return the pending storages that are referenced from outside. `among` is a copy of `pending`."""
         listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)
         return [
             s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
         ]
 
     def drop_unheld(self, begin: int) -> None:
-        """Remove storages without outside references from `pending`, from a position on, after a function recorded
-        its result. Counts as a hit of the memo. Not during an evaluation.
+        """From position `begin` on, remove the storages from `pending` that nothing else refers to.
+
+        The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
+        evaluation.
         """
         if self.lock.acquire(blocking=False):
             try:
@@ -245,7 +246,7 @@ class Epoch:
 
 
 class Recording(threading.local):
-    """The calling thread's current epoch."""
+    """The current epoch of a thread."""
 
     epoch: Epoch | None = None
     held = False  # within one operation, which is not cut
@@ -256,7 +257,7 @@ recording = Recording()
 
 
 def current_epoch(device: Device | None = None) -> Epoch:
-    """Return the epoch that this thread records into, on `device` or the default device."""
+    """Return the epoch in which this thread records, on `device` or on the default device."""
     epoch = recording.epoch
     if device is None:
         device = default_device()
@@ -268,8 +269,9 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unheld() -> int:
-    """Return the references to a storage held only by the pending list and by `Epoch.live`, measured since it
-    depends on the interpreter.
+    """Return the reference count of a storage that only the pending list and `Epoch.live` hold.
+
+    It is measured, since it depends on the interpreter.
     """
     (found,) = [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]]  # type: ignore[arg-type]
     return found

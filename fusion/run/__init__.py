@@ -1,1 +1,1 @@
-"""Execution of plans and interpreted programs, the choice between them, fallback and verification."""
+"""Execution of plans, interpretation, the choice between both, fallback and verification."""

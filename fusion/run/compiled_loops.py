@@ -1,4 +1,4 @@
-"""Loops compiled from ops of the op table, and the order in which kernels reduce.
+"""Compiled loops of ops, and the order in which kernels reduce.
 
 In: an op and dtypes, or a reduction of an array. Out: NumPy ufuncs around kernels, or a `Tree`. Invariant: kernels
 are created by the lowering and code generation of plans, so they have the bits of plans.
@@ -23,7 +23,7 @@ from weft.runtime import get_device, make_fold_ufunc, make_map_ufunc
 
 
 def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return a ufunc compiled from an op."""
+    """Return a ufunc that is compiled from an op."""
     entry = obtain_function(get_device("cpu"), _kernel(op, loop, dtype))
     dtypes = (*loop, dtype)
     shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
@@ -45,7 +45,7 @@ def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
 
 
 def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
-    """Wrap a ufunc of integer bits as a ufunc of a dtype that NumPy's loops do not support."""
+    """Return a function of bfloat16 arrays, given a ufunc of their bits as uint16."""
     brains = [is_bfloat16(kind) for kind in dtypes]
 
     def call(*operands: Any, out: Any = None) -> Any:
@@ -61,7 +61,7 @@ def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
 
 
 def compile_fold(op: str, kind: np.dtype) -> Any:
-    """Return a compiled reduction of contiguous rows, as a ufunc ``(n)->()``."""
+    """Return a compiled reduction of contiguous rows, as a gufunc ``(n)->()``."""
     device = get_device("cpu")
     base = leaf(0, (100,), kind)
     group = Group(0)
@@ -87,14 +87,15 @@ def tree_of_array(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -
 
 
 def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], target: Target) -> Tree:
-    """Return the order of a reduction whose operand is computed from `stored` values; `short` reductions are
-    unrolled.
+    """Return the order of a reduction whose operand is computed from the values in `stored`.
+
+    Reductions in `short` are unrolled.
     """
     return tree_of(make_task(node, set(stored), [], short), target)
 
 
 def tree_of(task: Task, target: Target) -> Tree:
-    """Return the order of a task's reduction."""
+    """Return the order in which a kernel reduces for a task."""
     group = Group(0)
     start_group(group, task)
     nest = make_nest(group)

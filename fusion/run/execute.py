@@ -48,10 +48,10 @@ _plans_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
-    """Evaluate the wanted `versions` of the epoch (None: all) and the live ones that they need.
+    """Evaluate those `versions` of the epoch that are wanted (None: all), and the live ones they depend on.
 
-    `settle` is told the plan and its table of buffers, in which `Plan.handed` says where each version's is: more than once
-    where an interrupt comes meanwhile.
+    `settle` is called with the plan and its table of buffers, in which `Plan.handed` gives the place of each version's
+    buffer. It may be called more than once if an interrupt occurs.
     """
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
@@ -79,8 +79,9 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
 def _find_or_make(
     key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
 ) -> Plan | None:
-    """Return a plan found for other sizes and positions, or on disk, or a new one; None if the program was
-    interpreted instead.
+    """Return a plan for a graph: one made for other sizes and positions, one from disk, or a new one.
+
+    Return None if the program was interpreted instead.
     """
     if setting("interpret") == "auto" and not setting("verify"):
         if import_module("weft.fusion.run.tiers").interpret_again(key, epoch, versions, settle):
@@ -117,7 +118,7 @@ def _find_or_make(
 
 
 def _make_alone(key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
-    """Return a plan specialized for these sizes, if that pays."""
+    """Return a plan that is specialized for these sizes, or None if that does not pay."""
     graph = make_graph(versions, epoch.results)
     form = resized.find_form(epoch.device.name, graph, wanted)
     make = import_module("weft.fusion.run.planning").make_alone
@@ -126,7 +127,7 @@ def _make_alone(key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int,
 
 
 def _keep(key: Any, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Cache a graph's plan under its key, with its outputs named by the recorded versions."""
+    """Cache the plan of a graph, with the recorded versions as its outputs."""
     place_of = dict(plan.outputs)
     plan.handed = [place_of.get(version, -1) for version in graph.versions]
     plan.complete = -1 not in plan.handed
@@ -141,7 +142,7 @@ def _keep(key: Any, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether kernels specialized for these sizes are worth another compilation: large ones, on a GPU."""
+    """Return whether compiling kernels for exactly these sizes pays: on a GPU, if a launch accesses much memory."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
@@ -149,7 +150,7 @@ def _is_worth_more(plan: Plan, device: Device) -> bool:
 
 
 def gather_requests(steps: list[Step]) -> list[Step]:
-    """Merge consecutive memory requests to one step."""
+    """Return the steps with consecutive memory requests merged into one step."""
     found: list[Step] = []
     for step in steps:
         if not isinstance(step, tuple):
@@ -163,7 +164,7 @@ def gather_requests(steps: list[Step]) -> list[Step]:
 
 
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
-    """Merge consecutive kernels to one batch, if the device launches batches."""
+    """Return the steps with consecutive kernels merged into batches, if the device supports this."""
     prepare = getattr(device, "prepare", None)
     if prepare is None:
         return steps
@@ -197,7 +198,10 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 
 
 def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
-    """Run a plan on the buffers and numbers that the epoch recorded (its slots), then pass the results to `settle`."""
+    """Run a plan, then pass the results to `settle`.
+
+    The slots of the epoch hold the plan's input buffers and numbers.
+    """
     begin = perf_counter()
     device = epoch.device
     _check_slots(plan, epoch)
@@ -253,7 +257,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
 
 
 def _check_slots(plan: Plan, epoch: Epoch) -> None:
-    """Raise RuntimeError unless each slot read by the plan holds its own memory of the expected size."""
+    """Raise RuntimeError unless each slot that the plan reads holds its own memory of the expected size."""
     try:
         found = [epoch.slots[slot] for slot in plan.leaves]
         good = [buffer.nbytes for buffer in found] == plan.leaf_sizes and len({*map(id, found)}) == len(found)
@@ -264,12 +268,15 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the table of a run whose epoch has another number of slots than the plan's."""
+    """Return the table of a run.
+
+    The epoch of the run may have fewer slots than the epoch for which the plan was made.
+    """
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
 def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Fill the table's other entries: numbers, completion counters and look-back descriptors."""
+    """Fill the table entries that are not inputs or results: numbers, completion counters, look-back descriptors."""
     device = epoch.device
     if plan.ticket is not None:
         table[plan.ticket] = device.ticket()
@@ -284,7 +291,10 @@ def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
 
 
 def _do(step: Step, table: list[Any], device: Device) -> None:
-    """Run one step, or its rest after an interrupt: kernels must not run twice, other steps may."""
+    """Run a step, or the rest of a step that was interrupted.
+
+    Kernels must not run twice; other steps may.
+    """
     if isinstance(step, Batch):
         _start(step, table, device)
     elif isinstance(step, KernelLaunch):
@@ -312,7 +322,10 @@ def _carve(step: Carve, table: list[Any], device: Device) -> None:
 
 
 def _start(step: Batch, table: list[Any], device: Device) -> None:
-    """Launch the kernels of a batch, one by one if listeners are active or launches are printed."""
+    """Launch the kernels of a batch.
+
+    They are launched one by one if there are listeners, or if launches are printed.
+    """
     if Listening.listeners or "launch" in setting("debug"):
         for launch in step.launches[table[-1] :]:
             table[-1] += 1
@@ -326,7 +339,7 @@ def _start(step: Batch, table: list[Any], device: Device) -> None:
 
 
 def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
-    """Launch one kernel."""
+    """Launch a kernel of a plan."""
     if "launch" in setting("debug"):
         print(f"launch {step.name} over {step.parallel}, {step.work} elements", file=sys.stderr)
     slots = step.slots[:]
@@ -345,7 +358,7 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
 
 
 def _claim(table: list[Any], device: Device) -> None:
-    """Notify a device with several streams of the plan's inputs."""
+    """Make the current stream wait for earlier work on the inputs of a plan, if the device has several streams."""
     for value in table:
         if isinstance(value, Buffer):
             device.claim(value)
@@ -356,7 +369,7 @@ def _references(table: list[Any], place: int) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the references to a buffer that only a slot list and the table hold."""
+    """Return the reference count of a buffer that only the slots and the table hold."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return _references([*slots], 0)
 
@@ -365,7 +378,10 @@ _UNSHARED = _count_unshared()
 
 
 def _take(step: Take, table: list[Any], device: Device) -> int:
-    """Give a result the memory of a value that it replaces, or new memory. Return the slot that donated, or -1."""
+    """Give a result the memory of a value that it replaces, or copy to new memory what the result keeps of the value.
+
+    Return the slot of the epoch whose memory the result got, otherwise -1.
+    """
     if step.how == "fill":
         source, place = table[step.source], table[step.place]
         first, behind = step.except_for

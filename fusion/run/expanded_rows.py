@@ -1,4 +1,4 @@
-"""Ops that NumPy computes from simpler ones until compiling them pays.
+"""Ops that are computed from simpler NumPy functions until compiling them pays.
 
 In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's
 own expansion runs on arrays, down to ops whose NumPy loops have the bits of kernels. The result therefore has the
@@ -25,19 +25,22 @@ PRICE = 0.03
 
 
 class NeedsCodeError(Exception):
-    """An op, or one that it expands to, can only be computed by generated code."""
+    """Raised for an op that only generated code can compute, or that expands to such an op."""
 
 
 @dataclass(slots=True, eq=False)
 class _Value:
-    """An array that stands for a kernel's value."""
+    """An array that stands for a `Value` of a kernel."""
 
     type: np.dtype
     array: Any
 
 
 class _OnArrays:
-    """The part of `KernelBuilder` that expansions use, on arrays; `simple` returns NumPy's loop of an op, or None."""
+    """Implementation on arrays of those `KernelBuilder` methods that expansions of ops use.
+
+    `simple` returns NumPy's loop for an op, or None.
+    """
 
     def __init__(self, simple: Callable[[str, Loop, np.dtype], Any]) -> None:
         self._simple = simple
@@ -46,7 +49,7 @@ class _OnArrays:
         raise NeedsCodeError(name)
 
     def constant(self, value: Any, dtype: Any = None) -> _Value:
-        """Return a constant. Its dtype is required, since indices occur only in loops."""
+        """Return a constant. A dtype is required, since indices do not occur outside of loops."""
         if dtype is None:
             raise NeedsCodeError
         kind = np.dtype(dtype)
@@ -97,7 +100,7 @@ def _parts(value: _Value) -> Any:
 
 
 def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
-    """Convert a float to an integer, with saturation out of range and 0 for NaN."""
+    """Convert a float to an integer. Values out of range saturate, and NaN becomes 0."""
     if own.kind != "f" or dtype.kind not in "iu":
         raise NeedsCodeError("cast")
     limits = np.iinfo(dtype)
@@ -107,8 +110,9 @@ def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
 
 
 def try_compiling(make: Callable[[], Any]) -> Any:
-    """Return a compiled loop that NumPy can replace, or None if compiling fails (with WEFT_STRICT=1 that is an
-    error).
+    """Return the loop that `make` compiles. Return None if compiling fails, unless WEFT_STRICT=1.
+
+    The caller then uses NumPy functions instead.
     """
     try:
         return make()
@@ -119,14 +123,14 @@ def try_compiling(make: Callable[[], Any]) -> Any:
 
 
 class ExpandedRow:
-    """An op until its loop is compiled.
+    """An op that is computed by its expansion until its loop is compiled.
 
     Parameters
     ----------
     op, loop, dtype
         As `primitives.primitive` takes them.
     simple : callable
-        Returns NumPy's loop of a row, or None.
+        Returns NumPy's loop for an op, or None.
     compile : callable
         Returns the compiled loop.
 
@@ -158,7 +162,7 @@ class ExpandedRow:
         return getattr(self.compiled(), name)
 
     def compiled(self) -> Any:
-        """Return the compiled loop."""
+        """Return the compiled loop, which is compiled at the first call."""
         if self._made is None:
             self._made = self._compile()
             self.when_compiled()
@@ -183,7 +187,7 @@ class ExpandedRow:
 
 
 def can_expand(op: str, loop: Loop, dtype: np.dtype, simple: Callable[[str, Loop, np.dtype], Any]) -> bool:
-    """Return whether an op needs no generated code, since expansions depend only on dtypes."""
+    """Return whether an op can be computed by its expansion. This depends only on the dtypes."""
     try:
         with np.errstate(all="ignore"):
             _OnArrays(simple).op(op, *[_Value(kind, np.ones(1, kind)) for kind in loop], dtype=dtype)

@@ -1,4 +1,4 @@
-"""Steps of a plan that call host functions of whole arrays, or functions that launch kernels of their own.
+"""Steps of a plan that call functions on the host, or functions that launch kernels themselves.
 
 In: a call and the table of buffers. Out: its result in memory.
 """
@@ -15,14 +15,14 @@ from weft.runtime import Device, thread_count
 
 
 def call_there(step: HostCall, table: list[Any], device: Device) -> None:
-    """Call a function that launches kernels of its own."""
+    """Call a function that launches kernels itself."""
     ((place, node, window),) = step.operands
     start = node.attrs[1] * node.dtype.itemsize if window else 0
     step.node.attrs[0].enqueue(device, table[step.out], (table[place], start), node.shape, node.dtype)
 
 
 def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
-    """Multiply matrices by the device's library; return whether it has one."""
+    """Multiply matrices by the device's library. Return False if it has none."""
     multiply = getattr(device, "multiply", None)
     if multiply is None:
         return False
@@ -35,7 +35,7 @@ def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
 
 
 def call_host(step: HostCall, table: list[Any], device: Device) -> None:
-    """Call a host function, or the device's matrix product."""
+    """Call a function on the host, or compute a matrix product on the device."""
     node = step.node
     if node.op == "matmul" and _multiply_there(step, table, device):
         return

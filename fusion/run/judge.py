@@ -1,4 +1,4 @@
-"""Verification: every plan also runs interpreted, and the bits are compared (setting ``verify``).
+"""Verification of plans: each program also runs interpreted, and the bits are compared (setting ``verify``).
 
 In: an evaluation that is about to run. Out: a `Verdict`, which compares the results after the plan has run.
 Invariant: interpretation runs first and overwrites nothing, so that both start with the same values.
@@ -22,7 +22,7 @@ from weft.runtime import Buffer, Device, VerificationError, setting
 
 
 class JudgeCounts:
-    """Counts of evaluations in this process: those compared, and those that only a plan can compute."""
+    """Counts of the evaluations that were compared, and of those that only a plan can compute."""
 
     compared = 0
     skipped = 0
@@ -52,7 +52,7 @@ class Verdict:
             self.inputs = _inputs(graph.versions, epoch)
 
     def compare(self, plan: Plan, table: list[Any]) -> None:
-        """Record the first output of a plan that differs."""
+        """Compare the outputs of a plan, and record the first that differs."""
         for k, place in enumerate(plan.handed):
             version = self.versions[k]
             if place < 0 or k not in self.found or self.difference is not None:
@@ -63,7 +63,7 @@ class Verdict:
                 self.difference = k, where
 
     def close(self, plan: Plan) -> None:
-        """Raise VerificationError if an output differed, after the results have been assigned."""
+        """Raise VerificationError if an output differed. By then, the results have been assigned."""
         if self.difference is None:
             return
         k, where = self.difference
@@ -87,7 +87,10 @@ class Verdict:
 
 
 def first_difference(found: np.ndarray, wanted: np.ndarray) -> str:
-    """Describe the first difference between the bits of two arrays of one dtype, or return "". All NaNs are equal."""
+    """Return a description of the first difference between two arrays of the same dtype, or "".
+
+    Bits are compared, except that all NaNs are equal.
+    """
     if dtype_kind(found.dtype) == "c":
         parts = found.real.dtype
         found, wanted = (np.ascontiguousarray(x)[..., None].view(parts) for x in (found, wanted))
@@ -110,7 +113,7 @@ def _download(device: Device, buffer: Buffer, version: Expr) -> np.ndarray:
 
 
 def _inputs(versions: list[Expr], epoch: Epoch) -> dict[str, np.ndarray]:
-    """Return copies of the arrays and numbers that versions are computed from."""
+    """Return copies of the arrays and numbers that an evaluation reads."""
     found: dict[str, np.ndarray] = {}
     for node in topological(versions):
         if node.kind == "leaf":

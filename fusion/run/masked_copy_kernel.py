@@ -19,14 +19,15 @@ _ALL = int.from_bytes(b"\1" * 8)  # eight elements of a mask that all hold
 
 
 def compile_masked_copy(kind: np.dtype) -> Any:
-    """Return the loaded kernel for elements of a dtype."""
+    """Return the loaded kernel for a dtype."""
     return obtain_function(get_device("cpu"), _kernel(kind))
 
 
 def _kernel(kind: np.dtype) -> Kernel:
-    """Return a kernel that reads eight mask elements at once and copies all, none, or each selected element.
+    """Return a kernel that reads eight elements of the mask at once.
 
-    What is written there without being taken is overwritten, so that this ends before the last eight places.
+    It then copies all, none, or each selected one of eight elements. Elements that are written without being selected
+    are overwritten later, so the kernel stops before the last eight elements.
     """
     b = KernelBuilder(f"copy_masked_{kind.itemsize}", _WORD)
     mask, words = b.pointer("mask", np.uint8), b.pointer("words", _WORD)

@@ -34,7 +34,7 @@ from weft.runtime import Device, DeviceMismatchError
 
 
 def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form) -> Plan:
-    """Return a new plan of a graph, and cache it for other graphs of its form.
+    """Return a new plan of a graph, and cache the plan for other graphs of the same form.
 
     `slots` is the number of slots of the epoch, `wanted` as `make_plan` takes it.
     """
@@ -58,7 +58,7 @@ def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ..
 def make_alone(
     device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form
 ) -> Plan | None:
-    """Return a plan specialized for these sizes, unless their form has many kernels already."""
+    """Return a plan specialized for these sizes. Return None if the form of the graph already has many kernels."""
     may = resized.may_be_special(form, back=True)
     if not may.back:
         return None
@@ -75,7 +75,10 @@ def _note_new(plan: Plan) -> None:
 
 
 def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, may: Special) -> Plan:
-    """Plan the evaluation of `graph.versions[k]` for k in `wanted` (None: of all), on `device`."""
+    """Return a plan for `device` that evaluates the wanted versions of `graph`.
+
+    `wanted` contains their positions in ``graph.versions``. None means all versions.
+    """
     versions = graph.versions
     roots = versions if wanted is None else [versions[k] for k in wanted]
     for node in topological(roots):
@@ -92,7 +95,7 @@ def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, .
 
 
 class PlanWriter:
-    """The conversion of a schedule to steps."""
+    """Writer of a schedule as steps over a table of buffers."""
 
     def __init__(self, device: Device, slots: int, schedule: Schedule, may: Special) -> None:
         self.device = device
@@ -110,7 +113,7 @@ class PlanWriter:
         self.board: tuple[int, int] | None = None
 
     def write(self) -> Plan:
-        """Return the plan."""
+        """Return the finished plan."""
         outputs = set(self.schedule.outputs)
         ending: dict[int, list[Expr]] = {}
         for node, position in self.schedule.last_use.items():
@@ -150,7 +153,7 @@ class PlanWriter:
         )
 
     def place(self, node: Expr) -> int:
-        """Return the table entry of a materialized value."""
+        """Return the entry of the table for a materialized value."""
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None

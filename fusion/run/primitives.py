@@ -1,4 +1,4 @@
-"""Primitives: a callable for each op and loop, with the bits of compiled plans.
+"""Primitives: for each op and loop, a NumPy function with the bits of compiled plans.
 
 In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if
 it has the kernel's bits. Otherwise the op's expansion into such loops is used, and later a loop compiled by the code
@@ -38,7 +38,7 @@ _NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
 
 
 def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
-    """Return the primitive of op `op` for operands of the dtypes `loop`; "cast" converts to `dtype`.
+    """Return the primitive of an op for operands of the dtypes `loop`. The op "cast" converts to `dtype`.
 
     It takes arrays or NumPy scalars of exactly these dtypes, broadcasts them, and takes ``out=``, which may be one of its
     operands.
@@ -48,7 +48,7 @@ def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None
     op : str
     loop : tuple of dtype
     dtype : dtype, optional
-        Of the result. Needed for "cast" and wherever it is not that of the last operand and NumPy has no such loop.
+        Of the result. Needed for "cast", and if it differs from that of the last operand and NumPy has no such loop.
     """
     kind = dtype if dtype is not None else loop[-1]
     found = _numpys(op, loop, kind)
@@ -66,7 +66,7 @@ def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedR
 
 @cache
 def _numpys(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
-    """Return NumPy's loop of an op, or None if its bits differ from a kernel's."""
+    """Return NumPy's function for an op. Return None if its bits differ from those of a kernel."""
     if not uses_numpy(op, loop, dtype):
         return None
     if op == "cast":
@@ -75,7 +75,7 @@ def _numpys(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive |
 
 
 def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
-    """Return whether the primitive is NumPy's own loop, so that nothing is compiled for it."""
+    """Return whether the primitive is NumPy's own function. Nothing is then compiled for it."""
     if any(map(is_bfloat16, loop)):
         return False
     if op == "cast":
@@ -88,14 +88,12 @@ def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = Non
 
 
 def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
-    """Return whether the primitive needs no compilation now."""
+    """Return whether the primitive can be called without a compilation."""
     return uses_numpy(op, loop, dtype) or (op, loop, dtype) in _made or _expanded(op, loop, dtype) is not None
 
 
 def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    """Return the op's reference instead of its primitive, for programs that cannot be compiled. Its bits may
-    differ.
-    """
+    """Return an op's reference function, for programs that cannot be compiled. Its bits may differ from a kernel's."""
     row = None if op == "cast" else find_op(op)
     if row is not None and row.reference is None and not row.ufunc:
         raise NeedsKernelError

@@ -1,4 +1,4 @@
-"""Reductions of NumPy arrays with the bits of the CPU's kernels, by few NumPy calls.
+"""Reductions of NumPy arrays with the bits of CPU kernels, in few calls of NumPy.
 
 In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: numbers are
 combined in the kernel's order. NumPy's own reduction is used only if its result is the same in any order.
@@ -41,20 +41,21 @@ _POSITIONS = frozenset({"argmax", "argmin"})
 
 
 class NeedsKernelError(Exception):
-    """Raised if only a kernel gives the right bits, as for extrema that are zeros of both signs, or complex
-    products.
+    """Raised if only a kernel gives the right bits.
+
+    Examples are extrema that are zeros of both signs, and products of complex numbers.
     """
 
 
 def reduce_values(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
-    """Reduce an array with op `op` over `axes`, accumulated and returned in `dtype`.
+    """Return an array reduced with an op over `axes`. `dtype` is that of the accumulators and of the result.
 
     The bits are those of a plan that reduces an array which lies in memory in this way.
 
     Parameters
     ----------
     op : str
-        A row with an identity, or "argmax" or "argmin".
+        An op with an identity, or "argmax" or "argmin".
     values : ndarray
     axes : tuple of int
         Sorted, not negative.
@@ -131,7 +132,7 @@ def _compiler() -> Any:
 
 
 def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tree:
-    """Return the order in which a plan reduces an array in memory with these strides."""
+    """Return the order in which a plan reduces an array in memory with this shape and these strides."""
     if values.flags.c_contiguous:
         found = plain_tree(values.shape, axes, codegen.host_has_masks())
         if found is not None:
@@ -141,7 +142,7 @@ def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tr
 
 
 def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
-    """Return the cached order of a key, or find it."""
+    """Return the order for a key from the cache. A missing order is found by `find` and cached."""
     known = _trees.get(key)
     if known is None:
         known = _trees[key] = find()
@@ -151,7 +152,7 @@ def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
 
 
 def fold(op: str, values: Any, tree: Tree) -> Any:
-    """Reduce an array of the accumulator's dtype in the order of `tree`, whose pieces split its axes."""
+    """Return an array reduced in the order of `tree`. The array has the dtype of the accumulators."""
     row = getattr(np, find_op(op).ufunc)
     shape = tuple(tree.pieces[k] for k in tree.outer)
     rows = prod(shape)
@@ -170,7 +171,7 @@ def fold(op: str, values: Any, tree: Tree) -> Any:
 
 
 def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
-    """Return the partial results of blocks of the outermost reduction loop, contiguous for each row."""
+    """Return the partial result of each block of the outermost reduction loop, as an array ``(rows, blocks)``."""
     rows, extent, *rest = values.shape
     whole = extent // tree.chunk
     parts = values[:, : whole * tree.chunk].reshape(rows * whole, tree.chunk, *rest)
@@ -182,7 +183,7 @@ def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
 
 
 def _run(row: Any, values: Any, level: Level) -> Any:
-    """Reduce each row of an array ``(rows, *loops)`` as a kernel does, beginning with the identity."""
+    """Reduce each row of an array ``(rows, *loops)`` as a kernel does, starting with the identity."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
         found = _in_order(row, values.reshape(rows, -1))
@@ -193,7 +194,7 @@ def _run(row: Any, values: Any, level: Level) -> Any:
 
 
 def _in_order(row: Any, values: Any) -> Any:
-    """Reduce each row from its first element to its last."""
+    """Reduce each row in order, from its first element to its last."""
     rows, length = values.shape
     if length == 1:
         return values[:, 0]
@@ -229,8 +230,9 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
 
 
 def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the remainder, less than a vector, with the leading lanes; other lanes keep their value, initially
-    the identity.
+    """Combine the remaining elements, fewer than a vector, with the first lanes.
+
+    The other lanes keep their values, initially the identity.
     """
     rows, count, inside = left.shape
     if vectors is None:
@@ -249,7 +251,7 @@ def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
 
 
 def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
-    """Reduce short contiguous rows by a compiled loop once there have been many, or return None."""
+    """Reduce contiguous rows with a compiled loop. Return None for other rows, and in the first calls for an op."""
     ndim = values.ndim
     if len(axes) == ndim:
         values = values.reshape(-1)

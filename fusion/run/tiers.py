@@ -53,7 +53,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True)
 class FormCost:
-    """The costs of programs of one form: seconds lost by interpreting, and the expected seconds of compiling."""
+    """The costs of the programs of one form: the seconds spent on interpreting, and those expected for compiling."""
 
     lost: float = 0.0
     price: float = 0.0
@@ -68,7 +68,7 @@ _programs: OrderedDict[Any, tuple[Program | None, FormCost]] = OrderedDict()
 
 
 class _Rate:
-    """The measured time of compiling relative to the expected one; lower if the disk cache has the code."""
+    """Ratio of the measured to the expected time of compiling. It is lower if the disk cache has the code."""
 
     factor = 1.0
     start = START  # what loading the planner costs, less what programs of any form have lost; 0 once it is loaded
@@ -80,7 +80,10 @@ _lock = threading.RLock()
 
 
 def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, bool]:
-    """Return the costs of a graph's form, if known, and whether the graph should be interpreted. No plan was found."""
+    """Return the costs of a graph's form, and whether the graph should be interpreted.
+
+    No plan was found for the graph. The costs are None if they are unknown.
+    """
     how = setting("interpret")
     if how == "never" or epoch.device.streaming or not hasattr(epoch.device, "lend"):
         return None, False
@@ -120,7 +123,7 @@ def _form_of(key: int) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Update the rate after planning and compiling took some seconds."""
+    """Update the ratio, given the seconds that planning and compiling have taken."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     if form_price > 0:
@@ -136,9 +139,9 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> float | None:
-    """Interpret a graph if that is cheaper so far, and possible.
+    """Interpret a graph if that is possible and so far cheaper than compiling.
 
-    Returns None if it was interpreted, else how many seconds compiling it should take; 0: that is not known.
+    Return None if it was interpreted, otherwise the seconds that compiling is expected to take, or 0 if unknown.
     """
     begin = thread_time()  # (what other programs of a busy machine take is not lost by interpreting)
     alike = kind.key, tuple(kind.spelling.codes)  # (with all lengths)
@@ -170,13 +173,16 @@ def try_interpreting(
 
 
 def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
-    """Interpret a graph that was interpreted before, unless compiling is now cheaper. Returns whether it did."""
+    """Interpret a graph that was interpreted before, unless compiling is now cheaper.
+
+    Return whether it was interpreted.
+    """
     found = _programs.get(key)
     return found is not None and _goes_on(found[1]) and _interpret(key, *found, epoch, versions, settle, thread_time())
 
 
 def _goes_on(form: FormCost) -> bool:
-    """Return whether a form is interpreted again."""
+    """Return whether the graphs of a form should still be interpreted."""
     if setting("debug") or setting("dump"):
         return False
     return setting("interpret") == "always" or (not form.due and form.lost < form.price + _Rate.start)
@@ -185,7 +191,7 @@ def _goes_on(form: FormCost) -> bool:
 def _interpret(
     key: Any, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
 ) -> bool:
-    """Run the program of a graph, if there is one, and record its cost."""
+    """Run the program of a graph and add the time to the form's costs. Return False if only a plan has the bits."""
     if program is None:
         return False
     try:
@@ -226,7 +232,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
 
 
 def is_optimizers(error: Exception) -> bool:
-    """Return whether an error of planning or compiling is an optimizer failure, which interpretation avoids."""
+    """Return whether an error is a failure of the optimizer. Interpretation can then replace the plan."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 
@@ -239,8 +245,9 @@ def rescue(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> None:
-    """Interpret a graph that could not be planned or compiled, and warn once for its form. Raises `error` if that
-    is impossible too.
+    """Interpret a graph that could not be planned or compiled. Warn once per form.
+
+    Raises `error` if the graph cannot be interpreted either.
     """
     if epoch.device.streaming or not hasattr(epoch.device, "lend"):
         raise error
@@ -270,6 +277,6 @@ def rescue(
 
 
 def _without_slots(key: Any) -> Any:
-    """Return the key of a form without the numbers of its slots."""
+    """Return the key of a form without the numbers of slots."""
     device, nodes, *rest = key
     return device, tuple([(*node[:3], *node[4:]) if node[0] in ("leaf", "scalar") else node for node in nodes]), *rest

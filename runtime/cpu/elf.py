@@ -1,4 +1,4 @@
-"""A linker of ELF object files for x86-64 that loads them without LLVM.
+"""A linker that loads ELF object files for x86-64 without LLVM.
 
 In: a kernel's object file as LLVM writes it, and the address of every external symbol. Out: an `Image` of executable
 memory, and the addresses of its functions. Invariant: memory is written before it becomes executable, and never
@@ -33,11 +33,11 @@ _RELOCATED = ".data.rel.ro"
 
 
 class UnsupportedObjectError(Exception):
-    """The object file is for another machine, or uses a relocation that this linker lacks."""
+    """Raised for an object file of another machine, or with a relocation that this linker does not support."""
 
 
 class Section(NamedTuple):
-    """A section header of the ELF file, field by field."""
+    """A section header of an ELF file. The fields are those of the file."""
 
     name: int
     kind: int
@@ -52,7 +52,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A symbol: its name, section number and offset."""
+    """A symbol with its name, section number and offset."""
 
     name: str
     section: int
@@ -61,14 +61,14 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """Linked code in memory, which lives as long as this object."""
+    """Linked code in memory. It is freed with this object."""
 
     memory: mmap.mmap
     symbols: Mapping[str, int]
 
 
 def link(code: bytes, outside: Mapping[str, int]) -> Image:
-    """Load an object file.
+    """Load an object file, and return its image.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def link(code: bytes, outside: Mapping[str, int]) -> Image:
     Raises
     ------
     UnsupportedObjectError
-        If this is not for the linker here.
+        If the file needs a feature that this linker does not support.
     """
     try:
         return _Linker(code, outside).link()
@@ -89,7 +89,10 @@ def link(code: bytes, outside: Mapping[str, int]) -> Image:
 
 
 class _Linker:
-    """The state of loading one object file: sections first, then stubs for external functions, then slots."""
+    """State of loading an object file.
+
+    In memory, sections come first, then stubs for external functions, then slots.
+    """
 
     def __init__(self, code: bytes, outside: Mapping[str, int]) -> None:
         self.code = code
@@ -103,7 +106,7 @@ class _Linker:
         self.symbols = next((self.read_symbols(s) for s in self.sections if s.kind == _SYMBOLS), [])
 
     def read_symbols(self, table: Section) -> list[Symbol]:
-        """Return the symbol table with names."""
+        """Return the symbols of the file, with their names."""
         names = self.sections[table.link].offset
         found = []
         for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
@@ -115,7 +118,7 @@ class _Linker:
         return self.code[begin : self.code.index(b"\0", begin)].decode()
 
     def relocations(self) -> list[tuple[int, int, int, Symbol, int]]:
-        """Return the relocations: section, offset, kind, symbol, addend."""
+        """Return the relocations as section, offset, kind, symbol and addend."""
         found = []
         for table in self.sections:
             if table.kind != _RELOCATIONS or table.info not in self.places:
@@ -126,7 +129,7 @@ class _Linker:
         return found
 
     def link(self) -> Image:
-        """Lay out, copy, relocate, and make the code executable."""
+        """Lay out, copy and relocate the sections, and make the code executable."""
         size = self.lay_out()
         relocations = self.relocations()
         called = self.wanted(relocations, (_CALL,))
@@ -165,7 +168,7 @@ class _Linker:
         return Image(memory, {s.name: start + self.place_of(s) for s in defined})
 
     def lay_out(self) -> int:
-        """Assign an offset to every loaded section and return the total bytes."""
+        """Assign an offset to each loaded section, and return the total size in bytes."""
         size = 0
         for number, section in enumerate(self.sections):
             # no exception goes through code of ours, so that nothing reads how to unwind it
@@ -183,7 +186,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols that relocations of these kinds need a stub or slot for."""
+        """Return the symbols for which relocations of these kinds need a stub or a slot."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.places
@@ -198,7 +201,7 @@ class _Linker:
         return found
 
     def place_of(self, symbol: Symbol) -> int:
-        """Return the address of a symbol of the file."""
+        """Return the offset in the image of a symbol that the file defines."""
         return self.places[symbol.section] + symbol.value
 
 

@@ -1,4 +1,6 @@
-"""The layout of the record in which an explicit kernel on the CPU reports a failure, and the words that stop it.
+"""Layout of the record in which an explicit kernel on the CPU reports a failure.
+
+Other words of the record stop the kernel.
 
 Words 0 to 5 belong to the kernel (`faults`). The others are read and written here and in `interrupts`.
 """
@@ -16,8 +18,9 @@ MAIN, NEXT, KEY = 0, 1, 2
 
 
 def stop(record: int, error: BaseException) -> None:
-    """Stop the kernel of the record at this address with an exception; its threads exit at their next interrupt
-    poll.
+    """Stop the kernel whose record is at this address, with an exception.
+
+    The threads of the kernel exit at their next interrupt poll.
     """
     words = (ctypes.c_int64 * END).from_address(record)
     if words[STOP]:
@@ -30,7 +33,7 @@ def stop(record: int, error: BaseException) -> None:
 
 
 def look_soon(record: int) -> None:
-    """Make the kernel check for signals at its next interrupt poll."""
+    """Make a kernel check for signals at its next interrupt poll."""
     shared = ctypes.c_int64.from_address(record + 8 * SHARED).value
     if shared:
         ctypes.c_int64.from_address(shared + 8 * NEXT).value = 0

@@ -1,4 +1,4 @@
-"""Failure records of explicit kernels, written by generated code and read after the launch.
+"""Failure records of explicit kernels. Generated code writes them, and they are read after the launch.
 
 The record's words are the kind of failure (0: none), the block, and two threads with the synchronization points at
 which they wait. The words of `fault_words` follow.
@@ -14,7 +14,7 @@ from weft.runtime.errors import KernelFault
 
 
 class FaultRecord:
-    """The failure record of one launch.
+    """The failure record of a launch.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class FaultRecord:
             self._words[fault_words.ASK], self._words[fault_words.SHARED] = found.asked, found.shared
 
     def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
-        """Raise KernelFault if the kernel failed, or the exception of the signal handler that stopped it."""
+        """Raise KernelFault if the kernel has failed, or the exception of a signal handler that has stopped the kernel."""
         if self._words[fault_words.STOP]:
             interrupts.raise_again(self._words)
         if not self._words[0]:

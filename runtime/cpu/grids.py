@@ -1,4 +1,4 @@
-"""Repeated launches of explicit kernels on the CPU by the native function that runs plans.
+"""Repeated launches of explicit kernels on the CPU, by the native function that also runs plans.
 
 In: a kernel with its grid and block, and the argument words of each launch. Out: the completed launches. Invariant:
 blocks are divided as for a single launch. A record is used by one launch at a time.
@@ -22,18 +22,28 @@ Triple = tuple[int, int, int]
 
 # Threads of a kernel that are worth a second core.
 THREADS_GRAIN = 1 << 12
+# Threads that together take the turns of strided loops: their elements lie side by side.
+IN_STEP = 1 << 11
 
 
 def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int]:
-    """Return the number of parts that the blocks of a kernel run in, and the blocks in each chunk."""
-    if function.cooperative or not function.parallel or blocks * prod(block) < THREADS_GRAIN:
+    """Return the number of threads that share the blocks of a kernel, and the number of blocks per chunk."""
+    if function.cooperative or not function.parallel:
+        return 1, blocks
+    if not function.strided and blocks * prod(block) < THREADS_GRAIN:
         return 1, blocks
     parts = min(threads, blocks)
-    return parts, -(-blocks // (parts * CHUNKS)) if parts > 1 else blocks
+    if parts == 1:
+        return 1, blocks
+    least = min(-(-blocks // parts), IN_STEP // prod(block)) if function.strided else 1
+    return parts, max(-(-blocks // (parts * CHUNKS)), least)
 
 
 def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return the entry and slots that let Ctrl-C stop a kernel. A plan's kernels always run to their end."""
+    """Return an entry and slots that let Ctrl-C stop an explicit kernel.
+
+    For fused kernels, and if interrupts are not supported, return the kernel's own entry and `slots`.
+    """
     found = interrupts.guard()
     if found is None or function.schedule.threads:
         return Entry(function.call, function.address), slots
@@ -42,12 +52,12 @@ def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tup
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
-    """Return the slots after the arguments of an explicit kernel."""
+    """Return the hidden arguments of an explicit kernel, which follow those of the user."""
     return [*grid, *block, shared_bytes, fault.address]
 
 
 class PreparedGrid:
-    """An explicit kernel with its grid and `count` arguments, run with a list of their items.
+    """An explicit kernel that is prepared for repeated launches on a grid. Each launch takes a list of arguments.
 
     Parameters
     ----------
@@ -82,8 +92,9 @@ class PreparedGrid:
         self._spare: list[tuple[int, FaultRecord, array[int]]] = []
 
     def run(self, items: list[int], stream: Any = None) -> None:
-        """Run the kernel to its end. `stream` has no effect. Raises `KernelFault` if threads wait for each other
-        forever.
+        """Run the kernel to its end.
+
+        `stream` has no effect. Raises `KernelFault` if threads wait for each other forever.
         """
         function = self._function
         if self._wide and (threads := thread_count()) != self._threads:
@@ -103,7 +114,7 @@ class PreparedGrid:
         spare.append(record)
 
     def _record(self) -> tuple[int, FaultRecord, array[int]]:
-        """Return the address of the launch record, its failure record, and the array that holds the record."""
+        """Return the address of a launch record, its failure record, and the array that holds the launch record."""
         blocks, fault = prod(self._grid), FaultRecord()
         parts, chunk = divide_blocks(self._function, blocks, self._block, self._threads)
         own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)

@@ -25,7 +25,10 @@ from weft.runtime.settings import thread_count
 
 
 class CpuDevice(Immediate):
-    """The CPU. Kernels run in the calling thread, long ones on all cores; `launch` returns when they have ended."""
+    """The CPU as a device. Its calls return when their work has ended.
+
+    Short kernels run in the calling thread, and long ones on all cores.
+    """
 
     name = "cpu"
 
@@ -59,7 +62,10 @@ class CpuDevice(Immediate):
             provide(self, table, requests, lambda nbytes: size_class(nbytes or 1))
 
     def ticket(self) -> Buffer:
-        """Return the calling thread's completion counter, reset to zero in case a failed launch changed it."""
+        """Return the completion counter of the calling thread.
+
+        It is reset to zero, since a failed launch may have changed it.
+        """
         found: Buffer | None = getattr(self._own, "ticket", None)
         if found is None:
             found = self._own.ticket = self.allocate(np.dtype(np.uint32).itemsize)
@@ -67,7 +73,10 @@ class CpuDevice(Immediate):
         return found
 
     def board(self, nbytes: int) -> Buffer:
-        """Return zeros of the calling thread's, reset in case a failed launch changed them."""
+        """Return zeroed memory for look-back descriptors. Each thread has its own.
+
+        It is reset to zero, since a failed launch may have changed it.
+        """
         found: Buffer | None = getattr(self._own, "board", None)
         if found is None or found.nbytes < nbytes:
             found = self._own.board = self.allocate(nbytes)
@@ -75,14 +84,14 @@ class CpuDevice(Immediate):
         return found
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """Return a copy of `values` in C order."""
+        """Return a buffer with a copy of `values` in C order."""
         buffer = self.allocate(values.nbytes)
         if values.nbytes:
             np.copyto(_view(buffer, values.dtype, values.shape), values)
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the elements without a copy: a read-only array that keeps the buffer alive."""
+        """Return the elements as a read-only array, without a copy. The array keeps the buffer alive."""
         if not prod(shape):
             return np.empty(shape, dtype)
         values = _view(buffer, dtype, shape)
@@ -90,11 +99,11 @@ class CpuDevice(Immediate):
         return values
 
     def lend(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements without a copy, as a writable array."""
+        """Return the leading elements as a writable array, without a copy."""
         return _view(buffer, dtype, shape)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Copy the leading bytes."""
+        """Copy the leading bytes of a buffer to another."""
         threads = thread_count() if nbytes >= 2 * COPY_GRAIN else 1  # (asking takes longer than a short copy)
         copy_bytes(source.address, destination.address, nbytes, threads)
 
@@ -107,7 +116,7 @@ class CpuDevice(Immediate):
         return own
 
     def load(self, code: ObjectCode) -> HostFunction:
-        """Link and load object code."""
+        """Link and load object code, and return its kernel."""
         return load_object(code)
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
@@ -116,7 +125,7 @@ class CpuDevice(Immediate):
         launch(function, *divide(function, parallel, work, threads), slots)
 
     def prepare(self, launches: Sequence[Launch]) -> HostLaunches | None:
-        """Prepare kernels that repeatedly run together."""
+        """Prepare the kernels of a plan, which then run by one native call."""
         return HostLaunches(self, launches)
 
     def launch_grid(
@@ -128,9 +137,9 @@ class CpuDevice(Immediate):
         slots: array[int],
         stream: Any = None,
     ) -> None:
-        """Run an explicit kernel to its end on all cores; streams have no meaning here.
+        """Run an explicit kernel to its end on all cores. The stream has no effect.
 
-        Raises `KernelFault` where threads wait for each other for ever.
+        Raises `KernelFault` if threads wait for each other forever.
         """
         blocks = prod(grid)
         if not blocks:
@@ -149,17 +158,17 @@ class CpuDevice(Immediate):
     def prepare_grid(
         self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> PreparedGrid | None:
-        """Prepare an explicit kernel that is launched repeatedly with a list of its `count` items."""
+        """Prepare an explicit kernel that is launched repeatedly. Each launch takes a list of `count` arguments."""
         if not prod(grid) or runner() is None:
             return None
         return PreparedGrid(self, function, grid, block, shared_bytes, count)
 
     def synchronize(self) -> None:
-        """Do nothing: no work is ever pending."""
+        """Return immediately, since no work is ever pending."""
 
 
 class _Exposed:
-    """Memory with NumPy's array interface; arrays made from it keep the buffer alive."""
+    """Memory with NumPy's array interface. Arrays over it keep the buffer alive."""
 
     __slots__ = ("__array_interface__", "_buffer")
 

@@ -1,4 +1,4 @@
-"""The native function that runs a plan's kernels on the CPU, and the layout of its record.
+"""The native function that runs the kernels of a plan on the CPU, and the layout of its launch records.
 
 In: the words of a record, a table of buffers, and the thread pool. Out: the kernels, run one after the other.
 Invariant: everything that can raise precedes the first kernel. Records are never written, so threads share them.
@@ -35,7 +35,7 @@ def kernel_words(
     patches: Sequence[tuple[int, int, int]],
     numbers: Sequence[tuple[int, int]],
 ) -> list[int]:
-    """Return the words of one kernel in a launch record."""
+    """Return the 64-bit words that describe a kernel in a launch record."""
     words = [entry, extent, chunk, parts, alone, len(slots), len(patches), len(numbers), *slots]
     for row in (*patches, *numbers):
         words += row
@@ -43,17 +43,20 @@ def kernel_words(
 
 
 def native_runner(split: int) -> Builtin:
-    """Return the native ``call(record address, table, pool)``, which runs the kernels of a record. Long kernels run on
-    the pool (0: on this thread). `split` is the address of the pool's function.
+    """Return the native function ``call(record address, table, pool)``, which runs the kernels of a record.
 
-    Raises CompileError where the function cannot be made.
+    Long kernels run on the pool at the address `pool`, or in this thread if it is 0. `split` is the address of the
+    pool's function that runs a job. Raises CompileError if the function cannot be compiled.
     """
     return Builtin(NAME, runner_text(), [split, *kind_words(HostBuffer)])
 
 
 @cache
 def runner_text() -> str:
-    """Return the LLVM text of the function, which has no external symbol and no constant in memory."""
+    """Return the LLVM text of the native function.
+
+    It references no external symbols and contains no constants in memory.
+    """
     t = Text()
     known = t.begin_builtin(NAME, ("split", *KIND))
     number = known["PyLong_AsLongLong"]
@@ -99,7 +102,7 @@ def _rewind(t: Text, cursor: str, first: str, out: str, arguments: str) -> None:
 
 
 def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """Emit code that reads a kernel's arguments from the table and advances to the next kernel."""
+    """Emit code that reads the arguments of a kernel from the table, and advances to the next kernel."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)
     k = t.begin_loop("copy", size)
@@ -122,7 +125,7 @@ def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out
 
 
 def _run_kernel(t: Text, known: dict[str, str], pool: str, cursor: str, out: str) -> None:
-    """Emit code that runs one kernel, directly or on the pool, and advances to the next."""
+    """Emit code that runs a kernel in this thread or on the pool, and then advances to the next kernel."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     entry = t.load(kernel, ENTRY, "ptr")
     extent, chunk, parts, alone = (t.load(kernel, word) for word in (EXTENT, CHUNK, PARTS, ALONE))

@@ -1,4 +1,4 @@
-"""Launches on the CPU: a single kernel, or the kernels of a plan by one native call.
+"""Launches on the CPU, of a single kernel or by one native call for all kernels of a plan.
 
 In: kernels, their work and their arguments. Out: the completed launches. Invariant: a kernel is divided into the same
 blocks in either way. A plan that runs once does not wait for the compilation of the native function.
@@ -31,13 +31,14 @@ MOST_SLOTS = 1 << 13
 
 
 def elements_of(function: HostFunction) -> int:
-    """Return the number of elements that are worth a thread of their own."""
+    """Return the minimum number of elements per thread. With fewer, another thread costs more than it saves."""
     return max(1, GRAIN * INSTRUCTIONS // (INSTRUCTIONS + function.cost))
 
 
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
-    """Return the indices of `extent` in a chunk for `work` elements in all: a multiple of `grain` with at least
-    `least` elements.
+    """Return the number of indices per chunk, for `extent` indices that are shared by `parts` threads.
+
+    It is a multiple of `grain`. Of the `work` elements of all indices, a chunk has at least `least`.
     """
     chunk = max(-(-least * extent // work), extent // (parts * CHUNKS), 1)
     unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
@@ -45,8 +46,10 @@ def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN)
 
 
 def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads: int) -> tuple[int, int, int, int]:
-    """Return the extent of a kernel's outermost loop, the chunk size, the number of threads, and the nanoseconds after
-    which sleeping threads are woken.
+    """Return how a launch is divided among threads.
+
+    The result is the extent of the kernel's outermost loop, the chunk size, the number of threads, and the nanoseconds
+    after which sleeping threads are woken.
     """
     extent = parallel[0] if parallel else 1
     least = elements_of(function)
@@ -66,7 +69,10 @@ def launch(
     slots: array[int],
     begun: list[Any] | None = None,
 ) -> None:
-    """Run one kernel as `divide` divided it; `begun` as for `Workers.split`."""
+    """Run a kernel, divided among threads as returned by `divide`.
+
+    If `begun` is given, its last item is incremented immediately before the kernel starts.
+    """
     address = slots.buffer_info()[0]
     if parts > 1:
         workers().split(function, address, extent, parts, chunk, begun, alone)
@@ -80,7 +86,7 @@ def launch(
 class HostLaunches:
     """Kernels that are prepared once and run together repeatedly.
 
-    The first time they are run one by one: many a plan never comes back.
+    The first run launches them one by one, since many plans run only once.
 
     Parameters
     ----------
@@ -100,8 +106,9 @@ class HostLaunches:
         self._call: Any = None
 
     def _write(self, threads: int) -> tuple[tuple[int, int, array[int]], ...]:
-        """Return the records for a number of threads: the address of each, the kernels in it and all before it, and
-        its words.
+        """Return the launch records for a number of threads.
+
+        Each is given by its address, the number of kernels up to its end (including previous records), and its words.
         """
         found: list[list[Launch]] = []
         room = 0
@@ -116,7 +123,7 @@ class HostLaunches:
         return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run the kernels with the buffers of a table. The table's last item selects the kernels to skip."""
+        """Run the kernels with the buffers of a table. The last item of the table is the number of kernels to skip."""
         if table[-1]:
             self._run_singly(table)
             return
@@ -167,7 +174,10 @@ def _words(launches: list[Launch], threads: int) -> list[int]:
 
 @cache
 def runner() -> Builtin | None:
-    """Return the native function, made once a process, or None if it cannot be made."""
+    """Return the native function that runs launch records, or None if it cannot be compiled.
+
+    It is created once per process.
+    """
     try:
         return launch_code.native_runner(split_address())
     except CompileError:

@@ -1,4 +1,4 @@
-"""Host memory: 64-byte aligned blocks, kept for reuse by size class.
+"""Host memory in 64-byte aligned blocks, which are cached by size class.
 
 The page faults of a new large block cost more than a memory-bound kernel that fills it. Blocks are therefore cached
 up to a limit and reused. Taking a cached block and returning it need no lock. Lists and counters are consistent at
@@ -10,10 +10,11 @@ from __future__ import annotations
 import ctypes
 import gc
 import mmap
+import sys
 import threading
 from functools import lru_cache
 from itertools import count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.runtime.cpu.shelf_code import KEPT, MADE
 from weft.runtime.cpu.shelves import Counted, Shelves
@@ -21,6 +22,9 @@ from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError
 from weft.runtime.immediate import machine_memory
 from weft.runtime.live import out_of_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ALIGNMENT = 64
 HUGE = 1 << 21  # from here on blocks are mapped, with huge pages where the system has them
@@ -32,7 +36,7 @@ _colours = count()
 
 
 class HostBlock(NamedTuple):
-    """One memory block: its owner, address and bytes."""
+    """A block of memory: its owner, its address and its size in bytes."""
 
     raw: object
     address: int
@@ -41,7 +45,10 @@ class HostBlock(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
-    """Round a request up to a quarter of a power of two, which limits waste."""
+    """Return the size class of a request.
+
+    Size classes are quarters of powers of two, which limits the waste.
+    """
     if nbytes <= 256:
         return 256
     step = 1 << max(6, (nbytes - 1).bit_length() - 3)
@@ -49,24 +56,25 @@ def size_class(nbytes: int) -> int:
 
 
 class HostBuffer(Buffer):
-    """A buffer whose block returns to its pool."""
+    """A buffer that returns its block of memory to the pool when it is deleted."""
 
     __slots__ = ()
     pooled = True
 
-    def __del__(self) -> None:
-        self.device.memory.give_back(self._owner)  # type: ignore[attr-defined]
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not finalizing():  # at exit the system takes the memory back, and the pool's modules may be gone
+            self.device.memory.give_back(self._owner)  # type: ignore[attr-defined]
 
 
 class Pool(Counted):
-    """A pool of free memory blocks by size.
+    """A pool that caches free blocks of memory by size.
 
     Attributes
     ----------
     limit : int or None
-        Bytes that may be held and kept in all.
+        The maximum number of bytes of all blocks, in use or free.
     shelves : Shelves or None
-        Where most buffers wait that are dead, once plans come back.
+        The free lists of most deleted buffers. They are created when a plan runs repeatedly.
     """
 
     def __init__(self, name: str = "cpu") -> None:
@@ -78,7 +86,7 @@ class Pool(Counted):
         self.shelves: Shelves | None = None
 
     def obtain_shelves(self) -> Shelves | None:
-        """Return the free lists of buffers, or None if they cannot be made."""
+        """Return the free lists of buffers, or None if they cannot be created."""
         if self.shelves is None:
             try:
                 found = Shelves(HostBuffer, self, {})
@@ -89,7 +97,10 @@ class Pool(Counted):
         return self.shelves
 
     def allocate(self, nbytes: int) -> HostBlock:
-        """Allocate a block of at least `nbytes`. Raises OutOfMemoryError after freeing unused blocks and one retry."""
+        """Return a block of at least `nbytes`.
+
+        If the system has no memory, unused blocks are freed before a second try. Raises OutOfMemoryError if that fails.
+        """
         size = size_class(nbytes)
         free = self._free.get(size)
         if free:
@@ -113,7 +124,7 @@ class Pool(Counted):
         return block
 
     def _fresh(self, size: int) -> HostBlock | None:
-        """Allocate a block from the system, or return None if there is none or the limit forbids it."""
+        """Return a new block from the system. Return None if there is no memory, or if the limit forbids it."""
         if self.limit is not None and self.made + size > self.limit:
             return None
         try:
@@ -124,7 +135,7 @@ class Pool(Counted):
         return block
 
     def give_back(self, block: HostBlock) -> None:
-        """Keep a block for reuse, or free it if enough are kept."""
+        """Keep a block for reuse, or free it if the free blocks would exceed their limit."""
         size = block[2]
         if self.kept + size > self.most_kept:
             self.counts[MADE] -= size
@@ -136,7 +147,7 @@ class Pool(Counted):
         self.counts[KEPT] += size
 
     def empty(self) -> int:
-        """Free every unused block and return their bytes."""
+        """Free all unused blocks, and return their size in bytes."""
         if self.shelves is not None:
             self.shelves.clear()
         given = 0
@@ -166,10 +177,10 @@ def _from_system(size: int) -> HostBlock:
 
 
 def _next_colour() -> int:
-    """Return the offset in a page where the next large block begins.
+    """Return the offset within a page at which the next large block begins.
 
-    A processor compares the addresses of loads with those of earlier stores by their place in a page: a loop that reads one
-    array and writes to another at nearly the same place takes up to ten times as long.
+    A processor compares the addresses of loads and earlier stores by their offsets within a page (4K aliasing). A loop
+    that reads one array and writes another at nearly the same offset takes up to ten times as long.
     """
     return next(_colours) * COLOUR % PAGE
 

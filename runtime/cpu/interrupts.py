@@ -1,4 +1,6 @@
-"""Ctrl-C in explicit kernels: generated code polls for signals and exits by longjmp if a handler raises.
+"""Ctrl-C in explicit kernels.
+
+Generated code polls for signals, and exits by longjmp if a handler raises an exception.
 
 In: the fault record of a launch, which the kernel passes at each interrupt poll. Out: the handler's exception in the
 record, with every thread outside the kernel. Invariant: only Python's main thread checks for signals, at most once
@@ -32,10 +34,12 @@ GUARD, ASKED, TICK = "weft_guard", "weft_asked", "weft_tick"
 
 
 class Guard(NamedTuple):
-    """The native entry points that make a kernel interruptible.
+    """Native functions that make a kernel interruptible.
 
-    `call` and `address` are an entry like a kernel's, whose slots are the kernel's address and the record's before the kernel's
-    own; `asked` and `tick` are addresses of what the kernel, and the pool where it waits, call; `shared` that of the words.
+    `call` and `address` are an entry with the signature of a kernel. Its slots are the kernel's address, the address of
+    the fault record, and the kernel's own slots. `asked` and `tick` are the addresses of functions: the kernel calls
+    `asked` at each interrupt poll, and the pool calls `tick` while it waits. `shared` is the address of the words that
+    all launches share.
     """
 
     call: Callable[[int, int, int], None]
@@ -47,7 +51,7 @@ class Guard(NamedTuple):
 
 @cache
 def guard() -> Guard | None:
-    """Return the guard of this process, or None if kernels cannot be interrupted."""
+    """Return the guard of this process. Return None if kernels cannot be interrupted."""
     libc = ctypes.CDLL(None)
     if sys.platform != "linux" or not all(hasattr(libc, name) for name in _C):
         return None
@@ -68,7 +72,7 @@ def guard() -> Guard | None:
 
 
 def raise_again(words: array[int]) -> None:
-    """Raise the exception that ended a kernel."""
+    """Raise the exception that has ended a kernel."""
     restore: Any = ctypes.pythonapi.PyErr_Restore
     restore.argtypes = (ctypes.c_void_p,) * 3
     restore.restype = None
@@ -76,7 +80,7 @@ def raise_again(words: array[int]) -> None:
 
 
 def text() -> str:
-    """Return the LLVM module."""
+    """Return the text of the LLVM module."""
     return read_llvm(
         __file__,
         "interrupts",

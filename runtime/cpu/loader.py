@@ -1,4 +1,4 @@
-"""The loader of host object code, which resolves every external symbol before it links."""
+"""Loader of host object code. It resolves all external symbols before it links."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 
 @cache
 def _address(symbol: str) -> int:
-    """Return the address of an external symbol, or 0 if nothing defines it."""
+    """Return the address of an external symbol. Return 0 if nothing defines the symbol."""
     own = _OWN.get(symbol)
     owner = next((library for library in _libraries() if hasattr(library, symbol)), None)
     found = own if own is not None else getattr(owner, symbol, None)
@@ -49,12 +49,12 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Return functions that LLVM may insert calls of, such as memset in place of a loop."""
+    """Return the addresses of functions to which LLVM itself may add calls, such as memset in place of a loop."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 
 def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
-    """Return the addresses of external symbols. Raises CompileError if nothing defines one."""
+    """Return the addresses of external symbols. Raises CompileError if a symbol is not defined."""
     outside = {symbol: _address(symbol) for symbol in symbols}
     missing = [symbol for symbol, address in outside.items() if not address]
     if missing:
@@ -63,11 +63,12 @@ def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
 
 
 class HostFunction:
-    """A loaded kernel: `call` is its entry and keeps the code alive.
+    """A loaded kernel. `call` is its entry function, and keeps the code alive.
 
-    `cost` is how many instructions an element takes, `grain` what parts of its outermost loop begin at a multiple of.
-    `sites` tells of the places where threads of an explicit kernel meet, `schedule` how a GPU's schedule is launched,
-    `watch` how long the events of its threads are where they are watched, and `watched` of what places they tell.
+    `cost` is the number of instructions per element. Chunks of the outermost loop begin at multiples of `grain`.
+    A `strided` kernel has grid-stride loops, which process all elements with any number of threads.
+    `sites` describes the synchronization points of an explicit kernel, `schedule` the launch of a GPU schedule.
+    `watch` is the number of words per event of an instrumented kernel, and `watched` describes its instrumented sites.
     """
 
     __slots__ = (
@@ -80,6 +81,7 @@ class HostFunction:
         "parallel",
         "schedule",
         "sites",
+        "strided",
         "watch",
         "watched",
     )
@@ -94,12 +96,16 @@ class HostFunction:
         self.cooperative = bool(code.launch.get("cooperative"))
         self.schedule = BlockSchedule.of(code)
         self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))
+        self.strided = bool(code.launch.get("strided"))
         self.watch: int = code.launch.get("watch", 0)
         self.watched: tuple[Any, ...] = tuple(code.launch.get("watched", ()))
 
 
 def load_object(code: ObjectCode) -> HostFunction:
-    """Link and load an object file. Raises CompileError if the machine lacks a symbol that it needs."""
+    """Link and load an object file, and return its kernel.
+
+    Raises CompileError if the machine lacks a symbol that the file needs.
+    """
     memory, (address,) = link_symbols(code.code, external_addresses(code.symbols), (code.entry,))
     call = ENTRY(address)
     call.memory = memory  # type: ignore[attr-defined]
@@ -107,7 +113,7 @@ def load_object(code: ObjectCode) -> HostFunction:
 
 
 def link_symbols(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Link an object file; return the owner of the code and the addresses of the functions `names`."""
+    """Link an object file. Return the object that keeps its code alive, and the addresses of `names`."""
     memory: Any
     try:
         memory = elf.link(code, {**_functions_of_llvms_own(), **outside})

@@ -1,4 +1,4 @@
-"""Linking of host object code by LLVM, on machines that `elf` does not support."""
+"""Linking of host object code by LLVM, for machines and relocations that `elf` does not support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _lock = threading.Lock()
 
 
 def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Load an object file; return the owner of the code and the addresses of `names`, 0 for a missing one."""
+    """Link an object file. Return the object that keeps its code alive, and the addresses of `names` (0: missing)."""
     with _lock:
         for symbol, address in outside.items():
             llvm.add_symbol(symbol, address)
@@ -28,7 +28,7 @@ def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple
 
 
 def compile_text(text: str) -> bytes:
-    """Compile a module's text to an object file for any machine of this architecture."""
+    """Return the object file of an LLVM module, compiled for any machine of this architecture."""
     with _lock:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

@@ -1,4 +1,4 @@
-"""Native functions of the runtime: LLVM text compiled to an address, or to a function that Python calls.
+"""Native functions of the runtime, compiled from LLVM text. Python can call some of them.
 
 In: text that defines one function without external references. Out: its address, or a builtin function with a table
 of the objects and functions that it uses. Invariant: the code is cached on disk, so that a process that finds it does
@@ -53,14 +53,14 @@ _header = object.__basicsize__
 
 
 def check_objects() -> None:
-    """Raise CompileError if this Python's object layout is not supported by native code."""
+    """Raise CompileError if native code does not support the object layout of this Python."""
     if sys.implementation.name != "cpython" or _header != HEADER:
         raise CompileError("native code does not know this Python's objects")
 
 
 @dataclass(frozen=True, slots=True)
 class NativeFunction:
-    """A loaded function: its address and the owner of its code."""
+    """A loaded native function: its address, and the object that keeps its code alive."""
 
     address: int
     memory: Any
@@ -68,7 +68,7 @@ class NativeFunction:
 
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
-    """Compile and load the function `entry` of `text`. Raises CompileError if that fails."""
+    """Compile and load an LLVM text, and return its function `entry`. Raises CompileError if that fails."""
     return _load(native_object(entry, text))
 
 
@@ -78,10 +78,11 @@ def _load(code: ObjectCode) -> NativeFunction:
 
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
-    """Return the object code of `text`, which defines `entry` and may refer to `symbols`.
+    """Return the object code of `text`, which defines `entry` and may refer to the external `symbols`.
 
-    Code that is not in the disk cache is made without optimisation, which takes a twentieth of the time, and
-    optimised a little later, for this process and those that follow. Raises CompileError where it cannot be compiled.
+    Code that is not in the disk cache is compiled without optimisation, which takes a twentieth of the time. Another
+    thread then compiles it with optimisation, for this process and later ones. Raises CompileError if the text cannot
+    be compiled.
     """
     cache = disk_cache()
     better, quick = _keys_of(text)
@@ -99,10 +100,10 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
 
 
 def optimised_object(entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True) -> ObjectCode | None:
-    """Return optimised object code of `text` from the disk cache, or None if it is not there (yet).
+    """Return the optimised object code of `text` from the disk cache, or None if it is not cached.
 
-    With `compiling`, a thread compiles it a little later, or this one if there is no disk cache or one core. Raises
-    CompileError where it cannot be compiled.
+    With `compiling`, missing code is compiled: later by another thread, or immediately if there is no disk cache or
+    only one core. Raises CompileError if the text cannot be compiled.
     """
     cache = disk_cache()
     key = _keys_of(text)[0]
@@ -120,7 +121,7 @@ def optimised_object(entry: str, text: str, symbols: tuple[str, ...] = (), compi
 
 
 def is_kept(text: str) -> bool:
-    """Return whether the disk cache has object code of `text`."""
+    """Return whether the disk cache contains object code of `text`."""
     cache = disk_cache()
     return cache is not None and any(cache.get(key) is not None for key in _keys_of(text))
 
@@ -169,7 +170,7 @@ def _exchange_code(old: int, better: ObjectCode) -> None:
 
 
 def _compile(text: str, optimised: bool) -> bytes:
-    """Compile LLVM text to an object file for any processor of this machine's architecture."""
+    """Return the object file of an LLVM text, compiled for any processor of this machine's architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -191,7 +192,7 @@ def _compile(text: str, optimised: bool) -> bytes:
 
 
 class _MethodDefinition(ctypes.Structure):
-    """Python's PyMethodDef structure."""
+    """The structure PyMethodDef of Python's C API."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -202,34 +203,34 @@ class _MethodDefinition(ctypes.Structure):
 
 
 class Builtin:
-    """A native function that Python calls.
+    """A native function that Python can call.
 
     Parameters
     ----------
     entry, text : str
-        As `Text.begin_builtin` began it.
+        The name of the function and its LLVM text, which begins with `Text.begin_builtin`.
     words : sequence of int
-        Its own: what the text calls by name, in this order.
+        The values of the words that `Text.begin_builtin` has named, in the same order.
     objects : sequence
-        Kept as long as this is.
+        Objects that live as long as the function.
     name, doc : str, optional
-        What Python calls it, and says about it: `doc` may begin with its signature and a line ``--``.
+        The function's name and docstring in Python. `doc` may begin with the signature and a line ``--``.
 
     Attributes
     ----------
     call : builtin function
-        It, and this, live as long as the process.
+        The function. It lives as long as the process, and so does the `Builtin`.
     address : int
-        The native function.
+        The address of the native function.
     table : bytes
-        What it is bound to.
+        The object to which the function is bound. It contains the words that the function reads.
     named : tuple of str
         `name` and `doc`.
 
     Raises
     ------
     CompileError
-        Where the function cannot be made.
+        If the function cannot be compiled.
     """
 
     def __init__(
@@ -257,7 +258,7 @@ class Builtin:
         lasting(self)  # holders of the function may call it, also if another thread made this once more
 
     def exchange(self, old: object, new: object) -> None:
-        """Replace an object that the function was made with by another."""
+        """Replace an object to which the words of the function refer."""
         words = self._words()
         self._objects = (*self._objects, new)  # (the old one may be in use)
         words[words == id(old)] = id(new)
@@ -268,7 +269,7 @@ class Builtin:
         return np.frombuffer(memoryview(words), np.int64)
 
     def method(self) -> Any:
-        """Return the function as a method of a class, called with the instance first."""
+        """Return the function as a method, which is called with the instance as first argument."""
         make = ctypes.pythonapi.PyInstanceMethod_New
         make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
         return make(self.call)
@@ -281,7 +282,7 @@ def python_function(name: str) -> int:
 
 
 def lasting(thing: _T) -> _T:
-    """Return an object after making it immortal, since native code refers to it without a reference."""
+    """Make an object immortal, since native code refers to it without a reference count. Return the object."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
@@ -290,17 +291,18 @@ def lasting(thing: _T) -> _T:
 
 
 class Text:
-    """A builder of the LLVM text of one function, line by line."""
+    """Builder of the LLVM text of a function."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin a function for `Builtin`. ``%given`` holds `%count` arguments, then the keyword arguments named in the
-        tuple ``%names`` (or null). Return the text of each word by name.
+        """Begin the text of a function for `Builtin`. Return the LLVM value of each word by name.
 
-        Its loops stay loops: nothing outside is called.
+        ``%given`` holds `%count` arguments, then the keyword arguments named in the tuple ``%names`` (or null).
+
+        LLVM does not replace its loops by calls of external functions.
         """
         self.lines.append(
             f'define ptr @{entry}(ptr %self, ptr %given, i64 %count, ptr %names) nounwind "no-builtins" {{'
@@ -311,7 +313,7 @@ class Text:
         return {name: self.load(inside, k, "ptr") for k, name in enumerate(names)}
 
     def end(self) -> str:
-        """Return the function's text."""
+        """End the function, and return its text."""
         self.lines.append("}")
         return "\n".join(self.lines)
 
@@ -330,7 +332,7 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Return the address of a 64-bit word at an index from a base address."""
+        """Return the address of a 64-bit word, given a base address and an index."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
@@ -346,7 +348,7 @@ class Text:
         self.do(f"br i1 {self.new(condition)}, label %{yes}, label %{no}")
 
     def begin_loop(self, name: str, count: str) -> str:
-        """Begin a loop from 0 to `count` and return the name of its index."""
+        """Begin a loop from 0 to `count`, and return the name of its index."""
         self.do(f"br label %{name}.enter")
         self.label(f"{name}.enter")
         self.do(f"br label %{name}")
@@ -357,7 +359,7 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """End a loop; with `reached` the preceding block has branched to ``.end`` already."""
+        """End a loop. With `reached`, the preceding block already branches to ``.end``."""
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
@@ -366,16 +368,17 @@ class Text:
         self.label(f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, place: str, name: str) -> str:
-        """Load an item of a list; branch to ``raise`` if the list is too short."""
+        """Load an item of a list. Branch to ``raise`` if the list is too short."""
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {place})")
         self.branch(f"icmp eq ptr {found}, null", "raise", name)
         self.label(name)
         return found
 
     def address(self, known: dict[str, str], table: str, place: str, name: str) -> str:
-        """Load the address that an item of a list holds; branch to ``raise`` if it has none.
+        """Load the address in an item of a list. Branch to ``raise`` if the item has none.
 
-        Buffers from shelves are asked at once: words `KIND` of the builtin say what they are and where they have it.
+        For reusable buffers, it is loaded directly: the words `KIND` of the builtin are their class and the offset of
+        the address. Other items are asked for their attribute ``address``.
         """
         item = self.item(known, table, place, f"{name}.look")
         kind = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {TYPE}')}")

@@ -1,4 +1,4 @@
-"""Operators of a class as native functions, which Python calls without a method lookup.
+"""Operators of a class as native functions. Python calls them without looking up a method.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
@@ -45,20 +45,20 @@ words_with_code.append(np.frombuffer(memoryview(_TABLE), np.int64))
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:
-    """Replace the operators of a class by builtins.
+    """Replace the operators of a class by native functions.
 
     Parameters
     ----------
     kind : type
     methods : mapping of str to Builtin
-        ``__getitem__``, ``__setitem__``, operators that write to their first operand, and others, each with its reflected form.
+        ``__getitem__``, ``__setitem__``, in-place operators, and other operators with their reflected methods.
     delete : callable
         Called to delete an item.
 
     Raises
     ------
     CompileError
-        Where native code cannot be made.
+        If native code cannot be compiled.
     """
     _find_operator()  # (it may fail, and nothing has been changed then)
     _TABLE[0], _TABLE[_FIRST - 1] = id(kind), id(lasting(delete))
@@ -77,12 +77,15 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
 
 
 def put_call(kind: type, builtin: Builtin) -> None:
-    """Make calls of a class's instances call a builtin. Raises CompileError if native code cannot be made."""
+    """Set the method ``__call__`` of a class to a native function.
+
+    Raises CompileError if native code cannot be compiled.
+    """
     _put(kind, _CALL, ("__call__",), np.ufunc, [builtin.address, id(builtin.table), id(builtin.call), 0])
 
 
 def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[int]) -> None:
-    """Set type slots of a class by name, as a C extension does."""
+    """Set the special methods `names` of a class to native code, as a C extension does."""
     find, number = _find_operator(), next(_free[way])
     at = _FIRST + _EACH * number
     _TABLE[at : at + _EACH] = words  # type: ignore[assignment]
@@ -95,7 +98,7 @@ def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[i
 
 @cache
 def _find_operator() -> Callable[[int], int]:
-    """Return a function that maps an operator's number to the address of its native function."""
+    """Return a native function that maps the number of an operator to the address of its code."""
     code = native_object(_NAME, _text(), (_TABLE_NAME,))
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
     lasting(memory)
@@ -104,7 +107,7 @@ def _find_operator() -> Callable[[int], int]:
 
 
 def _text() -> str:
-    """Return the LLVM text of all operator functions and of one that returns their addresses."""
+    """Return the LLVM text of all operators, and of a function that returns their addresses."""
     words = "\n  ".join(
         f"%w{k} = load ptr, ptr getelementptr inbounds (ptr, ptr @{_TABLE_NAME}, i64 {k})" for k in range(_FIRST)
     )

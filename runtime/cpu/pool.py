@@ -1,4 +1,4 @@
-"""The worker threads that run parts of a kernel: native threads that never hold the interpreter's lock.
+"""The worker threads that run parts of kernels. They are native threads, and never hold the interpreter's lock.
 
 In: a kernel's entry, its slots, and the extent of its outermost loop. Out: the completed loop. Invariant: one job at
 a time is divided among the workers. A second thread with a job runs it without the workers.
@@ -55,14 +55,14 @@ _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
 class Entry(NamedTuple):
-    """A function that computes part of a job, as a callable and as an address."""
+    """The function that computes a part of a job, as a callable and as an address."""
 
     call: Callable[[int, int, int], None]
     address: int
 
 
 class _Code(NamedTuple):
-    """Native functions: the one that runs a job, a worker's main function, and a kernel that copies bytes."""
+    """Native functions of the pool: to run a job, to run a worker, and to copy bytes."""
 
     run: Any
     address: int
@@ -72,7 +72,7 @@ class _Code(NamedTuple):
 
 
 class Workers:
-    """A pool of threads that lives as long as the process; a forked child starts its own."""
+    """A pool of threads that lives as long as the process. A forked child starts its own pool."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -92,10 +92,10 @@ class Workers:
         begun: list[Any] | None = None,
         alone: int = 0,
     ) -> None:
-        """Run ``range(extent)`` of a kernel in chunks, by up to `parts` threads of which this is one.
+        """Run the iterations ``range(extent)`` of a kernel in chunks, on up to `parts` threads including this one.
 
-        Workers that sleep are woken when the job has taken `alone` nanoseconds, looked at between chunks.
-        The last item of `begun` counts it, with no call between that and the kernel that an interrupt could end.
+        Sleeping workers are woken when the job has taken `alone` nanoseconds, which is checked between chunks.
+        The last item of `begun` is incremented immediately before the kernel starts: no interrupt comes in between.
         """
         address = self.enter(parts)
         try:
@@ -122,16 +122,18 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Set a native function that a thread calls periodically, with the job's entry and slots, while it waits
-        for workers.
+        """Set a native function that a thread calls periodically while it waits for workers.
+
+        It is called with the job's entry and slots.
         """
         self._tick = tick
         if self._address:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick
 
     def enter(self, parts: int) -> int:
-        """Reserve the pool for the caller until `leave`. Return its address, or 0 for one thread or if another
-        thread holds the pool.
+        """Reserve the pool for the caller until `leave`, and return its address.
+
+        Return 0 for a pool of one thread, or if another thread has reserved the pool.
         """
         if parts < 2 or not self._lock.acquire(blocking=False):
             return 0
@@ -146,7 +148,7 @@ class Workers:
         return self._address
 
     def leave(self) -> None:
-        """Release the pool."""
+        """End the reservation of the pool."""
         self._lock.release()
 
     def _grow(self, wanted: int) -> None:
@@ -173,8 +175,9 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _keep_off(self, here: int) -> None:
-        """Keep workers off the processor of the thread that starts jobs. On some virtual machines, a worker that
-        wakes there starts milliseconds late.
+        """Keep workers off the processor of the thread that starts jobs.
+
+        On some virtual machines, a worker that wakes there starts milliseconds late.
         """
         self._avoided = here
         others = os.sched_getaffinity(0) - {here}
@@ -187,7 +190,7 @@ class Workers:
 
 @cache
 def _code() -> _Code:
-    """Load the native code of the pool."""
+    """Return the native code of the pool."""
     libc = ctypes.CDLL(None)
     outside = {}
     for symbol in pool_code.SYMBOLS:
@@ -201,7 +204,7 @@ def _code() -> _Code:
 
 
 def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
-    """Copy memory, with up to `parts` threads if it is large."""
+    """Copy memory. If it is large, up to `parts` threads take part."""
     parts = min(parts, nbytes // COPY_GRAIN)
     if parts < 2:
         ctypes.memmove(target, source, nbytes)
@@ -212,7 +215,7 @@ def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
 
 
 def _fresh_memory() -> int:
-    """Return the address of a pool structure without threads."""
+    """Allocate the memory of a pool, initialized for no threads, and return its address."""
     size = pool_code.LINES + pool_code.MOST_PARTS * pool_code.LINE
     raw = ctypes.create_string_buffer(size + pool_code.LINE)
     _keep_for_ever(raw)
@@ -227,7 +230,10 @@ def _fresh_memory() -> int:
 
 @cache
 def _count_turns() -> int:
-    """Return the spin iterations that last as long as a worker spins before it sleeps; one takes 5 to 50 ns."""
+    """Return the number of spin iterations before a worker sleeps.
+
+    An iteration takes 5 to 50 ns, depending on the machine.
+    """
     times = []
     for _ in range(3):
         begin = perf_counter()
@@ -237,13 +243,15 @@ def _count_turns() -> int:
 
 
 def _keep_for_ever(what: Any) -> None:
-    """Keep an object alive at exit, since workers still use it while the interpreter shuts down."""
+    """Keep an object alive at exit, since workers use it while the interpreter shuts down."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 
 
 def split_address() -> int:
-    """Return the address of the function that runs a job, given a pool, an entry, its slots, an extent, a chunk,
-    the parts and how long it runs alone.
+    """Return the address of the function that runs a job.
+
+    Its arguments are a pool, an entry, its slots, an extent, a chunk, the number of parts, and the
+    nanoseconds after which sleeping workers are woken.
     """
     return _code().address
 
@@ -252,7 +260,7 @@ _workers = Workers()
 
 
 def workers() -> Workers:
-    """Return the pool of this process."""
+    """Return the pool of this process. Its threads are started on first use."""
     return _workers
 
 

@@ -1,4 +1,6 @@
-"""The native code of the worker threads, which wait, run parts of a kernel, and never enter the interpreter.
+"""The native code of the worker threads.
+
+They wait, and run parts of kernels, but never enter the interpreter.
 
 In: the structure defined below, which `pool` fills. Out: an object file with `RUN`, `THREAD`, `COPY` and `PAUSE`,
 from the disk cache or compiled by LLVM. Invariant: a worker reads a job only while it is registered and the job is
@@ -42,7 +44,7 @@ CLOCK = 1  # the C library's monotonic clock
 
 
 def _spin_hint() -> tuple[str, str]:
-    """Return the declaration and the call of the processor's spin-wait hint."""
+    """Return the declaration and the call of the processor's hint for spin-wait loops."""
     match platform.machine().lower():
         case "x86_64" | "amd64":
             return "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
@@ -53,7 +55,7 @@ def _spin_hint() -> tuple[str, str]:
 
 
 def text() -> str:
-    """Return the LLVM module."""
+    """Return the text of the LLVM module."""
     hint, spin = _spin_hint()
     return read_llvm(
         __file__,

@@ -1,4 +1,4 @@
-"""``print`` in explicit kernels: the callback of host code that writes to sys.stdout.
+"""``print`` in explicit kernels: the function that host code calls, which writes to sys.stdout.
 
 In: three addresses. The first is that of a length and JSON text with the pieces, the dtypes of the values and their C
 formats. The second is that of one 64-bit word per value. The third is that of the launch's record, or 0.
@@ -17,7 +17,7 @@ from weft.runtime.cpu.fault_words import look_soon, stop
 
 
 def print_line(told: int, values: int) -> None:
-    """Write the text and values of one call."""
+    """Write the text and the values of one call of ``print``."""
     pieces, dtypes, formats = _read(ctypes.string_at(told + 8, ctypes.c_int64.from_address(told).value))
     parts = [pieces[0]]
     for k, (piece, dtype, form) in enumerate(zip(pieces[1:], dtypes, formats, strict=True)):
@@ -27,7 +27,7 @@ def print_line(told: int, values: int) -> None:
 
 
 def _shown(value: bool | int | float, form: str) -> str:
-    """Format a value as C's printf does."""
+    """Return a value as C's printf formats it."""
     if isinstance(value, bool) and not form:
         return str(value)
     return f"%{form or ('g' if isinstance(value, float) else 'd')}" % value
@@ -40,7 +40,10 @@ def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
 
 
 def _print(told: int, values: int, record: int | None) -> None:
-    """Print for a kernel. An exception or a signal ends the kernel, since it would be lost otherwise."""
+    """Print for a kernel.
+
+    An exception stops the kernel and is raised after the launch. The kernel then checks for signals at its next poll.
+    """
     try:
         print_line(told, values)
     except BaseException as error:

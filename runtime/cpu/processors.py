@@ -1,4 +1,4 @@
-"""Processor affinity: the processor of a thread, and threads that avoid one.
+"""Processor affinity: the processor of a thread, and the processors that other threads avoid.
 
 On some virtual machines, processors do not look like neighbours to the system. A thread that wakes on the processor
 of the waking thread then waits for milliseconds until the system moves it.
@@ -18,8 +18,10 @@ MOST_MOVED = 16
 
 
 def keep_off(here: int, threads: Sequence[int]) -> None:
-    """Reserve a processor for its thread: other threads, by system number, run on the rest that this process may
-    use.
+    """Keep threads off the processor `here`.
+
+    The threads, given by the system's numbers, run on the remaining processors of this process. If there are more than
+    `MOST_MOVED` threads, nothing is changed.
     """
     others = os.sched_getaffinity(0) - {here} if here >= 0 else None
     if others and len(threads) <= MOST_MOVED:

@@ -1,4 +1,4 @@
-"""Python threads that run NumPy's loops in parallel, since those release the interpreter's lock.
+"""Python threads that run NumPy's loops in parallel. These loops release the interpreter's lock.
 
 In: independent calls. Out: the completed calls. Invariant: when `run_calls` returns or raises, no call is running, so
 the memory that they wrote may be released.
@@ -20,9 +20,9 @@ BLOCK_BYTES = 1 << 20
 
 
 class _Job:
-    """Calls that several threads take from one queue.
+    """A queue of calls that are run by the calling thread and by workers.
 
-    It holds no lock: an interrupt may end any step of the caller's, but none of a worker's.
+    It has no lock, since an interrupt may end any step of the calling thread. Workers are not interrupted.
     """
 
     def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
@@ -33,7 +33,7 @@ class _Job:
         self._errors: list[BaseException] = []
 
     def serve(self) -> None:
-        """Run calls until the queue is empty, as a worker."""
+        """Run calls in a worker thread until the queue is empty."""
         # Invariant: a worker that takes a call has entered itself before, so that a caller that finds none left waits for it
         self._begun.append(None)
         try:
@@ -53,7 +53,10 @@ class _Job:
             call()
 
     def finish(self) -> None:
-        """Run calls until the queue is empty and wait for the workers. Raises the exception of a failed call."""
+        """Run calls in the calling thread until the queue is empty, then wait for the workers.
+
+        Raises the exception of a call that failed.
+        """
         stopped: BaseException | None = None
         try:
             self._run()
@@ -82,7 +85,7 @@ class _Workers:
         self._avoided = (-1, 0)  # the processor that they keep off, and how many of them do
 
     def offer(self, job: _Job, threads: int) -> None:
-        """Offer a job to up to `threads` workers."""
+        """Offer a job to at most `threads` workers."""
         try:
             while self._count < threads:
                 # (`threading` would wait for the thread to begin, for ever where there is no memory for that)
@@ -106,7 +109,10 @@ _workers = _Workers()
 
 
 def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
-    """Run every call on up to `threads` threads, including the caller's. Raises the exception of a failed call."""
+    """Run all calls, on at most `threads` threads including the caller's.
+
+    Raises the exception of a call that failed.
+    """
     if threads < 2 or len(calls) < 2:
         for call in calls:
             call()
@@ -117,7 +123,10 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
 
 
 def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
-    """Divide an axis of this length and this many bytes into blocks: `each` for every thread, none of them small."""
+    """Return the slices that divide an axis of `length` elements and `nbytes` bytes into blocks.
+
+    There are `each` blocks per thread, unless they would be too small.
+    """
     parts = min(each * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
     if parts < 2:
         return [slice(None)]

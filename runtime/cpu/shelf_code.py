@@ -1,4 +1,6 @@
-"""The native functions that put dead buffers on free lists and reuse them, and the layout of their records.
+"""The native functions that put dead buffers on free lists and reuse them.
+
+This module also defines the layout of their records.
 
 In: buffers without references, and a record of requests. Out: the same objects with their memory, as new buffers.
 Invariant: a buffer on a free list is not a Python object until it is taken. A buffer in an unexpected state is
@@ -38,8 +40,9 @@ TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
 
 @cache
 def keep_text(free_list: int) -> str:
-    """Return the text of ``void keep(buffer)``, the deallocator of a buffer, which holds its free list at offset
-    `free_list`.
+    """Return the text of ``void keep(buffer)``, the deallocator of buffers.
+
+    A buffer stores its free list at offset `free_list`.
     """
     return read_llvm(
         __file__,
@@ -67,14 +70,16 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Return the address of a buffer's field, at an offset stored with the free lists."""
+    """Return the address of a field of a buffer. The field's offset is stored with the free lists."""
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 
 @cache
 def take_text() -> str:
-    """Return the text of ``call(record address, table)``. It puts a buffer into the table for each request of the
-    record, and returns the number of empty free lists.
+    """Return the text of ``call(record address, table)``, which serves the requests of a record.
+
+    It puts a buffer into the table for each request, and returns the number of requests whose free list is
+    empty.
     """
     t = Text()
     known = t.begin_builtin(TAKE, TAKES)

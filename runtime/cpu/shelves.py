@@ -1,4 +1,6 @@
-"""Free lists of a pool's buffers by size, each with its memory. One native call serves all requests of a plan.
+"""Free lists of a pool's buffers, by size. A free buffer keeps its memory.
+
+One native call serves all requests of a plan.
 
 In: the class of a pool's buffers, and the required values of their attributes. Out: buffers. Invariant: a buffer from
 a free list returns to it at the end, or is destroyed by its class's ``__del__``. Byte counts are the pool's own.
@@ -39,7 +41,7 @@ _TP_DEALLOC = 52
 
 
 class Counted:
-    """A pool whose counters are words of memory, which native code updates too.
+    """A pool whose counters are words in memory, so that native code can update them.
 
     Attributes
     ----------
@@ -52,22 +54,22 @@ class Counted:
 
     @property
     def kept(self) -> int:
-        """Return the bytes of free blocks."""
+        """The total size of free blocks in bytes."""
         return self.counts[KEPT]
 
     @property
     def made(self) -> int:
-        """Return the bytes of all blocks."""
+        """The total size of all blocks in bytes."""
         return self.counts[MADE]
 
     @property
     def peak(self) -> int:
-        """Return the largest number of bytes that were held."""
+        """The largest number of bytes that buffers have held."""
         return self.counts[PEAK]
 
     @property
     def most_kept(self) -> int:
-        """Return the limit of bytes in free blocks."""
+        """The maximum total size of free blocks in bytes."""
         return self.counts[MOST]
 
     @most_kept.setter
@@ -76,31 +78,31 @@ class Counted:
 
     @property
     def held(self) -> int:
-        """Return the bytes that buffers hold."""
+        """The number of bytes that buffers hold."""
         return self.counts[MADE] - self.counts[KEPT]
 
     def note_peak(self) -> None:
-        """Update the peak after blocks were taken."""
+        """Update the peak after blocks have been taken."""
         held = self.counts[MADE] - self.counts[KEPT]
         if held > self.counts[PEAK]:
             self.counts[PEAK] = held
 
 
 class Shelves:
-    """The free lists of one pool.
+    """The free lists of a pool.
 
     Parameters
     ----------
     base : type of Buffer
-        The pool's class of buffers, whose ``__del__`` gives back what no shelf takes.
+        The pool's class of buffers. Its ``__del__`` returns the memory of buffers that do not go on a free list.
     pool : Counted
     expected : mapping of str to object
-        Attributes of a buffer that dies into a shelf: they are the same objects.
+        The attribute values that a buffer must have to go on a free list. They are compared by identity.
 
     Raises
     ------
     CompileError
-        Where the native functions cannot be made.
+        If the native functions cannot be compiled.
     """
 
     def __init__(self, base: Any, pool: Counted, expected: Mapping[str, object]) -> None:
@@ -128,21 +130,24 @@ class Shelves:
         return found
 
     def make(self, size: int, *fields: Any) -> Buffer:
-        """Allocate a buffer with a block of this size. It is not on a free list yet."""
+        """Return a new buffer, which goes on the free list of this size when it is deleted."""
         buffer: Buffer = _generic_alloc(self._kind, 0)
         ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._shelf(size)
         buffer.__init__(*fields)  # type: ignore[misc]
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Take a buffer from a free list, with `nbytes` from now on, or return None if the list is empty."""
+        """Return a buffer of `nbytes` from the free list of this size. Return None if the list is empty."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._shelf(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)
         return found[0]
 
     def prepare(self, requests: Requests, sizes: Sequence[int | None]) -> None:
-        """Prepare requests for one native call: the block size of each, or None where free lists are not used."""
+        """Prepare requests, so that one native call serves them.
+
+        `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
+        """
         words = array("q", [len(sizes)])
         for place, size, nbytes in zip(requests.places, sizes, requests.sizes, strict=True):
             words.extend((place, self._closed if size is None else self._shelf(size), id(nbytes)))
@@ -154,7 +159,7 @@ class Shelves:
                 requests.call = self._take
 
     def clear(self) -> None:
-        """Free every buffer on the free lists."""
+        """Free all buffers on the free lists."""
         with self._lock:
             self._store[CLOSED] += 1
             try:
@@ -166,9 +171,9 @@ class Shelves:
 
 
 def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
-    """Serve the requests one by one the first time, and by the device's free lists from the second time on.
+    """Serve the requests one by one. If they are repeated, prepare them for the free lists of the device.
 
-    `size_of` gives the bytes of a block by what is asked for, None for one that shelves are not for.
+    `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """
     for place, nbytes in zip(requests.places, requests.sizes, strict=True):
         if table[place] is None:
@@ -193,13 +198,13 @@ def _address(words: array[int]) -> int:
 
 
 class _Slot(ctypes.Structure):
-    """Python's PyType_Slot structure."""
+    """The structure PyType_Slot of Python's C API."""
 
     _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
 
 
 class _Spec(ctypes.Structure):
-    """Python's PyType_Spec structure."""
+    """The structure PyType_Spec of Python's C API."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -212,7 +217,7 @@ class _Spec(ctypes.Structure):
 
 @cache
 def native_kind(base: Any) -> Any:
-    """Return the class of reusable buffers, which has a word for the free list and a native deallocator."""
+    """Return a subclass for reusable buffers, which have a native deallocator and a pointer to their free list."""
     keep = lasting(obtain_native(KEEP, keep_text(base.__basicsize__)))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
     name = f"{base.__module__}.{base.__name__}".encode()
@@ -228,5 +233,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: Any) -> list[int]:
-    """Return the words `KIND` of a builtin."""
+    """Return the words `KIND` of a builtin: the class of reusable buffers, and the offset of their address."""
     return [id(native_kind(base)), slots_of(base)["address"]]

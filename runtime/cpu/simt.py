@@ -1,4 +1,4 @@
-"""Device `simt`: the GPU schedules of fused kernels on the CPU.
+"""Device `simt`, which runs the GPU schedules of fused kernels on the CPU.
 
 In: kernels whose loops were mapped to a GPU's threads, compiled for this machine. Out: the results of a GPU, block by
 block. Memory and explicit kernels are those of the CPU device. Invariant: a launch has the grid that it has on a GPU.
@@ -20,21 +20,21 @@ from weft.runtime.object_code import MAX_BLOCKS
 
 
 class SimtDevice(CpuDevice):
-    """A device that emulates `CudaDevice` on the CPU.
+    """A device on the CPU that emulates `CudaDevice`.
 
     Parameters
     ----------
     name : str
-        "simt", or "simt:sm_80" for the schedules of that architecture. "simt:sm_80:backward" and "simt::backward" let
-        the last warps and lanes go first: what differs then is a barrier that is missing. "simt::watched" watches
-        every access and meeting of fused kernels, and raises `SanitizerError` for races, barriers that not all threads
-        come to, shared memory that is read before it is written, and vectors that are not aligned.
+        "simt", or "simt:sm_80" for the schedules of that architecture. "simt:sm_80:backward" and "simt::backward" run
+        the last warps and lanes first: a result that differs then reveals a missing barrier. "simt::watched" checks
+        every access and barrier of fused kernels, and raises `SanitizerError` for races, barriers that not all threads
+        reach, shared memory that is read before it is written, and vectors that are not aligned.
 
     Attributes
     ----------
     most_blocks : int
-        Blocks of a grid at most, where a schedule allows for that. Any number gives the same bits; few make every block
-        go on by the size of the grid.
+        The maximum number of blocks of a grid, for schedules with a grid-stride loop. Any number gives the same bits.
+        A small number makes every block run several iterations.
     """
 
     def __init__(self, name: str) -> None:
@@ -45,11 +45,11 @@ class SimtDevice(CpuDevice):
 
     @property
     def target(self) -> Any:
-        """Return the target: this machine with a GPU's schedules."""
+        """The target: this machine, with the schedules of a GPU."""
         return Registered.resolve_target(self.name)
 
     def prepare(self, launches: Sequence[Launch]) -> None:
-        """Return None, so that kernels run one by one, since each may be watched."""
+        """Return None, so that kernels run one by one and each can be checked."""
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Run a kernel to its end, with one block for every `per_block` items of its launch domain."""

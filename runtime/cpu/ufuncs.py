@@ -1,4 +1,4 @@
-"""Compiled loops as NumPy ufuncs.
+"""NumPy ufuncs with compiled inner loops.
 
 In: entries of loaded kernels. Out: `np.ufunc` objects with inner loops that call them. Invariant: a loop preserves
 the floating-point status flags, so that NumPy does not warn.
@@ -51,10 +51,12 @@ _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 
 def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -> Any:
-    """Return a ufunc with one loop: operands of all dtypes but the last, and a result of the last dtype.
+    """Return an elementwise ufunc with a single inner loop.
 
-    The entry is for packed operands; its slots are their addresses, and the number of elements.
-    Raises CompileError where it cannot be made.
+    The last dtype is that of the result, and the others are those of the operands.
+
+    `entry` processes contiguous operands. Its slots are their addresses, and the number of elements.
+    Raises CompileError if the loop cannot be compiled.
     """
     shifts = [dtype.itemsize.bit_length() - 1 for dtype in dtypes]
     data = array("q", [entry.address, len(dtypes), *shifts])
@@ -66,7 +68,8 @@ def make_fold_ufunc(
 ) -> Any:
     """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows.
 
-    `slots` are the entry's, but for `places`: which of them hold the row's address, the result's, and the length.
+    `slots` are the arguments of `entry`. The loop sets those with the indices `places`: the address of the row, the
+    address of the result, and the length.
     """
     data = array("q", [entry.address, len(slots), *places, *slots])
     return _make(name, _loop("weft_fold_loop"), data, dtypes, (entry,), "(n)->()")
@@ -87,9 +90,9 @@ def _make(
 
 
 def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
-    """Return the inner loop of a ufunc for operands of one dtype: its address and data, and the dtype of the result.
+    """Return the inner loop of a ufunc for operands of one dtype, or None if there is none.
 
-    None where it has none.
+    The result is the address of the loop, the address of its data, and the dtype of its result.
     """
     begin = dtype.char * ufunc.nin + "->"
     place = next((k for k, types in enumerate(ufunc.types) if types.startswith(begin)), None)
@@ -101,7 +104,7 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 
 def numpy_function(name: str, place: int) -> int:
-    """Return the address of a function of NumPy's C interface "_ARRAY_API" or "_UFUNC_API"."""
+    """Return the address of the function at an index of NumPy's C interface "_ARRAY_API" or "_UFUNC_API"."""
     check_objects()
     capsule = getattr(np._core._multiarray_umath, name, None)  # type: ignore[attr-defined]
     if capsule is None:
@@ -149,9 +152,10 @@ def _end(t: Text) -> str:
 
 
 def _map_text(entry: str) -> str:
-    """Return the loop of an elementwise ufunc: contiguous operands in one call, others block by block.
+    """Return the LLVM text of an elementwise loop.
 
-    Where an element needs the one before, each is a call of its own.
+    Contiguous operands are processed in one call, and others block by block. If an element depends on the previous one,
+    there is one call per element.
     """
     t = Text()
     _begin(t, entry, MOST + 1)
@@ -193,7 +197,7 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Emit calls of the entry block by block, with contiguous copies of strided operands."""
+    """Emit calls of the entry function block by block. Strided operands are copied to contiguous memory."""
     number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
     begin = t.new(f"mul i64 {number}, {BLOCK}")
     left = t.new(f"sub i64 {length}, {begin}")
@@ -229,7 +233,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
 def _copy(
     t: Text, name: str, source: tuple[str, str], target: tuple[str, str], shift: str, count: str, behind: str
 ) -> None:
-    """Emit a copy of elements between two strided addresses, then branch to `behind`."""
+    """Emit a copy of elements from one strided array to another, then branch to `behind`."""
     for k in range(5):
         t.branch(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         t.label(f"{name}.{k}")
@@ -244,7 +248,7 @@ def _copy(
 
 
 def _fold_text(entry: str) -> str:
-    """Return the loop of a reduction over contiguous rows, one call for each row."""
+    """Return the LLVM text of a loop that reduces contiguous rows, with one call per row."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)
     k = t.begin_loop("copy", t.load("%data", SLOTS))

@@ -1,4 +1,4 @@
-"""The event log of watched kernels, which `watch` writes and a reader consumes.
+"""The event log of instrumented kernels. The operation `watch` writes it, and a reader consumes it.
 
 In: the events of one launch, each a number of 64-bit words. Out: rows of numbers in order. Invariant: one launch is
 instrumented at a time. An error of the reader is raised at the launch, and ends the reading.
@@ -23,7 +23,7 @@ Reader = Callable[[list[list[int]]], None]
 
 
 class _Watch:
-    """The reader of a log, and its first error."""
+    """The reader of a log, and the first error that the reader has raised."""
 
     __slots__ = ("error", "reader", "width")
 
@@ -33,7 +33,7 @@ class _Watch:
         self.error: BaseException | None = None
 
     def drain(self) -> None:
-        """Pass the events in the log to the reader."""
+        """Pass all events in the log to the reader."""
         rows = _words[2 : 2 + int(_words[0])].reshape(-1, self.width).tolist()
         _words[0] = 0
         if self.error is None:
@@ -57,7 +57,7 @@ FULL = ctypes.CFUNCTYPE(None)(_full)
 
 @contextmanager
 def watching(width: int, reader: Reader) -> Iterator[None]:
-    """Read the events of a launch inside the ``with``; all have been read at its end.
+    """Pass the events of the launch within the ``with`` block to `reader`. At the end, all events have been read.
 
     Parameters
     ----------

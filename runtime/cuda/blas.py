@@ -42,7 +42,7 @@ KINDS: dict[str, tuple[int, int, np.dtype]] = {
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """An operand of a product: matrices along the last two axes, or one vector.
+    """An operand of a product: matrices along its last two axes, or a vector.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Blas:
     driver : Driver
     order : Order
     library : optional
-        Its functions; found on this machine unless a test brings its own.
+        The cuBLAS library. By default, it is searched for on this machine; tests pass a stand-in.
     """
 
     def __init__(self, driver: Driver, order: StreamOrder, library: Any = None) -> None:
@@ -77,9 +77,9 @@ class Blas:
         self._lock = threading.Lock()
 
     def multiply(self, out: int, left: Matrices, right: Matrices, dtype: np.dtype) -> bool:
-        """Write the product that `numpy.matmul` defines to `out` in C order; return whether that was possible.
+        """Compute the product that `numpy.matmul` defines, and write it to `out` in C order.
 
-        Raises CudaError where cuBLAS fails.
+        Return False if cuBLAS is missing or does not support the operands. Raises CudaError if cuBLAS fails.
         """
         kind = KINDS.get(dtype.name)
         a, b = _as_matrix(left, row=True), _as_matrix(right, row=False)
@@ -122,7 +122,7 @@ class Blas:
         return True
 
     def _ready(self) -> bool:
-        """Load the library and create its handle if necessary; return whether it is available."""
+        """Load the library and create its handle on first use. Return whether the library is available."""
         with self._lock:
             if self._handle is not None or self._missing:
                 return not self._missing
@@ -138,7 +138,7 @@ class Blas:
             return not self._missing
 
     def _call(self, name: str, *arguments: Any) -> int:
-        """Call a function in the calling thread's stream."""
+        """Call a function of cuBLAS in the stream of the calling thread."""
         with self._order.lock:
             queue = self._order.enter(None)
 
@@ -149,7 +149,7 @@ class Blas:
             return self._within(call)
 
     def _within(self, call: Any) -> int:
-        """Call with the device's context current."""
+        """Call a function of cuBLAS in the context of the device."""
         self._driver.call("cuCtxPushCurrent", self._driver.context)
         try:
             return int(call())
@@ -164,7 +164,7 @@ class Blas:
 
 
 def _as_matrix(given: Matrices, row: bool) -> Matrices:
-    """Return a vector as a matrix with one row or one column."""
+    """Return an operand as matrices. A vector becomes a matrix with one row or one column."""
     if len(given.shape) > 1:
         return given
     (length,), (step,) = given.shape, given.strides
@@ -174,7 +174,10 @@ def _as_matrix(given: Matrices, row: bool) -> Matrices:
 
 
 def _layout(matrix: Matrices) -> tuple[int, int] | None:
-    """Return how cuBLAS reads a matrix as its transpose (plain or transposed) and the leading dimension, or None."""
+    """Return the cuBLAS operation (plain or transposed) that reads a matrix's transpose, and the leading dimension.
+
+    Return None if cuBLAS cannot read the matrix.
+    """
     rows, columns = matrix.shape[-2:]
     down, right = matrix.strides[-2:]
     if columns == 1:
@@ -191,7 +194,7 @@ def _layout(matrix: Matrices) -> tuple[int, int] | None:
 
 
 def _lead_strides(matrix: Matrices, lead: tuple[int, ...]) -> list[int]:
-    """Return the strides along the leading axes of the result, 0 for broadcast axes."""
+    """Return the strides of an operand along the leading axes of the result. Broadcast axes have stride 0."""
     own = len(matrix.shape) - 2
     missing = len(lead) - own
     return [0] * missing + [

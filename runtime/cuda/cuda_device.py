@@ -1,4 +1,4 @@
-"""A GPU as a device: stream-ordered memory, modules, launches."""
+"""A GPU as a device: stream-ordered memory, modules and launches."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 class CudaDevice(GpuServices):
-    """A GPU. All work runs in order in one stream, except work in user streams. `download` and `synchronize` wait for
-    it.
+    """A GPU. All its work runs in order in one stream, except for work in user streams.
+
+    `download` and `synchronize` wait for the work.
 
     Parameters
     ----------
     ordinal : int
     table : module, optional
-        Driver functions; cuda.bindings.driver unless a test brings its own.
+        The driver functions: cuda.bindings.driver, or a stand-in from tests.
     """
 
     small_on_host = True
@@ -74,12 +75,12 @@ class CudaDevice(GpuServices):
 
     @property
     def architecture(self) -> str:
-        """Return the architecture of its machine code, such as "sm_90"."""
+        """The architecture of the GPU's machine code, such as "sm_90"."""
         return f"sm_{self.capability[0]}{self.capability[1]}"
 
     @property
     def target(self) -> Any:
-        """Return the newest known target whose PTX the device runs and the driver accepts."""
+        """The newest known target whose PTX the GPU runs and the driver accepts."""
         if self._target is None:
             self._target = Registered.resolve_target(self.architecture, newest_ptx(self._driver.version))
         return self._target
@@ -87,7 +88,7 @@ class CudaDevice(GpuServices):
     # -- memory -------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Allocate uninitialised memory, from cached blocks or the driver."""
+        """Return uninitialised memory, from cached blocks or from the driver."""
         return self.memory.allocate(nbytes)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
@@ -95,7 +96,10 @@ class CudaDevice(GpuServices):
         self.memory.allocate_into(table, requests)
 
     def ticket(self) -> Buffer:
-        """Return the completion counter of the calling thread's stream, whose kernels run one after the other."""
+        """Return the completion counter for the stream of the calling thread.
+
+        Kernels of one stream run one after another.
+        """
         stream = self._order.current
         found = self._tickets.get(stream)
         if found is None:
@@ -103,7 +107,10 @@ class CudaDevice(GpuServices):
         return found
 
     def board(self, nbytes: int) -> Buffer:
-        """Return look-back descriptors for the calling thread's stream, replaced before its launch numbers run out."""
+        """Return look-back descriptors for the stream of the calling thread.
+
+        They contain launch numbers, and are replaced before these run out.
+        """
         stream = self._order.current
         found, uses = self._boards.get(stream, (None, iter(())))
         if found is None or found.nbytes < nbytes or next(uses, None) is None:
@@ -112,7 +119,10 @@ class CudaDevice(GpuServices):
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
-        """Allocate zeros in the device's own stream, since memory of a user stream would keep that stream alive."""
+        """Return zeroed memory that belongs to the device's own stream.
+
+        Memory of a user stream would keep that stream alive.
+        """
         self._order.push(self._order.own)
         try:
             return self.upload(np.zeros(nbytes, np.uint8))
@@ -120,7 +130,10 @@ class CudaDevice(GpuServices):
             self._order.pop()
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """Copy `values` to the device in C order. A large copy overtakes work in the device's own stream."""
+        """Return a buffer with a copy of `values` in C order.
+
+        A large copy does not wait for earlier work in the device's own stream.
+        """
         if values.nbytes >= ASIDE and self._order.current.is_main and not Listening.listeners:
             block = self.memory.allocate_beside(values.nbytes)
             try:
@@ -133,7 +146,7 @@ class CudaDevice(GpuServices):
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements as a host array."""
+        """Return the leading elements as a NumPy array."""
         values = np.empty(shape, dtype)
         self.claim(buffer)
         self.read(buffer.address, values)
@@ -141,7 +154,7 @@ class CudaDevice(GpuServices):
         return values
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Copy the leading bytes on the device."""
+        """Copy the leading bytes of a buffer to another buffer of the device."""
         if nbytes:
             self.claim(source)
             self.claim(destination, written=True)
@@ -150,7 +163,7 @@ class CudaDevice(GpuServices):
                 self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Copy a buffer of another device to this device, between GPUs without the host."""
+        """Copy a buffer of another device to this device. Copies between GPUs do not use the host."""
         source = buffer.device
         if not isinstance(source, CudaDevice):
             return self.upload(source.download(buffer, np.dtype(np.uint8), (buffer.nbytes,)))
@@ -162,15 +175,16 @@ class CudaDevice(GpuServices):
         return own
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices (address, shape, strides in elements) by cuBLAS; return False if it is unavailable or
-        unsuitable.
+        """Multiply matrices by cuBLAS. Return False if cuBLAS is missing or does not support the operands.
+
+        A matrix is given by its address, shape, and strides in elements.
         """
         return self._blas.multiply(out.address, Matrices(*left), Matrices(*right), dtype)
 
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel, assembled by nvJitLink if that is installed, otherwise by the driver."""
+        """Load a kernel. It is assembled by nvJitLink if that is installed, otherwise by the driver."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
@@ -188,18 +202,21 @@ class CudaDevice(GpuServices):
         slots: array[int],
         stream: CudaStream | None = None,
     ) -> None:
-        """Launch an explicit kernel in the device's own stream or another."""
+        """Launch an explicit kernel in a stream, by default the stream of the calling thread."""
         items = slots.tolist()
         self.prepare_grid(function, grid, block, shared_bytes, len(items)).run(items, stream)
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Prepare the kernels of a plan, which one call launches together."""
+        """Prepare the kernels of a plan, which are then launched by one call."""
         return self._launcher.prepare(launches)
 
     def prepare_grid(
         self, function: CudaFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> CudaLaunches:
-        """Prepare an explicit kernel that is launched repeatedly with a list of its `count` items and a stream."""
+        """Prepare an explicit kernel that is launched repeatedly.
+
+        Each launch takes a list of `count` arguments, and a stream.
+        """
         return self._launcher.prepare_grid(function, grid, block, shared_bytes, count)
 
     def synchronize(self) -> None:

@@ -1,4 +1,4 @@
-"""The native function that launches a record, and its call from Python.
+"""The native function that launches the kernels of a record, and its call from Python.
 
 In: a record's address, a table of buffers, and a stream. Out: launches, and the driver's error code. Invariant:
 everything that can raise precedes the first launch. Python's lock is released during driver calls, which may wait for
@@ -48,15 +48,15 @@ ENTRY = "weft_run_record"
 
 
 def native_launcher(driver: Driver) -> Builtin:
-    """Return the native function for one device.
+    """Return the native function that launches the records of one device.
 
-    ``call(address of a record, table, stream)`` returns the driver's error code; what failed is in the record. The table is
-    a list: what lies at a record's places has an attribute ``address``, or is an integer.
+    ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
+    The table is a list. Its items to which a record refers have an attribute ``address``, or are integers.
 
     Raises
     ------
     CompileError
-        Where the function cannot be made.
+        If the function cannot be compiled.
     """
     words = [*(driver.entry_point(name) for name in _DRIVER), driver.context]
     return Builtin(ENTRY, launcher_text(), [*words, *kind_words(PoolBlock)])
@@ -67,7 +67,10 @@ def native_launcher(driver: Driver) -> Builtin:
 
 @cache
 def launcher_text() -> str:
-    """Return the LLVM text of the function, which has no external symbol and no constant in memory."""
+    """Return the LLVM text of the native function.
+
+    It references no external symbols and contains no constants in memory.
+    """
     t = Text()
     known = t.begin_builtin(ENTRY, (*_DRIVER, "context", *KIND))
     number = known["PyLong_AsLongLong"]
@@ -114,7 +117,7 @@ def _read_numbers(
 
 
 def _change_arguments(t: Text, record: str, values: str) -> None:
-    """Emit code that writes changed values to the launches' arguments and marks the launches that use them."""
+    """Emit code that writes changed values to the arguments of launches, and marks these launches."""
     first = t.load(record, CHANGES, "ptr")
     k = t.begin_loop("change.patches", t.load(record, PATCHES))
     patch = t.at(first, t.new(f"mul i64 {k}, {PATCH}"))
@@ -131,7 +134,10 @@ def _change_arguments(t: Text, record: str, values: str) -> None:
 
 
 def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
-    """Emit the launch inside the context, by graph or one by one. `%failed` and `%outcome` report the result."""
+    """Emit code that launches the kernels in the device's context: as a graph, or one by one.
+
+    `%outcome` is the driver's error code, and `%failed` identifies the call that failed.
+    """
     launches, first, graph = t.load(record, LAUNCHES), t.load(record, FIRST, "ptr"), t.load(record, GRAPH)
     t.store(str(ENTERING), record, FAILED)
     t.do(f"%entered = call i32 {known['cuCtxPushCurrent']}(ptr {known['context']})")

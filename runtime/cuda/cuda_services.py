@@ -1,4 +1,6 @@
-"""Services of a GPU beside memory and kernels: properties, host memory, sharing between processes, occupancy.
+"""Services of a GPU other than memory and kernels.
+
+They are properties, host memory, sharing between processes, and occupancy.
 
 In: a device's driver. Out: the `Services` of `CudaDevice`. Invariant: memory allocated here is returned to the driver
 when its last user dies, and never earlier.
@@ -19,7 +21,8 @@ from weft.runtime.cuda.device_memory import PoolBlock
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
-from weft.runtime.device import Buffer
+from weft.runtime.cuda.textures import TextureObject
+from weft.runtime.device import Buffer, Named
 from weft.runtime.errors import CompileError, CudaError
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
 from weft.runtime.services import DeviceFacts, HostKind, HostMemory
@@ -33,7 +36,7 @@ PREFIX = "CU_DEVICE_ATTRIBUTE_"
 
 
 class DriverMemory:
-    """Memory that a driver call allocated and another call frees."""
+    """Memory that a driver call has allocated or registered. Deleting this object releases it by another call."""
 
     __slots__ = ("_driver", "_give_back", "_keeps", "address")
 
@@ -48,7 +51,7 @@ class DriverMemory:
 
 
 class Attributes(Mapping[str, int]):
-    """Device attributes by name, queried one by one."""
+    """Attributes of a device by name. Each is queried when it is read."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -67,10 +70,9 @@ class Attributes(Mapping[str, int]):
         return sum(1 for _ in self)
 
 
-class GpuServices:
+class GpuServices(Named):
     """The services of a GPU."""
 
-    name: str
     capability: tuple[int, int]
     _driver: Driver
     _order: StreamOrder
@@ -78,18 +80,15 @@ class GpuServices:
     _stream: Any
     streaming = False  # whether a user ever made a stream: until then nobody has to claim memory
 
-    def __repr__(self) -> str:
-        return f"<device {self.name}>"
-
     def create_stream(self, handle: int | None = None) -> CudaStream:
-        """Return a new stream, or wrap an existing one."""
+        """Return a new stream, or a wrapper of an existing CUDA stream."""
         stream = self._order.create(handle)
         self.streaming = self.streaming or not stream.is_main
         return stream
 
     @contextmanager
     def working_in(self, stream: CudaStream) -> Iterator[None]:
-        """Submit the calling thread's work to `stream` inside the ``with``."""
+        """Within the ``with`` block, submit the calling thread's work to `stream`."""
         self._order.push(stream)
         try:
             yield
@@ -97,7 +96,10 @@ class GpuServices:
             self._order.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Make a stream (None: the calling thread's) wait for the work that must precede its use of a buffer."""
+        """Make a stream wait for the work that must precede its use of a buffer.
+
+        None is the stream of the calling thread.
+        """
         if self.streaming:
             whole: Any = buffer
             while type(whole) is Buffer:
@@ -118,14 +120,14 @@ class GpuServices:
         return DeviceFacts(ordinal, name, f"GPU-{number}", self.capability, Attributes(self._driver))
 
     def memory_info(self) -> tuple[int, int]:
-        """Return the free and total memory in bytes."""
+        """Return the free and the total memory in bytes."""
         free, total = self._driver.call("cuMemGetInfo")
         return int(free), int(total)
 
     # -- memory ---------------------------------------------------------------------------------
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Allocate pinned memory (also mapped, at no cost) or managed memory."""
+        """Return managed memory, or pinned memory that is also mapped into the address space of the device."""
         call = self._driver.call
         if kind == "managed":
             at = int(call("cuMemAllocManaged", max(nbytes, 1), ATTACH_GLOBAL))
@@ -144,7 +146,7 @@ class GpuServices:
         return HostMemory(at, int(self._driver.call("cuMemHostGetDevicePointer", at, 0)), values.nbytes, owner)
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy to a contiguous host array; without a stream the copy has ended on return."""
+        """Copy from the device to a contiguous host array. Without a stream, the copy has ended on return."""
         if values.nbytes and stream is None:
             self._heard("copy to the host", values.nbytes, partial(self._staging.download, address, values))
         elif values.nbytes:
@@ -153,7 +155,10 @@ class GpuServices:
                 self._driver.call("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, queue)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from a contiguous host array; without a stream `values` may be changed on return."""
+        """Copy from a contiguous host array to the device.
+
+        Without a stream, `values` may be changed on return.
+        """
         if values.nbytes and stream is None:
             self._heard("copy from the host", values.nbytes, partial(self._staging.upload, address, values))
         elif values.nbytes:
@@ -162,7 +167,7 @@ class GpuServices:
                 self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
 
     def _heard(self, name: str, nbytes: int, copy: Callable[[CudaStream], None]) -> None:
-        """Copy in the calling thread's stream and notify listeners."""
+        """Run `copy` in the stream of the calling thread, and notify the listeners."""
         stream = self._order.current
         if Listening.listeners:
             launch_heard(self, LaunchNote(name, nbytes=nbytes), partial(copy, stream))
@@ -170,7 +175,10 @@ class GpuServices:
             copy(stream)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Allocate a buffer outside the memory pool, which cannot be shared, and return it with its handle."""
+        """Return a new buffer that can be shared, and its handle.
+
+        It is allocated outside of the memory pool, whose blocks cannot be shared.
+        """
         at = int(self._driver.call("cuMemAlloc", max(nbytes, 1)))
         owner = DriverMemory(self._driver, "cuMemFree", at)
         handle = self._driver.call("cuIpcGetMemHandle", at)
@@ -188,7 +196,7 @@ class GpuServices:
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the other GPU whose memory an address is in, or None."""
+        """Return the number of the GPU that owns an address. Return None if it is this GPU, or if none owns it."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)
@@ -197,14 +205,18 @@ class GpuServices:
         return number.value if number.value != int(self._driver.handle) else None
 
     def exported_stream(self) -> int:
-        """Return CUDA's handle of the stream that orders the device's memory, for other libraries."""
+        """Return the CUDA handle of the device's own stream, in which other libraries may use the device's memory."""
         self._order.join()
         return self._order.create(0).number
 
     # -- kernels --------------------------------------------------------------------------------
 
+    def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> TextureObject:
+        """Copy the elements into a texture object."""
+        return TextureObject(self._driver, values, filter, address, normalized)
+
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return the number of blocks of a kernel that one multiprocessor runs at the same time."""
+        """Return how many blocks of a kernel one multiprocessor runs at the same time."""
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         return int(self._driver.call(name, function.handle, threads, shared_bytes))
 

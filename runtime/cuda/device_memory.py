@@ -1,4 +1,4 @@
-"""A GPU's memory: stream-ordered blocks that are kept for reuse by size.
+"""The memory of a GPU: stream-ordered blocks, which are cached by size.
 
 In: a device, its driver and the order of its streams. Out: a `MemoryPool` and its `PoolBlock` objects, which return
 to the pool when they die. Small blocks of the device's own stream are taken and returned without a lock. Lists and
@@ -37,7 +37,10 @@ NOBODY: frozenset[CudaStream] = frozenset()
 
 @lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
-    """Round a request up: to a quarter of a power of two up to 1 MiB, to a multiple of 2 MiB above."""
+    """Return the size class of a request.
+
+    Sizes are rounded up to a quarter of a power of two, and above 1 MiB to a multiple of 2 MiB.
+    """
     if nbytes <= 512:
         return 512
     step = LARGE_STEP if nbytes > SMALL else max(512, 1 << ((nbytes - 1).bit_length() - 3))
@@ -70,7 +73,10 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove a block of `size` bytes or slightly more and return its address and size, or None."""
+        """Remove a block of `size` bytes or slightly more, and return its address and size.
+
+        Return None if there is none.
+        """
         found = self.addresses.get(size)
         if found:
             return found.pop(which), size
@@ -84,7 +90,7 @@ class FreeList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Remove and return every block."""
+        """Remove all blocks and return them."""
         found = []
         for size, addresses in list(self.addresses.items()):
             while addresses:
@@ -93,7 +99,7 @@ class FreeList:
 
 
 class CrossedList:
-    """Free blocks that several streams used, with the position of each stream at that time."""
+    """Free blocks that several streams have used, with each stream's position at the last use."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
@@ -103,7 +109,10 @@ class CrossedList:
         self._blocks.setdefault(size, []).append((address, {user.number: user.turn for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
-        """Remove a block of `size` bytes whose other users `stream` has waited for, or return None."""
+        """Remove and return a block of `size` bytes that `stream` may use. Return None if there is none.
+
+        The stream must have waited for the other users of the block.
+        """
         found = self._blocks.get(size, [])
         for k, (address, users) in enumerate(found):
             if all(stream.comes_behind(number, turn) for number, turn in users.items()):
@@ -112,19 +121,19 @@ class CrossedList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Remove and return every block."""
+        """Remove all blocks and return them."""
         found = [(address, size) for size, blocks in self._blocks.items() for address, _ in blocks]
         self._blocks.clear()
         return found
 
 
 class PoolBlock(Buffer):
-    """One block of memory, which returns to its pool when it dies.
+    """A block of memory. It returns to its pool when nothing refers to it any more.
 
     Attributes
     ----------
     size : int
-        Its bytes; `nbytes` of them were asked for.
+        Size of the block in bytes. `nbytes` is the requested size.
     home : CudaStream
         The stream that it was allocated in.
     writer : CudaStream
@@ -149,14 +158,15 @@ class PoolBlock(Buffer):
 
     @property
     def crossed(self) -> bool:
-        """Return whether a stream other than its home and the device's own used it; every stream waits for the
-        latter.
+        """Return whether the block was used in a stream other than its home stream and the device's own stream.
+
+        Every stream waits for the device's own stream.
         """
         return any(stream is not self.home and not stream.is_main for stream in self.users)
 
     @property
     def users(self) -> frozenset[CudaStream]:
-        """Return the streams that used it last."""
+        """Return the streams whose work may still use the block."""
         return self.readers | {self.home, self.writer}
 
     def __del__(self) -> None:
@@ -179,9 +189,9 @@ class MemoryPool(Counted):
     own : CudaStream
         The device's own stream.
     limit : int or None
-        Bytes that may be held and kept in all.
+        The maximum number of bytes of all blocks, in use or free.
     shelves : Shelves or None
-        Where most small blocks of the device's own stream wait that are dead, once plans come back.
+        The free lists of most small blocks of the device's own stream. They are created when a plan runs repeatedly.
     """
 
     def __init__(self, device: Any, driver: Driver, order: StreamOrder) -> None:
@@ -202,7 +212,7 @@ class MemoryPool(Counted):
         self._pool = self._open_pool()
 
     def _open_pool(self) -> object | None:
-        """Return the driver's pool, set to keep freed memory, or None if the driver has none."""
+        """Return the driver's memory pool, configured to keep freed memory. Return None if the driver has none."""
         kinds = self._driver.table.CUdevice_attribute
         kind = getattr(kinds, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED", None)
         try:
@@ -219,9 +229,10 @@ class MemoryPool(Counted):
     # -- taking -----------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> PoolBlock:
-        """Allocate a block of at least `nbytes`, ready in the calling thread's stream.
+        """Return a block of at least `nbytes`, which is ready for use in the stream of the calling thread.
 
-        Raises OutOfMemoryError after the free blocks were given up, everything was waited for, and one retry.
+        If there is no memory, all work is awaited and all free blocks are released before a second try. Raises
+        OutOfMemoryError if that fails.
         """
         stream = self._order.current
         # a buffer without elements has an address too: a load that stands before an empty loop reads from it
@@ -249,13 +260,13 @@ class MemoryPool(Counted):
         return PoolBlock(self, address, size, nbytes, stream)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate a block for each requested table entry, as `allocate` does."""
+        """Allocate a block for each requested table entry."""
         call = requests.call
         if call is None or self._order.current is not self.own or call(requests.address, table):
             provide(self.device, table, requests, _shelved_class)
 
     def obtain_shelves(self) -> Shelves | None:
-        """Return the free lists of buffers, or None if they cannot be made."""
+        """Return the free lists of buffers, or None if they cannot be created."""
         if self.shelves is None:
             expected = {"home": self.own, "writer": self.own, "readers": NOBODY}
             try:
@@ -267,9 +278,10 @@ class MemoryPool(Counted):
         return self.shelves
 
     def allocate_beside(self, nbytes: int) -> PoolBlock:
-        """Allocate a block of the device's own stream that its copy stream may write to at once, or soon.
+        """Return a block of the device's own stream for an upload by the copy stream.
 
-        Raises OutOfMemoryError as `allocate` does.
+        The copy stream waits for the previous use of the block, but not for later work of the device's own stream, if
+        the end of this use was recorded. Raises OutOfMemoryError as `allocate` does.
         """
         size, own = size_class(nbytes), self._order.own
         with self._lock:
@@ -331,7 +343,7 @@ class MemoryPool(Counted):
     # -- giving back --------------------------------------------------------------------------------
 
     def give_back(self, block: PoolBlock) -> None:
-        """Keep a block for reuse, or free it if enough are kept."""
+        """Keep a block for reuse, or free it if the free blocks would exceed their limit."""
         if self._driver.silent:
             return  # memory goes with the process
         with self._lock:
@@ -342,7 +354,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.home)
 
     def _take_back(self, address: int, size: int, home: CudaStream) -> None:
-        """Keep or free a block that only one stream used."""
+        """Keep or free a block that only one stream has used."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, home)
@@ -353,7 +365,7 @@ class MemoryPool(Counted):
             self._leave(address, home)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
-        """Record the current position of the stream that releases a block."""
+        """Record the position in `stream` at which the block at `address` was returned."""
         try:
             event = CudaEvent(self._driver, None, timing=False)
             event.record(stream)
@@ -368,13 +380,16 @@ class MemoryPool(Counted):
             self._driver.quietly("cuMemFreeAsync", address, stream.queue)
 
     def _inherit(self, free: FreeList) -> None:
-        """Take the blocks of a stream that is destroyed; the device's own stream has waited for it."""
+        """Give the free blocks of a destroyed stream to the device's own stream, which has waited for it."""
         with self._lock:
             for address, size in free.drain():
                 self._order.own.free.put(address, size)
 
     def empty(self) -> int:
-        """Free unused blocks to the driver, and the driver's pool to the system. Returns the bytes."""
+        """Free unused blocks to the driver, and the driver's pool to the system.
+
+        Return the number of bytes.
+        """
         if self.shelves is not None:
             self.shelves.clear()
         with self._lock:

@@ -1,4 +1,6 @@
-"""Calls of the CUDA driver. Every return code is checked, and the context is current during each call.
+"""Calls of the CUDA driver.
+
+All return codes are checked, and the context is current during a call.
 
 In: a table of driver functions (cuda.bindings.driver, or a stand-in in tests). Invariant: a failed call raises. An
 error that destroys the context marks the device as lost, and later calls raise the same short error.
@@ -50,13 +52,13 @@ class Driver:
     Attributes
     ----------
     lost : str
-        Why nothing can be called any more; empty while all is well.
+        The reason why the device is unusable, or an empty string.
     doing
-        What was launched last: its text goes into messages.
+        Description of the last launch, for messages.
     silent : bool
-        Whether destructors leave things to the end of the process.
+        Whether destructors do nothing, since the process is ending or was forked.
     version : (int, int)
-        The newest CUDA that the driver knows.
+        The newest CUDA version that the driver supports.
     graphs : int
         CUDA graphs that are alive.
     """
@@ -76,7 +78,7 @@ class Driver:
         _drivers.add(self)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call a driver function in the device's context.
+        """Call a driver function in the context of the device.
 
         Returns
         -------
@@ -94,7 +96,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def is_done(self, name: str, *arguments: Any) -> bool:
-        """Call a query function and return whether the queried work has ended."""
+        """Call a query function. Return whether the queried work has ended."""
         self._ready()
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
         try:
@@ -107,7 +109,10 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def quietly(self, name: str, *arguments: Any) -> None:
-        """Call from a destructor: skipped on a lost device, in a forked child and at exit; never raises."""
+        """Call a driver function in a destructor, without raising.
+
+        The call is skipped on a lost device, in a forked child, and at exit.
+        """
         if self.lost or self.silent:
             return
         code = int(self.table.cuCtxPushCurrent(self._context)[0])
@@ -119,7 +124,7 @@ class Driver:
 
     @property
     def context(self) -> int:
-        """Return the context's handle."""
+        """The handle of the context."""
         return int(self._context)
 
     def entry_point(self, name: str) -> int:
@@ -131,8 +136,9 @@ class Driver:
         return int(address)
 
     def native(self, name: str, *arguments: Any) -> None:
-        """Call a driver function that takes structures, by its address; results are written through pointer
-        arguments.
+        """Call a driver function by its address, with structures passed as pointers.
+
+        Results are written through pointer arguments.
         """
         function = ctypes.CFUNCTYPE(ctypes.c_int)(self.entry_point(name))
         self._ready()
@@ -143,7 +149,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def milliseconds(self, earlier: Any, later: Any) -> float:
-        """Return the time between two events."""
+        """Return the time between two events in milliseconds."""
         name, result = "cuEventElapsedTime", ctypes.c_float()
         try:
             # by its address: cuda.bindings 13 asks for the function as CUDA 12.8 has it, which older drivers do not
@@ -153,11 +159,11 @@ class Driver:
         return result.value
 
     def fail(self, name: str, code: Any) -> None:
-        """Raise the exception for an error code of a call."""
+        """Raise the exception for the error code of a call."""
         self._check(name, (code,))
 
     def forget(self, reason: str) -> None:
-        """Make no more driver calls: other calls raise, destructors are silent."""
+        """Disable all driver calls. Later calls raise an error, and destructors do nothing."""
         self.lost = self.lost or reason
         self.silent = True
 
@@ -192,7 +198,7 @@ class Driver:
 
 
 def _as_argument(value: Any) -> Any:
-    """Return the ctypes argument for a value: integers and handles at full width."""
+    """Return the ctypes argument for a value. Integers and handles are passed at full width."""
     return value if isinstance(value, (ctypes._SimpleCData, ctypes.Array)) else ctypes.c_int64(int(value))
 
 

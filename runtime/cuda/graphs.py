@@ -1,4 +1,4 @@
-"""CUDA graphs of launch records that run repeatedly.
+"""CUDA graphs for launch records that run repeatedly.
 
 In: a record that has run often enough. Out: a graph that launches all its kernels in one driver call. Invariant: a
 graph owns no memory. Before a replay, its kernels get their changed arguments. It lives as long as its record.
@@ -23,20 +23,20 @@ LIMIT = 512
 
 
 class CudaGraph:
-    """The kernels of a record as a sequential CUDA graph.
+    """The kernels of a record as a sequence in a CUDA graph.
 
     Parameters
     ----------
     driver : Driver
     record : Record
     count : int
-        Its launches.
+        Number of launches.
 
     Attributes
     ----------
     executable : int
     nodes : list of int
-        One a launch.
+        One per launch.
     """
 
     def __init__(self, driver: Driver, record: LaunchRecord, count: int) -> None:
@@ -66,7 +66,7 @@ class CudaGraph:
 
 
 def pays(starts: Sequence[Start]) -> bool:
-    """Return whether a record of these launches is worth a graph."""
+    """Return whether a graph is worthwhile for a record of these launches."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
     # (a graph's arguments by value would be copied anew in each run, whether their bytes are new or not)
     plain = not any(start.function.cooperative or start.function.by_value for start in starts)
@@ -74,7 +74,10 @@ def pays(starts: Sequence[Start]) -> bool:
 
 
 def consider(driver: Driver, record: LaunchRecord, starts: Sequence[Start]) -> bool:
-    """Make the graph of a record if it has run often enough; return whether to ask again."""
+    """Create the CUDA graph of a record if the record has run often enough.
+
+    Return whether to call this function again after the next run.
+    """
     after = setting("graphs")
     if not after or record.runs < after:
         return bool(after)

@@ -1,4 +1,4 @@
-"""Launches of one device: prepared launches in one native call, and reports of failed ones.
+"""Kernel launches on a GPU: several prepared launches by one native call, and reports of failed launches.
 
 In: kernels with grids and arguments. Out: launches in the right stream. Invariant: the native function and the
 driver's function table have the same effect. The table is used if the native function cannot be compiled. Failures
@@ -27,7 +27,7 @@ RECORDS_LIMIT = 64
 
 
 class CudaLaunches:
-    """Kernels that are prepared once and launched together repeatedly.
+    """Kernels that are prepared once, and launched together repeatedly.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class CudaLauncher:
 
     @cached_property
     def native(self) -> Any:
-        """Return the native function, or None."""
+        """Return the native function that launches records, or None if there is none."""
         try:
             self._holds_code = native_launcher(self.driver)
         except CompileError:
@@ -109,7 +109,7 @@ class CudaLauncher:
         return self._holds_code.call
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Prepare the kernels of a plan, which are launched together on every run."""
+        """Prepare the kernels of a plan, so that each run launches them together."""
         starts = []
         for k in launches:
             schedule = k.function.schedule
@@ -118,7 +118,10 @@ class CudaLauncher:
         return CudaLaunches(self, starts)
 
     def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> CudaLaunches:
-        """Prepare a kernel with a grid and `count` arguments, launched with a table of their items."""
+        """Prepare an explicit kernel for repeated launches on a grid.
+
+        Each launch takes a list of `count` arguments.
+        """
         found: CudaLaunches | None = function.prepared.get((grid, block, shared_bytes))
         if found is None:
             function.allow(shared_bytes)
@@ -132,7 +135,7 @@ class CudaLauncher:
         return found
 
     def by_table(self, starts: Sequence[Start], table: list[Any], stream: CudaStream | None) -> None:
-        """Launch kernels one by one through the driver's function table."""
+        """Launch kernels one by one, through the driver's function table."""
         for start in starts:
             slots = start.slots[:]
             for slot, place, offset in start.patches:

@@ -1,4 +1,7 @@
-"""Assembly of PTX and disassembly of machine code without a driver, by nvJitLink, nvdisasm and cuobjdump."""
+"""Assembly of PTX and disassembly of machine code without a driver.
+
+They use nvJitLink, nvdisasm and cuobjdump.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from weft.runtime.cache import disk_cache, key_material
+from weft.runtime.cuda.foreign_code import foreign_objects, needs_link_time_optimization
 from weft.runtime.cuda.toolkit import find_tool
 from weft.runtime.errors import CompileError, MissingAssemblerError
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
@@ -31,14 +35,14 @@ MISSING = "nvJitLink is not installed: pip install 'weft[cuda13]' (or nvidia-nvj
 
 
 def newest_ptx(driver: tuple[int, int]) -> int:
-    """Return the newest PTX version that a driver of this CUDA version accepts."""
+    """Return the newest PTX version that a driver for this CUDA version accepts."""
     return max((ptx for version, ptx in PTX_VERSIONS.items() if version <= driver), default=min(PTX_VERSIONS.values()))
 
 
 def load_nvjitlink() -> tuple[Any, type[Exception]]:
-    """Return cuda.core, whose `Linker` has nvJitLink, and the class of its errors.
+    """Return cuda.core, whose `Linker` uses nvJitLink, and the class of its errors.
 
-    Raises MissingAssemblerError where the library is missing: cuda.core would ask the driver instead.
+    Raises MissingAssemblerError if nvJitLink is missing, since cuda.core would then use the driver.
     """
     try:
         nvjitlink = import_module("cuda.bindings.nvjitlink")
@@ -49,35 +53,39 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """Assemble PTX for one architecture, or read the cubin from the disk cache. Raises CompileError as `assemble`
-    does.
+    """Return the cubin of PTX for an architecture, from the disk cache or newly assembled.
+
+    Raises CompileError as `assemble` does.
     """
     cache = disk_cache()
     # whichever version assembled it: what ran before goes on running
     key = key_material(f"cubin {arch}", code.code.decode())
+    links = tuple(code.launch.get("links", ()))
+    if links:
+        key = key_material(f"cubin {arch} with {' '.join(links)}", code.code.decode())
     found = cache.get(key) if cache is not None else None
     if found is None:
-        found = assemble(code.code, arch)
+        found = assemble(code.code, arch, links)
         if cache is not None:
             cache.put(key, found)
     return found
 
 
-def assemble(ptx: bytes, arch: str) -> ObjectCode:
-    """Assemble PTX for one architecture; `launch` of the result holds ``registers``, ``spills``, ``stack`` and
-    ``shared``.
+def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
+    """Return the cubin of PTX for an architecture, linked with foreign code.
 
-    Raises CompileError with the assembler's log where it refuses the PTX, or nvJitLink is missing.
+    Its `launch` data contain ``registers``, ``spills``, ``stack`` and ``shared``. Raises CompileError, with the
+    assembler's log, if the PTX is rejected, or if nvJitLink is missing.
     """
     for text in _with_limits(ptx):
-        code = _assemble(text, arch)
+        code = _assemble(text, arch, links)
         if not code.launch["spills"]:
             break
     return code
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """Yield the PTX with each register limit that it suggests, and finally without a limit."""
+    """Yield the PTX with each register limit that its comment proposes, and finally without a limit."""
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
         for limit in note[1].split():
@@ -89,11 +97,13 @@ def _with_limits(ptx: bytes) -> Iterator[bytes]:
 _LIMIT = re.compile(rb"\.maxnreg \d+")
 
 
-def _assemble(ptx: bytes, arch: str) -> ObjectCode:
+def _assemble(ptx: bytes, arch: str, links: tuple[str, ...]) -> ObjectCode:
     core, refusal = load_nvjitlink()
+    others = foreign_objects(core, links, arch)
     try:
-        options = core.LinkerOptions(arch=arch, verbose=True)
-        linker = core.Linker(core.ObjectCode.from_ptx(ptx, name="kernel.ptx"), options=options)
+        whole = needs_link_time_optimization(links) or None
+        options = core.LinkerOptions(arch=arch, verbose=True, link_time_optimization=whole)
+        linker = core.Linker(core.ObjectCode.from_ptx(ptx, name="kernel.ptx"), *others, options=options)
         cubin = linker.link("cubin").code
     except refusal as error:
         raise CompileError(f"nvJitLink refused the PTX for {arch}: {str(error).strip()}") from None
@@ -103,7 +113,7 @@ def _assemble(ptx: bytes, arch: str) -> ObjectCode:
 
 
 def read_resources(log: str) -> dict[str, int]:
-    """Parse registers, spills, stack and shared memory from the assembler's log."""
+    """Return the registers, spills, stack and shared memory that the assembler's log reports."""
 
     def number(pattern: str) -> int:
         # assembling and linking both note it
@@ -118,7 +128,10 @@ def read_resources(log: str) -> dict[str, int]:
 
 
 def disassemble(cubin: bytes) -> str:
-    """Return the machine instructions of a cubin. Raises CompileError if neither nvdisasm nor cuobjdump is found."""
+    """Return the machine instructions of a cubin as text.
+
+    Raises CompileError if neither nvdisasm nor cuobjdump is found.
+    """
     for tool, options in (("nvdisasm", ["-c"]), ("cuobjdump", ["-sass"])):
         path = find_tool(tool)
         if path is None:

@@ -1,4 +1,4 @@
-"""Modules of a GPU, which are unloaded when none of their kernels can run any more.
+"""Modules on a GPU. A module is unloaded when none of its kernels can run any more.
 
 In: object code. Out: `CudaFunction` objects. Invariant: every supported kernel is loaded, as machine code if
 nvJitLink is installed and the driver accepts it, and otherwise by the driver's own compiler, whose log is in the
@@ -30,18 +30,18 @@ class CudaFunction:
     Attributes
     ----------
     handle
-        What the driver takes.
+        The driver's handle of the kernel.
     name : str
     origin : (code, int) or None
-        Where the user wrote it, of explicit kernels.
+        The source location of an explicit kernel.
     schedule : BlockSchedule
-        Of fused kernels; explicit ones are launched as the user says.
+        The block schedule of a fused kernel. The user chooses grid and block of an explicit kernel.
     cooperative : bool
         Whether all its blocks run at the same time.
     by_value : tuple of int
-        The parameters whose bytes a launch copies: their arguments are addresses of the host's.
+        The parameters that are passed by value. Their arguments are host addresses, from which a launch copies.
     prepared : dict
-        By grid, block and shared bytes: how it was launched before.
+        The prepared launches by grid, block and shared bytes.
     """
 
     __slots__ = (
@@ -73,7 +73,10 @@ class CudaFunction:
         self.prepared: dict[Any, Any] = {}
 
     def allow(self, shared_bytes: int) -> None:
-        """Raise the limit of dynamic shared memory; the default limit of a block is 48 KiB with its static arrays."""
+        """Raise the limit of dynamic shared memory, if necessary.
+
+        By default, a block has 48 KiB, including its static arrays.
+        """
         if shared_bytes > self._dynamic:
             kind = self._driver.table.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._driver.call("cuFuncSetAttribute", self.handle, kind, shared_bytes)
@@ -90,7 +93,7 @@ class Modules:
     ----------
     driver : Driver
     synchronize : callable
-        Waits until everything that was started has ended.
+        Waits until all started work has ended.
     """
 
     def __init__(self, driver: Driver, synchronize: Callable[[], None]) -> None:
@@ -100,9 +103,9 @@ class Modules:
         self._takes_cubins = True
 
     def load(self, code: ObjectCode, arch: str) -> CudaFunction:
-        """Load a kernel for a GPU of this architecture.
+        """Load a kernel onto a GPU of this architecture.
 
-        Raises CudaError where the driver does not take it.
+        Raises CudaError if the driver rejects the code.
         """
         if len(self._retired) >= RETIRED_LIMIT:
             self.unload()
@@ -110,7 +113,7 @@ class Modules:
         return self.function(module, code)
 
     def function(self, module: Any, code: ObjectCode) -> CudaFunction:
-        """Return the kernel of a module."""
+        """Return the kernel `code.entry` of a module."""
         try:
             handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())
         except BaseException:
@@ -119,7 +122,7 @@ class Modules:
         return CudaFunction(self._driver, module, handle, code, self._retired)
 
     def unload(self) -> None:
-        """Wait for all work and unload modules without live functions."""
+        """Wait for all work, then unload the modules whose functions have been deleted."""
         if self._retired and not self._driver.silent:
             self._synchronize()
             while self._retired:
@@ -134,6 +137,8 @@ class Modules:
             try:
                 return self._load_image(obtain_cubin(code, arch).code)
             except CompileError as error:
+                if code.launch.get("links"):  # which the driver's compiler alone does not link
+                    raise
                 why = str(error)
             except CudaError as error:
                 if error.code not in FOREIGN_IMAGE:
@@ -149,7 +154,7 @@ class Modules:
             raise
 
     def _log_of(self, ptx: bytes) -> str:
-        """Return the driver compiler's log for PTX that it rejected."""
+        """Return the log of the driver's compiler for PTX that it has rejected."""
         image, log = ctypes.create_string_buffer(ptx), ctypes.create_string_buffer(LOG_BYTES)
         module = ctypes.c_int64()
         options = (ctypes.c_int32 * 2)(ERROR_LOG, ERROR_LOG_BYTES)

@@ -19,8 +19,9 @@ _asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
 
 
 def befriend(reader: Driver, owner: Driver) -> None:
-    """Give `reader` access to the memory of `owner` if the machine supports it; otherwise copies go through the
-    host.
+    """Give `reader` access to the memory of `owner` if the machine supports it.
+
+    Otherwise, copies between the two GPUs use the host.
     """
     known = _asked.setdefault(reader, WeakSet())
     if owner in known:
@@ -41,7 +42,7 @@ def befriend(reader: Driver, owner: Driver) -> None:
 
 
 def _enable(reader: Driver, owner: Driver) -> None:
-    """Give `reader` access to memory that `owner` allocates outside its pool."""
+    """Give `reader` access to memory that `owner` allocates outside of its pool."""
     try:
         reader.call("cuCtxEnablePeerAccess", owner.context, 0)
     except CudaError as error:
@@ -50,7 +51,7 @@ def _enable(reader: Driver, owner: Driver) -> None:
 
 
 def copy_from_peer(order: StreamOrder, to: int, source_order: StreamOrder, source: int, nbytes: int) -> None:
-    """Copy `nbytes` from the device of `source_order` to that of `order`, after the work now in both streams."""
+    """Copy `nbytes` from one GPU to another, after the current work of both streams."""
     first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # every thread in the same sequence
     with first.lock, second.lock:
         source_order.enter(None)

@@ -1,4 +1,4 @@
-"""The probe: the state of CUDA on this machine, and the command that repairs it.
+"""Probe of CUDA on this machine: whether CUDA works and, if not, how to repair it.
 
 The probe runs once, on first use. It initializes the driver only after finding its library.
 """
@@ -33,7 +33,7 @@ Status = Literal[
 
 @dataclass(frozen=True, slots=True)
 class GpuNote:
-    """One GPU: its name, compute capability and bytes of memory."""
+    """A GPU: its name, its compute capability, and its memory in bytes."""
 
     name: str
     capability: tuple[int, int]
@@ -42,7 +42,7 @@ class GpuNote:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a probe; `remedy` is a command or a step if `status` is not ok."""
+    """The result of a probe. If `status` is not "ok", `remedy` says how to repair CUDA, or is empty."""
 
     status: Status
     message: str
@@ -52,7 +52,7 @@ class Probe:
 
     @property
     def first(self) -> int:
-        """Return the number of the first GPU that is supported."""
+        """The number of the first supported GPU."""
         return next(k for k, gpu in enumerate(self.devices) if gpu.capability >= NEEDED_CAPABILITY)
 
 
@@ -82,7 +82,7 @@ def probe() -> Probe:
 
 
 def probe_driver(driver: Any) -> Probe:
-    """Probe CUDA with a given driver table."""
+    """Probe CUDA by the driver functions of `driver`."""
     code, version = driver.cuDriverGetVersion()
     if int(code):
         return Probe(

@@ -1,4 +1,4 @@
-"""NVTX ranges: one for each launch, named by its kernel and the user's line.
+"""NVTX ranges. Each launch has a range, named by its kernel and the user's line.
 
 In: launches, as reported to listeners. Out: NVTX ranges in the domain ``weft``. Needs the ``nvtx`` package.
 """
@@ -13,7 +13,7 @@ from weft.runtime.listening import BuildNote, LaunchNote
 
 
 class Ranges:
-    """A listener that marks launches."""
+    """Listener that puts each launch in an NVTX range."""
 
     def __init__(self) -> None:
         try:
@@ -23,7 +23,7 @@ class Ranges:
         self._nvtx: Any = nvtx
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Start a kernel inside a range."""
+        """Launch a kernel inside a range."""
         place = f" ({note.place})" if note.place else ""
         self._nvtx.push_range(f"{note.name}{place}", domain="weft")
         try:
@@ -32,4 +32,4 @@ class Ranges:
             self._nvtx.pop_range(domain="weft")
 
     def built(self, note: BuildNote) -> None:
-        """Do nothing: a compilation has ended when it is reported, so it has no range."""
+        """Do nothing. A compilation is reported at its end, so it cannot have a range."""

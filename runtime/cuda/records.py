@@ -1,4 +1,4 @@
-"""Launch records of 64-bit words, which the native launcher and CUDA graphs read.
+"""Launch records, which consist of 64-bit words. The native launcher and CUDA graphs read them.
 
 In: kernels with grids and arguments, and the arguments that change between runs. Out: records. Invariant: a record is
 a block of 64-bit words at a fixed address, which has no other user while it runs.
@@ -30,7 +30,7 @@ Triple = tuple[int, int, int]
 
 
 class Doing(NamedTuple):
-    """The name and source location of a launched kernel, which messages use."""
+    """The name and the source location of a kernel, for messages."""
 
     name: str
     origin: Any
@@ -42,7 +42,7 @@ class Doing(NamedTuple):
 
 @dataclass(slots=True)
 class Start:
-    """One kernel launch of a record.
+    """The launch of a kernel in a record.
 
     Attributes
     ----------
@@ -50,17 +50,17 @@ class Start:
         What `CudaDevice.load` returned.
     grid, block : (int, int, int)
     shared_bytes : int
-        Of dynamic shared memory, a block.
+        Bytes of dynamic shared memory per block.
     slots : array of int64
-        Its arguments.
+        The arguments.
     patches : list of (slot, place, byte offset)
-        Arguments that are the address of what lies at a place of the table, plus an offset.
+        Arguments that are the address of the buffer at index `place` of the table, plus an offset.
     numbers : list of (slot, place)
-        Arguments that are the integer at a place of the table.
+        Arguments that are the integer at index `place` of the table.
     nbytes : int
-        Bytes that it moves, as far as that is known.
+        Bytes that the kernel moves, as far as that is known.
     origin : (code, int) or None
-        Where the user's program asked for it, for messages.
+        The user's source location, for messages.
     """
 
     function: Any
@@ -74,22 +74,22 @@ class Start:
     origin: Any = None
 
     def doing(self) -> Doing:
-        """Return the description that messages use."""
+        """Return the name and the source location of the launch, for messages."""
         return Doing(self.function.name, self.origin or self.function.origin)
 
 
 class LaunchRecord:
-    """Launches as words that the native function reads.
+    """Launches encoded as 64-bit words, which the native function reads.
 
     Attributes
     ----------
     address : int
-        Of the first word.
+        The address of the first word.
     words : array of int64
     runs : int
-        How often it was run.
+        The number of runs so far.
     graph
-        The CUDA graph that replays it, once there is one.
+        The CUDA graph that replays the launches, or None.
     """
 
     __slots__ = ("_first", "address", "graph", "runs", "words")
@@ -134,7 +134,7 @@ class LaunchRecord:
             slots += size
 
     def _write(self, k: int, start: Start, arguments: int, attribute: int) -> None:
-        """Write the words of launch `k`."""
+        """Write the words of the launch with number `k`."""
         words, at = self.words, self._first + LAUNCH * k
         halves = (*start.grid, *start.block, start.shared_bytes, 0)
         size = array("q", [low | high << 32 for low, high in zip(halves[::2], halves[1::2], strict=True)])
@@ -145,11 +145,11 @@ class LaunchRecord:
         words[at + ARGUMENTS] = words[at + PARAMETERS + 5] = arguments
 
     def parameters(self, k: int) -> int:
-        """Return the address of CUDA_KERNEL_NODE_PARAMS of launch `k`."""
+        """Return the address of the CUDA_KERNEL_NODE_PARAMS of the launch with number `k`."""
         return self.address + 8 * (self._first + LAUNCH * k + PARAMETERS)
 
     def attach(self, graph: Any, nodes: Sequence[int]) -> None:
-        """Replay `graph` from now on; its arguments are the current ones."""
+        """Make later runs replay `graph`, whose arguments are those of the record."""
         for k, node in enumerate(nodes):
             at = self._first + LAUNCH * k
             self.words[at + NODE], self.words[at + CHANGED] = node, 0
@@ -157,6 +157,6 @@ class LaunchRecord:
         self.words[GRAPH] = graph.executable
 
     def detach(self) -> None:
-        """Launch the kernels one by one again."""
+        """Make later runs launch kernel by kernel, without a graph."""
         self.words[GRAPH] = 0
         self.graph = None

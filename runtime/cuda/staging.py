@@ -54,7 +54,7 @@ def copy_on_host(to: int, source: int, nbytes: int) -> None:
 
 
 class Piece:
-    """A piece of pinned memory, and the event after its last use."""
+    """A piece of pinned memory, with an event that marks the end of its last use."""
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
         self._driver = driver
@@ -67,7 +67,7 @@ class Piece:
 
 
 class Staging:
-    """The pinned memory of one device, allocated at the first transfer."""
+    """The pinned memory for the transfers of a device. It is allocated at the first transfer."""
 
     def __init__(self, driver: Driver, order: StreamOrder) -> None:
         self._driver = driver
@@ -77,7 +77,7 @@ class Staging:
         self._lock = threading.Lock()  # of the pieces
 
     def _turn(self) -> Piece | None:
-        """Return the next free piece, or None if the machine has no pinned memory."""
+        """Return the next piece of pinned memory, after waiting for its last use. Return None if there is none."""
         if self._pieces is None:
             try:
                 self._pieces = [Piece(self._driver, PIECE) for _ in range(PIECES)]
@@ -130,6 +130,6 @@ class Staging:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 
     def _arrive(self, piece: Piece, offset: int, start: int, size: int) -> None:
-        """Wait for a piece and copy it to its destination."""
+        """Wait for the copy into a piece, then copy the piece to its destination."""
         piece.used.synchronize()
         copy_on_host(start + offset, piece.address, min(PIECE, size - offset))

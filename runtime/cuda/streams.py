@@ -1,4 +1,4 @@
-"""Streams and events of a GPU, and the order between user streams and the device's own.
+"""Streams and events of a GPU, and the order among user streams and the device's own stream.
 
 In: a device's driver. Out: `CudaStream`, `CudaEvent` and `StreamOrder`. Invariant: a user stream waits for earlier
 work of the device's own stream, whose next work waits for every open user stream. Two user streams wait for each
@@ -36,7 +36,7 @@ class CudaEvent:
     ----------
     driver : Driver
     order : Order or None
-        Whose present stream `record` marks unless it is given another.
+        The source of the default stream of `record`: the stream of the calling thread.
     timing : bool
     """
 
@@ -46,7 +46,7 @@ class CudaEvent:
         self.handle = driver.call("cuEventCreate", 0 if timing else NO_TIMING)
 
     def record(self, stream: Any = None) -> None:
-        """Mark the current end of a stream (None: the calling thread's)."""
+        """Set the event to the current end of a stream. None is the stream of the calling thread."""
         if stream is None and self._order is not None:
             stream = self._order.current
         self._driver.call("cuEventRecord", self.handle, stream.queue)
@@ -56,14 +56,14 @@ class CudaEvent:
         return self._driver.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Wait for the event; Ctrl-C interrupts the wait."""
+        """Wait for the event. Ctrl-C interrupts the wait."""
         begin = time.perf_counter()
         while not self.query():
             # an eighth longer than it had to be, at most
             time.sleep(min((time.perf_counter() - begin) / 8, 1e-3))
 
     def elapsed(self, earlier: Any) -> float:
-        """Return the milliseconds since another event."""
+        """Return the milliseconds between another event and this one."""
         return self._driver.milliseconds(earlier.handle, self.handle)
 
     def __del__(self) -> None:
@@ -72,16 +72,16 @@ class CudaEvent:
 
 
 class CudaStream:
-    """A user stream, or the device's own (`handle` 0).
+    """A user stream, or the device's own stream, whose `handle` is 0.
 
     Attributes
     ----------
     queue
-        What the driver takes.
+        The driver's handle.
     turn : int
-        When work was given to it last, by the count of all streams of the device.
+        The number of the stream's latest work. All streams of a device share one counter.
     free : FreeList or None
-        Memory that only this stream used last, where its device has a pool.
+        The free blocks that only this stream has used last, if its device has a pool.
     """
 
     def __init__(self, order: StreamOrder, queue: Any, handle: int, owned: bool) -> None:
@@ -102,11 +102,11 @@ class CudaStream:
 
     @property
     def number(self) -> int:
-        """Return CUDA's handle."""
+        """Return CUDA's handle of the stream."""
         return _number(self.queue)
 
     def mark(self) -> CudaEvent:
-        """Record and return the stream's reusable event at its current end."""
+        """Record the stream's reusable event at the current end of the stream, and return the event."""
         if self._mark is None:
             self._mark = CudaEvent(self._order.driver, None, timing=False)
         self._mark.record(self)
@@ -117,17 +117,17 @@ class CudaStream:
         return self._order.driver.is_done("cuStreamQuery", self.queue)
 
     def synchronize(self) -> None:
-        """Wait for all work in the stream; Ctrl-C interrupts the wait."""
+        """Wait for all work in the stream. Ctrl-C interrupts the wait."""
         if self.is_main:
             self._order.join()
         self.mark().synchronize()
 
     def wait(self, event: Any) -> None:
-        """Make work that is added later wait for `event`."""
+        """Make later work in this stream wait for `event`."""
         self._order.driver.call("cuStreamWaitEvent", self.queue, event.handle, 0)
 
     def follow(self, other: CudaStream) -> None:
-        """Make work that is added later wait for the current work of `other`, if it does not already."""
+        """Make later work in this stream wait for the current work of `other`, unless it already does."""
         if other is not self and not self.comes_behind(other.number, other.turn):
             self.wait(other.mark())
             self._seen[other.number] = other.turn
@@ -135,11 +135,11 @@ class CudaStream:
                 self._seen[number] = max(turn, self._seen.get(number, 0))
 
     def comes_behind(self, number: int, turn: int) -> bool:
-        """Return whether new work here runs after the work up to `turn` of the stream with that number."""
+        """Return whether later work in this stream waits for the work up to `turn` in the stream with this number."""
         return number == self.number or self._seen.get(number, 0) >= turn
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function`, from a driver thread, when the work added so far has ended."""
+        """Call `function` when the work added so far has ended. A driver thread calls it."""
 
         def called(_: Any) -> None:
             try:
@@ -167,25 +167,25 @@ class CudaStream:
 
 
 class Entered(threading.local):
-    """The streams that the calling thread has entered, innermost last."""
+    """The streams that the calling thread has entered. The innermost is the last one."""
 
     def __init__(self) -> None:
         self.streams: list[CudaStream] = []
 
 
 class StreamOrder:
-    """Dependencies between the device's own stream and user streams that have not been waited for.
+    """Dependencies among the device's own stream and the user streams that it has not waited for.
 
     Attributes
     ----------
     own : CudaStream
         The device's own stream.
     lock : RLock
-        Held from `enter` until the work was given, so that no other thread's stream waits for less.
+        Held from `enter` until the work is submitted, so that other streams wait for this work, too.
     all : WeakSet of CudaStream
         Every stream that is alive.
     inherit : callable
-        Takes the free memory of a stream that dies; set by the memory pool.
+        Function of the memory pool that receives the free blocks of a destroyed stream.
     """
 
     def __init__(self, driver: Driver, main: Any) -> None:
@@ -202,7 +202,10 @@ class StreamOrder:
         self._beside: CudaStream | None = None
 
     def create(self, handle: int | None) -> CudaStream:
-        """Return a new stream, an existing one, or (0) the device's own."""
+        """Return a stream for a handle.
+
+        Return a new stream for None, the device's own stream for 0, and otherwise a wrapper of the CUDA stream.
+        """
         if handle is not None and handle in (0, self.own.number):
             return self.own
         if handle is None:
@@ -212,14 +215,20 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """Return the stream for copies that overtake the device's own work; it has no implicit dependencies."""
+        """Return the stream for copies that overtake the device's own work.
+
+        It has no implicit dependencies.
+        """
         if self._beside is None:
             queue = self.driver.call("cuStreamCreate", NON_BLOCKING)
             self._beside = CudaStream(self, queue, _number(queue), owned=True)
         return self._beside
 
     def take_over(self) -> None:
-        """Make the device's own stream wait for the copy stream; those copies count as its own work from here on."""
+        """Make the device's own stream wait for the copy stream.
+
+        From then on, the copies count as work of the device's own stream.
+        """
         with self.lock:
             self.own.follow(self.beside)
             self.own.turn = next(self._count)
@@ -243,7 +252,10 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Prepare `stream` (None: the calling thread's) for new work and return its driver handle."""
+        """Prepare `stream` for new work, and return its driver handle.
+
+        None is the stream of the calling thread.
+        """
         if stream is None:
             stream = self.current
         if stream is self.own:
@@ -264,8 +276,9 @@ class StreamOrder:
         return stream.queue
 
     def join(self) -> None:
-        """Make the device's own stream wait for every user stream with work; their work counts as its own from here
-        on.
+        """Make the device's own stream wait for all user streams that have work.
+
+        From then on, this work counts as work of the device's own stream.
         """
         if self._open:
             with self.lock:
@@ -276,7 +289,10 @@ class StreamOrder:
                     self.own.turn = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Make `stream` (None: the calling thread's) wait for the work that must precede its use of a block."""
+        """Make `stream` wait for the work that must precede its use of a block.
+
+        None is the stream of the calling thread.
+        """
         if stream is None:
             stream = self.current
         if block.writer is not stream:

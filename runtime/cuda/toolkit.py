@@ -1,4 +1,4 @@
-"""The search for parts of CUDA's toolkit on this machine.
+"""Search for the parts of CUDA's toolkit on this machine.
 
 In: the environment. Out: folders, commands and libdevice. Invariant: the search order is pip's wheels, the conda
 environment, CUDA_HOME (or CUDA_PATH), then the standard installation folders. The first folder that contains the part
@@ -24,7 +24,7 @@ TARGETS = ("targets/x86_64-linux", "targets/sbsa-linux", "Library")
 
 
 def toolkit_folders() -> list[Path]:
-    """Return the folders that may hold parts of the toolkit, best first."""
+    """Return the folders that may contain parts of the toolkit, the best first."""
     found = []
     for root in (*_wheels(), *_environments(), *_installed()):
         found += [folder for folder in (root, *(root / target for target in TARGETS)) if folder.is_dir()]
@@ -32,20 +32,20 @@ def toolkit_folders() -> list[Path]:
 
 
 def _wheels() -> list[Path]:
-    """Return the folders of NVIDIA's wheels, newest major version first: nvidia/cu13, nvidia/cuda_nvcc ..."""
+    """Return the folders of NVIDIA's wheels, such as nvidia/cu13. The newest major version comes first."""
     spec = find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     return [folder for root in roots for folder in sorted(Path(root).glob("*"), reverse=True) if folder.is_dir()]
 
 
 def _environments() -> list[Path]:
-    """Return the active conda environment, the one of this interpreter, and the folder of CUDA_HOME."""
+    """Return the folders of the active conda environment, of this interpreter's, of CUDA_HOME and of CUDA_PATH."""
     named = [setting("conda_prefix"), sys.prefix if (Path(sys.prefix) / "conda-meta").is_dir() else ""]
     return [Path(name) for name in (*named, setting("cuda_home"), setting("cuda_path")) if name]
 
 
 def _installed() -> list[Path]:
-    """Return /usr/local/cuda, the newest version beside it, and the distribution's folder."""
+    """Return /usr/local/cuda, the versions next to it (newest first), and the folders of Debian's packages."""
     versions = sorted(SYSTEM.glob("cuda-*"), key=_version, reverse=True)
     return [SYSTEM / "cuda", *versions, *DISTRIBUTION]
 
@@ -55,7 +55,7 @@ def _version(folder: Path) -> tuple[int, ...]:
 
 
 def find_tool(name: str) -> str | None:
-    """Return the path of a command of the toolkit, or None."""
+    """Return the path of a command of the toolkit, or None if it is not found."""
     for folder in toolkit_folders():
         path = folder / "bin" / name
         if os.access(path, os.X_OK):
@@ -64,7 +64,7 @@ def find_tool(name: str) -> str | None:
 
 
 def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
-    """Load the first shared library of these names: the system's, then the toolkit's."""
+    """Load the first of these shared libraries that is found. Each is searched for in the system, then the toolkit."""
     folders = [folder / part for folder in toolkit_folders() for part in ("lib", "lib64")]
     for name in names:
         for path in (name, *(str(folder / name) for folder in folders if (folder / name).exists())):
@@ -76,7 +76,7 @@ def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
 
 
 def find_libdevice() -> Path | None:
-    """Return the path of libdevice's bitcode, or None."""
+    """Return the path of libdevice's bitcode, or None if it is not found."""
     for folder in toolkit_folders():
         for place in ("nvvm/libdevice", "libdevice"):
             path = folder / place / "libdevice.10.bc"

@@ -1,4 +1,4 @@
-"""weft: write NumPy, get fused CUDA kernels; without a GPU, fused and compiled on the CPU.
+"""weft: write NumPy, get fused CUDA kernels. Without a GPU, programs are fused and compiled for the CPU.
 
 ``import weft as wf`` and use NumPy's names: operations are recorded, planned into few kernels, compiled and
 run when a value is needed. What weft has no kernels for is NumPy's own function, called on the host.
@@ -10,6 +10,25 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# what to do instead
+_ELSEWHERE = {"win32": "use the Windows Subsystem for Linux (WSL 2)", "darwin": "use a Linux container or machine"}
+
+
+def _check_platform() -> None:
+    """Raise ImportError on systems other than Linux, and in Python without a global interpreter lock.
+
+    The thread pool, the loader of machine code and interrupts use Linux's C library. Native code relies on the lock.
+    """
+    if not sys.platform.startswith("linux"):
+        remedy = _ELSEWHERE.get(sys.platform, "use a Linux machine")
+        raise ImportError(f"weft runs on Linux, and this is {sys.platform}: {remedy}")
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError("weft needs Python's global interpreter lock: start this Python with PYTHON_GIL=1")
+    if sys.implementation.name != "cpython":
+        raise ImportError(f"weft needs CPython, and this is {sys.implementation.name}")
+
+
+_check_platform()
 from weft.dsl import OWN, Array, UFunc, find_name
 from weft.fusion import reset_statistics, statistics
 from weft.runtime import (
@@ -40,6 +59,7 @@ if TYPE_CHECKING:  # what __getattr__ finds, for type checkers and editors
     from weft.dsl.kernel import kernel as kernel
     from weft.dsl.kernel import reduce as reduce
     from weft.dsl.kernel import sanitize as sanitize
+    from weft.dsl.kernel import texture as texture
     from weft.dsl.kernel import vectorize as vectorize
     from weft.dsl.kernel.language.device_function import device as device
     from weft.dsl.kernel.language.kernel_errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
@@ -53,7 +73,7 @@ _MODULES = {"cuda": "weft.cuda", "memory": "weft.dsl.memory"}
 _LAZY = {
     "weft.dsl": "compile evaluate explain lambdify",
     "weft.dsl.cuda.streams": "stream",
-    "weft.dsl.kernel": "guvectorize kernel reduce sanitize vectorize SanitizerError",
+    "weft.dsl.kernel": "guvectorize kernel reduce sanitize texture vectorize SanitizerError",
     "weft.dsl.kernel.language.device_function": "device",
     "weft.dsl.kernel.language.kernel_errors": "KernelError KernelSyntaxError KernelTypeError LaunchError",
     "weft.dsl.profile": "profile",

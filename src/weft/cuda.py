@@ -81,6 +81,14 @@ for _name, _module in _MODULES.items():
 # what the kernel language makes, loaded with the compiler when it is first used
 _COMPILED = frozenset(
     {
+        "Archive",
+        "CUSource",
+        "Cubin",
+        "Fatbin",
+        "LTOIR",
+        "LinkableCode",
+        "Object",
+        "PTXSource",
         "Reduce",
         "compile",
         "compile_all",
@@ -91,6 +99,7 @@ _COMPILED = frozenset(
         "jit",
         "literal_unroll",
         "reduce",
+        "texture",
     }
 )
 _DECORATORS = frozenset({"guvectorize", "vectorize"})  # with Numba's types

@@ -1,7 +1,7 @@
-"""The architecture rules, as functions that return the violations in a source tree.
+"""The architecture rules. Each is a function that returns the violations in a source tree.
 
-Each rule returns one line a violation, so that tests can show that a deliberate one is caught (`test_rules.py`) and the project
-holds none, or no more than a number that only goes down (`test_project.py`).
+Each rule returns one line per violation. Tests check that the rules find deliberate violations (`test_rules.py`), and
+that the project has none, or at most a given number, which may only decrease (`test_project.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BEFORE_FACES = {"weft.runtime.lazy_names"}
 
 @dataclass(frozen=True)
 class Import:
-    """One import in a file: the module, the imported name, and the line.
+    """An import in a file: the module, the imported name, and the line.
 
     `hidden`: inside a function. `named`: by ``import_module("...")``. `typing`: for type checkers only.
     """
@@ -60,7 +60,7 @@ class Tree:
         return [found for name, tree in self.parsed.items() for found in _imports(name, tree)]
 
     def target(self, found: Import) -> str:
-        """Return the module that an import loads: a submodule, if the name is one."""
+        """Return the module that an import loads, which is a submodule if the imported name is one."""
         inner = f"{found.module}.{found.name}"
         return inner if inner in self.modules else found.module
 
@@ -100,7 +100,7 @@ def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
 
 
 def upward(tree: Tree) -> list[str]:
-    """Return imports of a higher layer, and imports of a layer by a name outside `weft`."""
+    """Return the imports of a higher layer, and the imports of a layer without the prefix ``weft.``."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -114,7 +114,7 @@ def upward(tree: Tree) -> list[str]:
 
 
 def walls(tree: Tree) -> list[str]:
-    """Return imports of third-party packages outside the files that may import them."""
+    """Return the imports of third-party packages outside of the files that may import them."""
     return [
         str(found)
         for found in tree.imports
@@ -123,7 +123,7 @@ def walls(tree: Tree) -> list[str]:
 
 
 def circles(tree: Tree) -> list[str]:
-    """Return groups of modules that import one another, including imports in functions and of packages."""
+    """Return the groups of modules that import one another, including by imports in functions and of packages."""
     edges: dict[str, set[str]] = {module: set() for module in tree.modules}
     for found in tree.imports:
         own, parts = module_of(found.file), tree.target(found).split(".")
@@ -141,7 +141,7 @@ def circles(tree: Tree) -> list[str]:
 
 
 def _components(edges: dict[str, set[str]]) -> list[set[str]]:
-    """Return the strongly connected components, by Kosaraju's algorithm."""
+    """Return the strongly connected components of a graph, by Kosaraju's algorithm."""
     back: dict[str, set[str]] = defaultdict(set)
     for start, ends in edges.items():
         for end in ends:
@@ -155,7 +155,7 @@ def _components(edges: dict[str, set[str]]) -> list[set[str]]:
 
 
 def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] | None = None) -> list[str]:
-    """Return the nodes reachable from `starts` and not in `seen`, in postorder of a depth-first search."""
+    """Return the nodes reachable from `starts` that are not in `seen`, in postorder of a depth-first search."""
     seen, left = set() if seen is None else seen, []
     for start in starts:
         stack = [(start, False)]
@@ -170,7 +170,7 @@ def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] 
 
 
 def faces(tree: Tree) -> list[str]:
-    """Return imports from another layer that bypass its package's public names."""
+    """Return the imports from another layer that bypass the public names of its package."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -208,7 +208,7 @@ def long_functions(tree: Tree, most: int) -> list[str]:
 
 
 def shared_class_names(tree: Tree) -> list[str]:
-    """Return public class names that several files define."""
+    """Return the public class names that more than one file defines."""
     found = defaultdict(list)
     for name, parsed in tree.parsed.items():
         for node in parsed.body:
@@ -218,7 +218,7 @@ def shared_class_names(tree: Tree) -> list[str]:
 
 
 def shared_file_names(tree: Tree) -> list[str]:
-    """Return file names that occur several times in a layer."""
+    """Return the file names that occur more than once in a layer."""
     found = defaultdict(list)
     for name, path in tree.files.items():
         if path.name != "__init__.py":
@@ -236,7 +236,7 @@ def readers_of_the_environment(tree: Tree) -> list[str]:
 
 
 def misplaced_tests(tree: Tree) -> list[str]:
-    """Return test files that are not in the folder that mirrors their source file or layer."""
+    """Return the test files that are not in the folder of their source file or layer."""
     beside = {"__pycache__", *tree.layers, *BESIDE_LAYERS}
     wrong = [
         f"tests/{p.name}"

@@ -1,4 +1,4 @@
-"""The project follows the rules of `rules.py`. Where it does not yet, the number of violations must not grow."""
+"""The project follows the rules of `rules.py`. If a rule is not fully met yet, its violations must not increase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built wheel contains exactly the layers' folders, through the links."""
+"""The built wheel contains exactly the folders of the layers, although `src/weft` only links to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each benchmark suite of programs and statements runs as a command with little work."""
+"""Each benchmark suite runs as a command. The tests use small problem sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import classics, npbench, operations, picture, small, sweep
+from benchmarks import classics, npbench, operations, packages, picture, small, sweep
 from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT
 
 command = import_module("benchmarks.__main__")
@@ -30,7 +30,7 @@ PORT = (
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a folder with the layout of NPBench and small programs."""
+    """Return a folder with small programs, laid out like a checkout of NPBench."""
     folder = tmp_path / "checkout"
     (folder / "bench_info").mkdir(parents=True)
     for name, text in PROGRAMS.items():
@@ -88,6 +88,13 @@ def test_a_classical_program(tmp_path: Path) -> None:
     (poisson,) = found["results"]
     assert not poisson["problems"] and set(poisson["turns"]) == {NUMPY, WEFT}
     assert found["summary"]["programs"] == 1 and "below 0.6 of NumPy's speed" in found["summary"]
+
+
+def test_a_program_with_another_package(tmp_path: Path) -> None:
+    found = run(["--suite", "packages", "--programs", "sympy_formulas", "--limit", "60"], tmp_path)["packages"]
+    (formulas,) = found["results"]
+    assert not formulas["problems"] and set(formulas["turns"]) == {NUMPY, WEFT}
+    assert packages.differs("", {"printed": np.array("1\n2")}, {"printed": np.array("1\n3")}) == "'3' instead of '2'"
 
 
 def test_a_first_chain(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The benchmark command runs on the CPU and, with a stand-in for the driver, on a GPU."""
+"""The benchmark command runs on the CPU, and on a simulated GPU with a stand-in for the CUDA driver."""
 
 from __future__ import annotations
 

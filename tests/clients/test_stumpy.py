@@ -1,5 +1,6 @@
-"""stumpy's GPU matrix profile runs on the CPU device, with only its import of ``numba.cuda`` redirected to
-`weft.cuda`.
+"""stumpy's GPU matrix profile runs on the CPU device.
+
+Only its import of ``numba.cuda`` is redirected to `weft.cuda`.
 
 Opt-in: ``pytest -m clients tests/clients`` where stumpy is installed.
 """

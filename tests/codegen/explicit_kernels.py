@@ -1,4 +1,4 @@
-"""Explicit kernels shared by tests of code generation, with their arguments, launches and expected results."""
+"""Explicit kernels for tests of code generation, with their arguments, launches and expected results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = 0xFFFFFFFF
 
 @dataclass
 class Program:
-    """An explicit kernel with its launch, its arguments and the expected arrays after it."""
+    """An explicit kernel with its launch, its arguments, and the arrays that are expected after the launch."""
 
     kernel: Kernel
     arguments: list[Any]
@@ -47,7 +47,7 @@ class Builder(KernelBuilder):
 
 
 def block_sums() -> Program:
-    """Sums of 64 numbers each, by a tree in shared memory."""
+    """Return a kernel in which each block computes the sum of 64 numbers by a tree in shared memory."""
     b = Builder("block_sums")
     x, out = b.pointer("x", "f8"), b.pointer("out", "f8", writable=True)
     t, kept, half = b.one("thread_index", axis=0), b.shared("f8", 64), b.local("i4")
@@ -68,7 +68,7 @@ def block_sums() -> Program:
 
 
 def shuffled(dtype: Any, mode: str, width: int) -> Program:
-    """A shuffle: every lane reads another lane's value."""
+    """Return a kernel in which every lane reads another lane's value by a shuffle."""
     b = Builder("shuffled")
     dtype = np.dtype(dtype)
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)
@@ -88,7 +88,7 @@ def shuffled(dtype: Any, mode: str, width: int) -> Program:
 
 
 def votes() -> Program:
-    """Warp votes by the lower half of each warp."""
+    """Return a kernel in which the lower half of each warp votes."""
     b = Builder("votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "u4", writable=True)
     i, mask = b.place(), b.constant(0xFFFF, U4)
@@ -117,7 +117,10 @@ def votes() -> Program:
 
 
 def warp_reductions(dtype: Any, kind: str, mask: int, known: bool = True) -> Program:
-    """A reduction over lanes of a warp."""
+    """Return a kernel that reduces values over the lanes of each warp that are in `mask`.
+
+    The mask is a constant of the kernel if `known`, otherwise an argument.
+    """
     b = Builder("warp_reductions")
     dtype = np.dtype(dtype)
     x, out, m = b.pointer("x", dtype), b.pointer("out", dtype, writable=True), b.scalar("m", U4)
@@ -136,7 +139,10 @@ def warp_reductions(dtype: Any, kind: str, mask: int, known: bool = True) -> Pro
 
 
 def histogram() -> Program:
-    """Counts in shared memory, added up in global memory; the highest value, and who was counted when."""
+    """Return a kernel that counts values in shared memory, and then adds each block's counts to global memory.
+
+    It also finds the highest value.
+    """
     b = Builder("histogram")
     x, out, top = b.pointer("x", "i4"), b.pointer("out", "u4", writable=True), b.pointer("top", "f4", writable=True)
     t, i, counts = b.one("thread_index", axis=0), b.place(), b.shared("u4", 8)
@@ -157,7 +163,7 @@ def histogram() -> Program:
 
 
 def counters() -> Program:
-    """Atomic counters that wrap, and a maximum by compare-and-swap."""
+    """Return a kernel with atomic counters that wrap around, and a maximum computed by compare-and-swap."""
     b = Builder("counters")
     out, best = b.pointer("out", "u4", writable=True), b.pointer("best", "i8", writable=True)
     i, zero, one = b.place(), b.constant(0), b.constant(1)
@@ -178,7 +184,7 @@ def counters() -> Program:
 
 
 def recursion() -> Program:
-    """Fibonacci numbers by a recursive function, and squares of complex numbers by another function."""
+    """Return a kernel that calls a recursive function (Fibonacci numbers) and a function of complex numbers."""
     b = Builder("recursion")
     c8 = np.dtype("c8")
     with b.function("fibonacci", [I8], [I8]) as (n,):
@@ -209,7 +215,7 @@ def recursion() -> Program:
 
 
 def memory() -> Program:
-    """Two typed views of dynamic shared memory, constant memory, and the parts of complex numbers."""
+    """Return a kernel with two typed views of dynamic shared memory, constant memory, and the parts of complex numbers."""
     b = Builder("memory")
     out, zs = b.pointer("out", "f8", writable=True), b.pointer("zs", "c16")
     t = b.one("thread_index", axis=0)
@@ -230,7 +236,7 @@ def memory() -> Program:
 
 
 def block_votes() -> Program:
-    """Votes of blocks, with a fence and a clock."""
+    """Return a kernel with votes among the threads of a block, memory fences, and reads of the clock."""
     b = Builder("block_votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "i4", writable=True)
     i = b.place()

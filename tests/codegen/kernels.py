@@ -1,4 +1,4 @@
-"""Logical kernels shared by tests of code generation, and arguments for them."""
+"""Logical kernels (not yet mapped to threads) for tests of code generation, and arguments for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
 
 
 def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) -> int:
-    """Return the number of blocks of a launch of a threaded kernel, at most `most` if the kernel allows a limit."""
+    """Return the number of blocks for a launch of `threaded`, limited to `most` if the kernel allows fewer blocks."""
     names = [p.value.name for p in kernel.parameters]
     extents = [int(arguments[names.index(level.extent.name)]) for level in find_nest(kernel).levels]
     wanted = -(-prod(extents) // threaded.attributes["per_block"])
@@ -49,7 +49,7 @@ def strided(dtype: Any = np.float32) -> Kernel:
 
 
 def space(dtype: Any = np.float32) -> Kernel:
-    """out[i, j, k] = x[i, j, k] * row[j], three loops that nothing merges"""
+    """out[i, j, k] = x[i, j, k] * row[j], as three loops that cannot be merged"""
     b = KernelBuilder("space")
     x = b.pointer("x", dtype)
     row = b.pointer("row", dtype)
@@ -84,12 +84,12 @@ def transposed(dtype: Any = np.float32) -> Kernel:
 
 
 def rows(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",), start: Any = None) -> Kernel:
-    """One result for each reduction over x[i, :], plus a value of the row: out[i * folds + k]"""
+    """out0[i], out1[i], ... = the reductions `combine` over x[i, :]; `start` replaces the first one's initial value"""
     return _folds("rows", dtype, combine, side_by_side=True, start=start)
 
 
 def columns(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",)) -> Kernel:
-    """One result for each reduction over x[:, i]"""
+    """out0[i], out1[i], ... = the reductions `combine` over x[:, i]"""
     return _folds("columns", dtype, combine, side_by_side=False)
 
 
@@ -121,7 +121,7 @@ def _folds(name: str, dtype: Any, combine: tuple[str, ...], *, side_by_side: boo
 
 
 def deep_fold(dtype: Any = np.float64) -> Kernel:
-    """out = the sum and the minimum (with its index) of x[a, b, :] over a and b, for each element of the last axis"""
+    """total[i] = sum of x[:, :, i]; place[i] = flat index of the minimum of x[:, :, i]."""
     b = KernelBuilder("deep")
     x = b.pointer("x", dtype)
     total = b.pointer("total", dtype, writable=True)
@@ -145,7 +145,7 @@ def deep_fold(dtype: Any = np.float64) -> Kernel:
 
 
 def whole(dtype: Any = np.float32) -> Kernel:
-    """out[0] = the sum of x, while every element is doubled in place"""
+    """out[0] = the sum of x. Every element of x is doubled in place."""
     b = KernelBuilder("whole")
     x = b.pointer("x", dtype, writable=True)
     out = b.pointer("out", dtype, writable=True)
@@ -159,8 +159,9 @@ def whole(dtype: Any = np.float32) -> Kernel:
 
 
 def centred(dtype: Any = np.float64) -> Kernel:
-    """Two reductions over a row, the second depending on the first, then a loop that writes the row: out[i, j] =
-    (x[i, j] - sum(x[i])) / sum((x[i] - sum(x[i])) ** 2)
+    """out[i, j] = (x[i, j] - sum(x[i])) / sum((x[i] - sum(x[i])) ** 2)
+
+    There are two reductions over a row, the second of which depends on the first, then a loop that writes the row.
     """
     b = KernelBuilder("centred")
     x = b.pointer("x", dtype)
@@ -182,10 +183,10 @@ def centred(dtype: Any = np.float64) -> Kernel:
 
 
 def two_loops(first: str, second: str) -> Kernel:
-    """Two loops over a row without reductions. `first` and `second` give their bodies.
+    """Return a kernel with two loops over each row and no reductions.
 
-    mirror: out[i, j] = x[i, -1 - j]; double: x[i, j] += x[i, j]; head: x[i, j] -= x[i, 0]; fill: out[i, j] = total[i]
-    after total[i] = x[i, 0]; none: nothing.
+    `first` and `second` name the bodies of the loops. mirror: out[i, j] = x[i, -1 - j]; double: x[i, j] += x[i, j];
+    head: x[i, j] -= x[i, 0]; fill: out[i, j] = total[i] after total[i] = x[i, 0]; none: no loop.
     """
     b = KernelBuilder("two_loops")
     x = b.pointer("x", np.int32, writable=True)
@@ -217,7 +218,7 @@ def two_loops(first: str, second: str) -> Kernel:
 
 
 def centred_columns(dtype: Any = np.float64) -> Kernel:
-    """out[j, i] = x[j, i] - sum(x[:, i]), so that every thread needs its column's sum"""
+    """out[j, i] = x[j, i] - sum(x[:, i]). Every thread needs the sum of its column."""
     b = KernelBuilder("centred_columns")
     x = b.pointer("x", dtype)
     out = b.pointer("out", dtype, writable=True)
@@ -249,7 +250,10 @@ def scan(dtype: Any = np.float32) -> Kernel:
 
 
 def numbers(shape: Any, dtype: Any, seed: int = 0) -> np.ndarray:
-    """Return random values of a dtype, small enough that their sums are exact in integers and accurate in floats."""
+    """Return random values of a dtype.
+
+    They are so small that their sums are exact for integers and accurate for floats.
+    """
     source = np.random.default_rng(seed)
     dtype = np.dtype(dtype)
     if dtype.kind == "c":

@@ -36,7 +36,7 @@ _ROWS = ("add", "subtract", "multiply", "minimum", "maximum", "bitwise_and", "bi
 
 
 class Writer:
-    """A generator of one random kernel. It tracks which int32 values are uniform in a block."""
+    """Generator of a random kernel. It tracks the int32 values that are uniform in a block."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -78,7 +78,7 @@ class Writer:
     # -- values ---------------------------------------------------------------------------
 
     def pick(self, same: bool = False) -> Value:
-        """Return an existing value, which is uniform in the block if `same`."""
+        """Return an existing value. If `same`, it is uniform in the block."""
         pools = [*self.same] if same else [*self.same, *self.different, *self.different]
         return self.random.choice([v for pool in pools for v in pool])
 
@@ -107,7 +107,7 @@ class Writer:
     # -- statements -----------------------------------------------------------------------
 
     def body(self, meets: bool, length: int) -> None:
-        """Write statements in a nested scope. With `meets` all threads of the block execute it."""
+        """Write statements in a nested scope. With `meets`, all threads of the block execute them."""
         self.same.append([])
         self.different.append([])
         self.depth += 1
@@ -177,7 +177,7 @@ class Writer:
         (self.same if same else self.different)[-1].append(loop.results[0])
 
     def scope(self, meets: bool) -> None:
-        """Write a loop with several exits: a counter, a condition, and an exit in the middle."""
+        """Write a loop with several exits: by a counter, by a condition, and from the middle."""
         same = meets and self.random.random() < 0.7
         b = self.b
         label, left = f"way{self.labels}", b.local(I4)
@@ -225,7 +225,7 @@ class Writer:
         self.same[-1].append(self.b.one("barrier_vote", (self.test(False),), kind=kind))
 
     def shuffle(self, meets: bool) -> None:
-        """Write a shuffle if all warps are full, since values of missing lanes are undefined."""
+        """Write a shuffle if all warps are full. The values of missing lanes would be undefined."""
         b = self.b
         if self.block % 32:
             return
@@ -255,7 +255,7 @@ class Writer:
             b.emit("warp_barrier", (mask,))
 
     def finish(self) -> Kernel:
-        """Write the whole kernel, whose last statements write a local variable to the results."""
+        """Write the whole kernel. Its last statements write a local variable to the results."""
         with self.b.scope("kernel"):
             self.body(True, self.random.randrange(4, 10))
             if self.random.random() < 0.3:
@@ -268,7 +268,7 @@ class Writer:
 
 
 def check(seed: int, assembled: bool = False) -> None:
-    """Run a random program in all ways. Raise an error if the results differ."""
+    """Run a random program in all ways. Raises an error if the results differ."""
     writer = Writer(seed)
     kernel = writer.finish()
     verify_kernel(kernel)
@@ -298,7 +298,7 @@ def check(seed: int, assembled: bool = False) -> None:
 
 
 def main() -> int:
-    """Run the programs and return how many differ."""
+    """Run the programs, and return the number of those that differ."""
     parser = argparse.ArgumentParser(prog="tests.codegen.random_explicit")
     parser.add_argument("--programs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""The list of passes is the order in which they run, and it names every pass."""
+"""The list of passes is in execution order, and it names all passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from weft.codegen.pipeline import PIPELINES, find_passes, run_passes
 # Files of passes that are no pass of a pipeline: what builds kernels calls them, or they are what passes share.
 OTHERS = set(
     "describe_shapes find_common_loops find_uniform flatten_branches reduction_identities forward_variables index_steps merge_kernels "
-    "known_multiples mark_addresses merge_pointers rewrite split_at_meetings store_branch_results thread_steps".split()
+    "known_multiples mark_addresses merge_pointers rewrite share_strides split_at_meetings store_branch_results "
+    "thread_steps".split()
 )
 
 

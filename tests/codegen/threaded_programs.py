@@ -1,8 +1,8 @@
 """``python -m tests.codegen.threaded_programs --programs 25 --seed 0`` runs random array programs on threads.
 
-The programs of `tests.fuzz`, with every kernel of theirs printed and parsed, verified after each pass of both targets,
-mapped to GPU threads, and run by the interpreter with checked accesses instead of compiled. Runs in a process of its
-own, since it puts itself in the CPU device's place.
+The programs are those of `tests.fuzz`. Each kernel is printed and parsed, verified after each pass of both targets, and
+mapped to GPU threads. The interpreter then runs it with checked accesses, in place of compiled code. The command needs
+its own process, since it replaces functions of the CPU device.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _adopt = host_values.adopt
 
 
 def checked(kernel: Kernel) -> Kernel:
-    """Return the kernel after verification and a round trip through its text."""
+    """Return a kernel after verifying it and a round trip through its text."""
     verify_kernel(kernel)
     text = print_kernel(kernel)
     again = parse_kernel(text)
@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """Return the threaded form of a logical kernel, in place of compiled code."""
+    """Return a logical kernel mapped to GPU threads, which `launch` interprets. It replaces compiled code."""
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)
@@ -68,8 +68,9 @@ def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
 
 
 def allocate(device: CpuDevice, nbytes: int) -> Buffer:
-    """Allocate a buffer with a recorded size, far enough from all others that out-of-range addresses are
-    recognized.
+    """Allocate a buffer and record its size.
+
+    It is so far from all other buffers that out-of-range addresses are recognized.
     """
     whole = _allocate(device, nbytes + 2 * PADDING)
     address = whole.address + PADDING
@@ -78,12 +79,12 @@ def allocate(device: CpuDevice, nbytes: int) -> Buffer:
 
 
 def adopt(values: np.ndarray, device: Any) -> Storage:
-    """Copy a NumPy array into a buffer with a recorded size."""
+    """Return a buffer of recorded size with the elements of a NumPy array."""
     return Storage(values.shape, values.dtype, device, device.upload(values))
 
 
 def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """Return the buffer that a pointer points into, and the index of the element."""
+    """Return the buffer that contains an address, as an array, and the index of the element at the address."""
     start = max((a for a in _sizes if a <= address + PADDING), default=0)
     offset, size = address - start, _sizes.get(start, 0)
     assert offset % dtype.itemsize == 0
@@ -110,7 +111,7 @@ def launch(device: CpuDevice, kernel: Kernel, parallel: tuple[int, ...], work: i
 
 
 def main() -> int:
-    """Run the programs and return how many differ from NumPy."""
+    """Run the programs, and return the number of those that differ from NumPy."""
     parser = argparse.ArgumentParser(prog="tests.codegen.threaded_programs")
     parser.add_argument("--programs", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)

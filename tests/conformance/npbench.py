@@ -1,4 +1,4 @@
-"""A command that runs NPBench's unmodified NumPy programs on weft and compares every array with NumPy's.
+"""A command that runs NPBench's unmodified NumPy programs on weft, and compares all arrays with NumPy's.
 
 ``python -m tests.conformance.npbench FOLDER [NAME ...]`` with FOLDER a checkout of spcl/npbench, which is no part of this
 project. Prints one line a program; the exit status is the number of programs that differ. All runs in this process;
@@ -20,7 +20,7 @@ from benchmarks.subjects import compare
 
 
 def run(spec: dict[str, Any], side: str) -> tuple[dict[str, Any], float, float]:
-    """Return the results of a program on one side, and the seconds of a first and of a second call."""
+    """Return the results of a program on weft or NumPy, and the seconds of the first and of the second call."""
     subject = load({**spec, "side": side})
     seconds = []
     for _ in range(2):
@@ -32,7 +32,7 @@ def run(spec: dict[str, Any], side: str) -> tuple[dict[str, Any], float, float]:
 
 
 def main(folder: str, chosen: list[str]) -> int:
-    """Run the programs and return how many differ."""
+    """Run the programs, and return the number of those that differ."""
     bad = 0
     for name in chosen or names(folder):
         spec = {"folder": folder, "name": name, "preset": "S"}

@@ -1,9 +1,10 @@
-"""A command that runs numba-cuda's own unmodified tests on `weft.cuda` and counts those that pass.
+"""A command that runs numba-cuda's own unmodified tests on `weft.cuda`, and counts those that pass.
 
-``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]`` with FOLDER an unpacked wheel of numba-cuda, which
-is no part of this project. In child processes, one a test file, ``numba.cuda`` is `weft.cuda`; a test that ends its process,
-or is silent for too long, counts as failed, and a new process goes on behind it. Prints a line a file, then the causes
-of failures by frequency. ``--failures`` also prints each failing test with its cause.
+``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]``, where FOLDER is an unpacked wheel of
+numba-cuda, which is not part of this project. Each test file runs in a child process, in which ``numba.cuda`` is
+`weft.cuda`. A test that ends its process, or prints nothing for too long, counts as failed, and a new process continues
+with the next test. The command prints a line for each file, then the causes of failures by frequency. ``--failures``
+also prints each failing test with its cause.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ OUT_OF_SCOPE: dict[str, str] = {
     "cudadrv/test_emm_plugins": "memory manager plug-ins: weft shares memory by protocols",
     "cudadrv/test_init": "Numba's driver initialisation, with functions of it replaced",
     "cudadrv/test_inline_ptx": "LLVM IR written by the test",
-    "cudadrv/test_linkable_code": "linking of other object code",
-    "cudadrv/test_linker": "linking of other object code",
+    "cudadrv/test_linkable_code": "linked code, which needs a GPU (weft's own tests: dsl/kernel/library/test_linking.py)",
+    "cudadrv/test_linker": "linked code, which needs a GPU (weft's own tests: dsl/kernel/library/test_linking.py)",
     "cudadrv/test_managed_alloc": "driver calls made directly",
-    "cudadrv/test_module_callbacks": "callbacks of linked object code",
-    "cudadrv/test_nvjitlink": "linking of other object code",
-    "cudadrv/test_nvrtc": "NVRTC, which weft does not use",
+    "cudadrv/test_module_callbacks": "callbacks of linked code, which needs a GPU",
+    "cudadrv/test_nvjitlink": "linked code, which needs a GPU (weft's own tests: dsl/kernel/library/test_linking.py)",
+    "cudadrv/test_nvrtc": "Numba's own wrapper of NVRTC",
     "cudadrv/test_nvvm_driver": "libNVVM, which weft does not use",
     "cudadrv/test_host_alloc": "driver calls made directly",
     "cudapy/test_analysis": "passes over Numba's IR",
     "cudapy/test_bfloat16_bindings": "bindings generated from CUDA's headers",
     "cudapy/test_byteflow": "Numba's bytecode analysis",
     "cudapy/test_caching": "files of Numba's cache (weft's own are in tests/runtime/test_cache.py)",
-    "cudapy/test_cffi": "linking of other object code",
+    "cudapy/test_cffi": "linked code, which needs a GPU (weft's own tests: dsl/kernel/library/test_linking.py)",
     "cudapy/test_copy_propagate": "passes over Numba's IR",
     "cudapy/test_cupy_bfloat16_interop": "needs CuPy",
     "cudapy/test_debuginfo": "text of Numba's debug information",
@@ -67,8 +68,8 @@ OUT_OF_SCOPE: dict[str, str] = {
     "cudapy/test_tracing": "Numba's tracing",
     "cudapy/test_typeconv": "Numba's conversion rules",
     "cudapy/test_typeinfer": "Numba's type inference",
-    "doc_examples/test_cpointer": "linking of CUDA C",
-    "doc_examples/test_ffi": "linking of CUDA C",
+    "doc_examples/test_cpointer": "linked CUDA C, which needs a GPU",
+    "doc_examples/test_ffi": "linked CUDA C, which needs a GPU",
 }
 
 # What modules of Numba that weft does not have stand for: a test that uses one of their objects is not run.
@@ -112,6 +113,7 @@ INTERNAL_CAUSES: dict[str, str] = {
     r"has no attribute '_numba_type_'": "Numba's type objects on arrays",
     r"has no attribute '(_cres|_codelibrary|targetctx|typingctx|_type_max|_compile_for_args)'": "Numba's dispatcher class",
     r"numba\.cuda\.\w+": "objects of Numba",
+    r"is a function of linked GPU code: this kernel needs a GPU": "linked code, which needs a GPU",
 }
 
 # Tests whose result differs on purpose: part of the name -> the reason.
@@ -127,7 +129,7 @@ def find_tests(folder: Path) -> Path:
 
 
 def reason_not_run(name: str) -> str | None:
-    """Return why a file is out of scope, or None."""
+    """Return why a file is not run, or None if it is run."""
     return next((reason for part, reason in OUT_OF_SCOPE.items() if name.startswith(part)), None)
 
 
@@ -144,7 +146,7 @@ def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
 
 
 def _run_child(folder: Path, name: str, results: dict[str, tuple[str, str]]) -> tuple[str | None, bool]:
-    """Run a process to its end. Return the test that it was running, and whether it completed."""
+    """Run a file's remaining tests in a child process. Return the last test that began, and whether all tests ended."""
     environment = dict(
         os.environ, WEFT_DEVICE="cpu", PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
     )
@@ -188,7 +190,7 @@ def _run_child(folder: Path, name: str, results: dict[str, tuple[str, str]]) -> 
 
 
 def simplify(cause: str) -> str:
-    """Return a cause without the details that differ between tests."""
+    """Return a cause without details that differ between tests."""
     first = cause.strip().splitlines()[0] if cause.strip() else "?"
     return re.sub(r"0x[0-9a-f]+|\d+", "#", first)[:140]
 

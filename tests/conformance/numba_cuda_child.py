@@ -43,12 +43,13 @@ def tell(*event: Any) -> None:
 
 
 class Internal(unittest.SkipTest):
-    """Raised to skip a test that uses an object that only Numba has."""
+    """Raised to skip a test that uses an object which only Numba has."""
 
 
 class _Anything(type):
-    """A metaclass of stand-ins for Numba's objects. They can be base classes and decorators, and skip the test when
-    used.
+    """A metaclass of stand-ins for Numba's objects.
+
+    They can be base classes and decorators, and skip the test when they are used.
     """
 
     def __getattr__(cls, name: str) -> Any:
@@ -78,7 +79,7 @@ loading = _Loading()
 
 
 def stand_in(name: str) -> Any:
-    """Return a stand-in for one of Numba's objects."""
+    """Return a stand-in for an object of Numba."""
     return _Anything(name, (), {})
 
 
@@ -96,8 +97,9 @@ class _InternalModule(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """An importer of ``numba`` modules: weft's where they exist, the tests from their folder, and stand-ins for the
-    rest.
+    """An importer of ``numba`` modules.
+
+    It imports weft's modules if they exist, the tests from their folder, and stand-ins for everything else.
     """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
@@ -153,7 +155,7 @@ class Config(types.ModuleType):
 
 
 class CUDATestCase(unittest.TestCase):
-    """The class that Numba's tests inherit from."""
+    """The class from which Numba's tests inherit."""
 
     longMessage = True
     FLOAT16_RTOL = np.finfo(np.float16).eps
@@ -192,9 +194,9 @@ def _testing(base: type) -> types.ModuleType:
         "cc_X_or_above": lambda major, minor: cuda.get_current_device().compute_capability >= (major, minor),
         "xfail_unless_cudasim": unittest.expectedFailure,
         "skip_without_nvdisasm": _condition(False, "SASS is there on a GPU only"),
-        "skip_if_curand_kernel_missing": _condition(False, "linking of CUDA C"),
-        "skip_if_cuda_includes_missing": _condition(False, "linking of CUDA C"),
-        "skip_if_nvjitlink_missing": _condition(False, "linking of other object code"),
+        "skip_if_curand_kernel_missing": _condition(False, "linked CUDA C needs a GPU"),
+        "skip_if_cuda_includes_missing": _condition(False, "linked CUDA C needs a GPU"),
+        "skip_if_nvjitlink_missing": _condition(False, "linked code needs a GPU"),
         "skip_if_cudadevrt_missing": _condition(True, ""),
         "test_data_dir": Path(),
         "NumbaCUDATestCase": CUDATestCase,
@@ -211,7 +213,7 @@ def _testing(base: type) -> types.ModuleType:
 
 
 def _shim(tests: Path) -> str:
-    """Return a folder that makes child processes of a test import the same modules."""
+    """Create a folder for ``PYTHONPATH`` with which child processes of tests import the same modules."""
     folder = tempfile.mkdtemp(prefix="weft-conformance-")
     text = (
         "import pathlib, sys\n"
@@ -306,18 +308,7 @@ def install(tests: Path) -> None:
     cuda.core.config = MADE["config"]
     cuda.__dict__.setdefault("HAS_NUMBA", False)
     cuda.__dict__.setdefault("config", MADE["config"])
-    for name in (
-        "Archive",
-        "CUSource",
-        "Cubin",
-        "Fatbin",
-        "LinkableCode",
-        "LTOIR",
-        "Object",
-        "PTXSource",
-        "descriptor",
-    ):
-        cuda.__dict__[name] = stand_in(f"numba.cuda.{name}")
+    cuda.__dict__["descriptor"] = stand_in("numba.cuda.descriptor")
     cuda.__dict__["launchconfig"] = _InternalModule("numba.cuda.launchconfig")
     numba.typeof = cuda.types.typeof  # type: ignore[attr-defined]
     sys.modules["numba.cuda.config"] = sys.modules["numba.cuda.core.config"] = MADE["config"]
@@ -336,7 +327,7 @@ def install(tests: Path) -> None:
 
 
 def _exec_with_source(text: Any, *places: Any) -> None:
-    """Execute text and keep its source, as notebooks do, since weft compiles kernels from source."""
+    """Execute text and keep its source, as notebooks do. weft compiles kernels from their source."""
     if isinstance(text, str):
         name = f"<text {len(linecache.cache)}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -361,7 +352,7 @@ class _Module(pytest.Module):
 
 
 class Plugin:
-    """A pytest plugin that imports the file as Numba's package would and reports every test to the parent."""
+    """A pytest plugin that imports the file as Numba's package would, and reports every test to the parent."""
 
     def __init__(self, done: frozenset[str]) -> None:
         self.done = done
@@ -415,7 +406,7 @@ NAME = ""
 
 
 def main() -> None:
-    """Run the file named on the command line."""
+    """Run the test file that the command line names."""
     global NAME
     tests, NAME = Path(sys.argv[1]), sys.argv[2]
     done = frozenset(json.loads(sys.stdin.read() or "[]"))

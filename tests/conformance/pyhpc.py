@@ -1,4 +1,4 @@
-"""A command that runs pyhpc-benchmarks' unmodified NumPy programs on weft and compares the results with NumPy's.
+"""A command that runs pyhpc-benchmarks' unmodified NumPy programs on weft, and compares the results with NumPy's.
 
 ``python -m tests.conformance.pyhpc FOLDER [SIZE]`` with FOLDER a checkout of dionhaefner/pyhpc-benchmarks, which is no
 part of this project.
@@ -21,7 +21,7 @@ PROGRAMS = {"equation_of_state": "eos_numpy", "isoneutral_mixing": "isoneutral_n
 
 
 def main(folder: str, size: int) -> int:
-    """Run both programs and return how many differ."""
+    """Run both programs, and return the number of those that differ."""
     bad = 0
     for name, module in PROGRAMS.items():
         place = Path(folder) / "benchmarks" / name

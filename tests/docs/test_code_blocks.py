@@ -22,7 +22,7 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("do
 
 @dataclass
 class CodeBlock:
-    """A Python block: its line index, its lines, and its expected output, if the document shows it."""
+    """A Python block of a document: its first line, its lines, and its expected output if there is one."""
 
     first: int
     lines: list[str]
@@ -51,7 +51,7 @@ def find_blocks(text: str) -> list[CodeBlock]:
 
 
 def run_blocks(name: str, text: str) -> None:
-    """Run the Python blocks of a document. Raise AssertionError if one prints something else than expected."""
+    """Run the Python blocks of a document. Raises AssertionError if a block prints something unexpected."""
     blocks = find_blocks(text)
     program = [""] * (text.count("\n") + 1)
     for block in blocks:

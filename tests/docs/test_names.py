@@ -1,4 +1,7 @@
-"""The documents mention only existing names, and the kernel language's document mentions all of the CUDA model."""
+"""The documents mention only names that exist.
+
+The document of the kernel language mentions all names of the CUDA model.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ PUBLIC = [f for f in (*OWN, *(getattr(weft.memory, name) for name in weft.memory
 
 @pytest.mark.parametrize("function", PUBLIC, ids=lambda f: f.__name__)
 def test_parameters_and_results_are_described(function: Callable[..., Any]) -> None:
-    """Test weft's own functions, since functions with NumPy's names have NumPy's parameters."""
+    """Test that functions that NumPy lacks describe their parameters and results."""
     text, signature = inspect.getdoc(function) or "", inspect.signature(function)
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

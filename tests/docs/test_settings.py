@@ -1,4 +1,4 @@
-"""The document of devices lists every setting of the settings table."""
+"""The document about devices lists all settings of the settings table."""
 
 from __future__ import annotations
 

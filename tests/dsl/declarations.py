@@ -1,4 +1,4 @@
-"""A generator of the type stubs of NumPy's names in `weft`, from the functions themselves.
+"""A generator of the type stubs of NumPy's names in `weft`. It reads the functions themselves.
 
 ``python -m tests.dsl.declarations`` writes `src/weft/numpy_names.pyi`; test_declarations.py holds the file to it.
 """
@@ -88,7 +88,7 @@ def _show(parameter: inspect.Parameter) -> str:
 
 
 def show_default(parameter: inspect.Parameter) -> str:
-    """Return a parameter's default as a declaration shows it, or an empty string."""
+    """Return a parameter's default as it is written in a declaration, or "" if there is none."""
     default = parameter.default
     if default is parameter.empty:
         return ""
@@ -98,7 +98,7 @@ def show_default(parameter: inspect.Parameter) -> str:
 
 
 def written() -> str:
-    """Return the text of the file."""
+    """Return the text of the stub file."""
     rows = [name for name, own in sorted(OWN.items()) if isinstance(own, wf.UFunc)]
     python = {
         name: OWN.replaced.get(name, own) for name, own in OWN.items()

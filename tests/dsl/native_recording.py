@@ -1,4 +1,4 @@
-"""A context that enables native recording without native code for small work, for some tests."""
+"""A context for tests that enables native recording, but no native code for small work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.dsl.immediate import native_immediate
 
 @contextmanager
 def recording_in_native_code() -> Iterator[None]:
-    """Enable native recording within the context."""
+    """Within the ``with`` block, enable native recording."""
     before = {kind: dict(vars(kind)) for kind in (Array, Scalar, UFunc)}
     for (kind, name), (_, function) in native_immediate.INSTALLED.items():
         setattr(kind, name, function)

@@ -1,5 +1,6 @@
-"""Small arrays of a GPU are passed to kernels by value, so that loops over them and a large array copy nothing to
-the device.
+"""Small arrays of a GPU are passed to kernels by value.
+
+Loops over them with a large array copy nothing to the device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Casts of floats to narrow integers truncate and saturate, with NaN to 0, both in vectors and for single elements."""
+"""Casts of floats to narrow integers truncate and saturate, and NaN becomes 0, in vectors and for single elements."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Functions of complex numbers compared with NumPy's, for infinities, NaNs, signed zeros, extreme and ordinary
-values.
+"""Functions of complex numbers, compared with NumPy's.
+
+Arguments are infinities, NaNs, signed zeros, extreme and ordinary values.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def grid(dtype: str) -> np.ndarray:
 
 
 def parts_agree(ours: np.ndarray, theirs: np.ndarray, other: np.ndarray, rtol: float) -> np.ndarray:
-    """Return whether parts of results agree. The signs of infinities and zeros beside a NaN are not compared."""
+    """Return a mask of the results whose real (or imaginary) parts agree. `other` has the remaining parts.
+
+    The signs of infinities and zeros beside a NaN are not compared.
+    """
     near = np.abs(ours - theirs) <= rtol * np.maximum(np.abs(ours), np.abs(theirs)) + np.finfo(ours.dtype).tiny * 1e-3
     same = np.where(np.isinf(theirs) | (theirs == 0), (ours == theirs) & (np.signbit(ours) == np.signbit(theirs)), near)
     unsigned = np.isnan(other) & (np.abs(ours) == np.abs(theirs))

@@ -1,4 +1,4 @@
-"""Matrix products: those that become kernels, and those that use BLAS."""
+"""Matrix products, in kernels and by BLAS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Recording is cut between operations, never within one: results are NumPy's for any number of pending operations."""
+"""Recordings are cut between operations, never within one.
+
+Results are NumPy's for any number of pending operations.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ FORMS = (
 
 
 def filled(template: str) -> str:
-    """Return a template with the values of `start`."""
+    """Return a template with names of `start` and constants in place of its letters."""
     pick = random.Random(template)
     letters = {
         "A": "x",
@@ -58,7 +61,7 @@ def start(exact: bool) -> dict[str, np.ndarray]:
 
 
 def run(line: str, xp: Any, values: dict[str, Any], lines_above: int = 0) -> dict[str, Any]:
-    """Run a statement at a call site of its own."""
+    """Run a statement at its own call site."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         text = line if re.search(r"[^=<>!]=[^=]", re.sub(r"\(.*\)", "", line)) else f"v = {line}"
@@ -67,7 +70,10 @@ def run(line: str, xp: Any, values: dict[str, Any], lines_above: int = 0) -> dic
 
 
 def fails(template: str, exact: bool) -> str:
-    """Return the fault of a function at some number of pending operations, or an empty string."""
+    """Return the fault of a statement that is recorded after up to LIMIT pending operations, or "".
+
+    If NumPy refuses the statement, return "refused".
+    """
     line = filled(template)
     given = start(exact)
     try:
@@ -128,7 +134,7 @@ def test_an_expression_of_a_recording_that_ended_is_refused() -> None:
 
 @pytest.mark.parametrize("limit", [20, 23, 40])
 def test_normalised_convolutions_written_as_loops(limit: int) -> None:
-    """Deviations that are asked for where the recording of a loop over windows has become long."""
+    """Test standard deviations that are requested after the recording of a long loop over windows."""
 
     def convolve(xp: Any, x: Any, w: Any) -> Any:
         size = w.shape[0]

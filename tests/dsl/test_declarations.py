@@ -1,4 +1,4 @@
-"""The type stubs of arrays and functions match the runtime: the same names, parameters and defaults."""
+"""The type stubs of arrays and functions match the run time: the same names, parameters and defaults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _installed = arrays  # what weft.cuda adds is there
 
 
 class _Plain:
-    """A class with the attributes that every class has."""
+    """An empty class. Every class has its attributes."""
 
     __slots__ = ("__weakref__",)
     of_a_type: int
@@ -37,7 +37,7 @@ def _declared() -> dict[str, ast.FunctionDef]:
 
 
 def _in_class() -> set[str]:
-    """Return the names that the class defines."""
+    """Return the names that the source text of class `Array` defines."""
     found: set[str] = set()
     for node in _body(Path(array.__file__), "Array"):
         match node:
@@ -56,7 +56,7 @@ def test_all_members_are_declared() -> None:
 
 
 def _parameters(function: Any) -> list[tuple[str, str]]:
-    """Return names and defaults as in a declaration."""
+    """Return the names and defaults of a function's parameters, as in a declaration."""
     return [(p.name, declarations.show_default(p)) for p in inspect.signature(function).parameters.values()]
 
 

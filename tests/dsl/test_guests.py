@@ -1,4 +1,4 @@
-"""Unsupported dtypes, objects of other libraries, notebooks, and typing errors beside weft arrays."""
+"""weft arrays together with unsupported dtypes, objects of other libraries, notebooks, and misspelt names."""
 
 from __future__ import annotations
 
@@ -109,6 +109,14 @@ def test_explaining_prints_nothing_by_itself(capsys: pytest.CaptureFixture[str])
 def test_devices_show_their_names() -> None:
     with wf.device("cpu"):
         assert repr(wf.ones(1).device) == "<device cpu>"
+
+
+def test_devices_equal_their_names() -> None:
+    """Libraries compare an array's device with NumPy's, which is a text."""
+    with wf.device("cpu"):
+        found = wf.ones(1).device
+    assert found == np.ones(1).device and found in ["cpu"] and hash(found) == hash("cpu")
+    assert found != "gpu" and found != None and found != wf.device  # noqa: E711
 
 
 def test_copies_of_scalars_are_scalars() -> None:

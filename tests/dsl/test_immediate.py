@@ -1,4 +1,7 @@
-"""Small operations on host memory run immediately: values, aliases and errors are NumPy's, and nothing is planned."""
+"""Small operations on host memory.
+
+They run immediately, with NumPy's values, aliases and errors, and without plans.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,7 @@ def test_writes_are_seen_by_all_views(name: str, pending: bool) -> None:
 
 
 def test_what_is_recorded_keeps_the_old_values() -> None:
-    """An immediate write does not change the values that a pending expression has read."""
+    """Test that an immediate write does not change values that a pending expression has read."""
     large, small = wf.asarray(np.arange(50_000.0)), wf.asarray(np.arange(5.0))
     total = large[:5] + 0.0
     pending = large * 2 + large[1]
@@ -144,7 +147,7 @@ def test_the_limit_is_a_setting() -> None:
 
 
 def test_small_results_go_into_other_arrays_at_the_call() -> None:
-    """By `out`, with NumPy's rules for casts, and by positions into a new array of many elements."""
+    """Test small results with `out`, by NumPy's rules for casts, and results assigned to elements of a large new array."""
     x, whole = wf.asarray(values("d")), wf.asarray(np.arange(24))
     wanted = values("d") * values("d") + 1
     before = wf.statistics()
@@ -228,7 +231,7 @@ def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
 
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
-    """Of the array's dtype, for which native code takes the compiled loop, and of others."""
+    """Test that operations of arrays with NumPy scalars of any dtype have the bits of kernels."""
     native_immediate._install()
     array = wf.asarray(values(code))
     with np.errstate(all="ignore"):
@@ -257,7 +260,7 @@ def test_linear_algebra_of_small_arrays_copies_nothing() -> None:
 
 
 def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
-    """One that was left with something pending, which is evaluated later, or which nobody holds any more."""
+    """Test that memory can be written after a recording's pending values are evaluated or dropped."""
     rows, centres = wf.asarray(np.arange(40_000.0).reshape(20_000, 2)), wf.asarray(np.arange(8.0).reshape(4, 2))
 
     def assign() -> tuple[Any, Any]:
@@ -280,7 +283,7 @@ def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_views_of_what_was_made_at_the_call_share_its_memory(device: str) -> None:
-    """Native code gives such arrays the storage that Python would."""
+    """Test that native code gives results the same storage as Python, so that views share their memory."""
     native_immediate._install()
     with wf.device(device):
         x = wf.asarray(np.arange(12.0).reshape(3, 4))

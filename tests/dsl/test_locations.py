@@ -1,4 +1,4 @@
-"""Recorded operations know their source lines, also in code that is defined again."""
+"""Recorded operations have the right source lines, even if their code takes the place of code that was deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's functions composed of others: recorded, with NumPy's values, dtypes and errors."""
+"""NumPy functions that are composed of others. They are recorded, with NumPy's values, dtypes and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def as_weft(value: Any) -> Any:
 
 
 def check(name: str, *given: Any, rounded: float = 0.0, **options: Any) -> None:
-    """Assert that both give the same result: to the bit, or for reductions within some units."""
+    """Assert that NumPy and weft give the same result or error. Results may differ by the tolerance `rounded`."""
     try:
         wanted = getattr(np, name)(*given, **options)
     except Exception as error:

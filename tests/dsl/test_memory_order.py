@@ -1,4 +1,4 @@
-"""The memory layout of results follows that of the operands, as in NumPy, whichever way they are computed."""
+"""The memory layout of results. It follows that of the operands, as in NumPy, however the results are computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDERS = list(permutations(range(3)))
 
 
 def update(xp: Any, x: Any, a: Any) -> Any:
-    """Write to an array that is not in C order, to parts of it and through views."""
+    """Write to an array that is not in C order, to parts of the array, and through its views."""
     y = x * 1.5
     y += 1
     y[0] = 3
@@ -105,7 +105,7 @@ def test_operations_on_turned_arrays_are_found_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_whole_array_is_written_anew_through_any_order_of_axes() -> None:
-    """The old elements are not read."""
+    """Test that a write to a whole array does not read the old elements, for any order of axes."""
     x = wf.zeros((30, 40))
     x.T[...] = wf.asarray(A[:, :, 0])
     assert len(wf.explain(x).kernels) == 1 and "update" not in str(wf.explain(x))
@@ -124,7 +124,7 @@ def test_places_in_order(values: np.ndarray, axis: int | None) -> None:
 
 
 def test_results_of_numpys_functions_that_somebody_has_are_copied() -> None:
-    """NumPy may return an argument or a view of one, which weft must not write to."""
+    """Test that a NumPy function's result is copied if it is one of the arguments, or a view of one."""
     given = np.arange(100_000.0)
     for function in (np.atleast_1d, np.squeeze, np.ascontiguousarray):
         found = call_numpy(function, (given,), {})

@@ -1,4 +1,7 @@
-"""weft rejects what NumPy rejects, at the same line and with an error of the same class that names the mistake."""
+"""Mistakes that NumPy rejects.
+
+weft rejects them at the same line, with an error of the same class that names the mistake.
+"""
 
 from __future__ import annotations
 

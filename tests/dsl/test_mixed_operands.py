@@ -1,4 +1,4 @@
-"""NumPy arrays as operands beside weft arrays. Their elements are those at the time of the call."""
+"""NumPy arrays as operands together with weft arrays. Results use their elements at the time of the call."""
 
 from __future__ import annotations
 

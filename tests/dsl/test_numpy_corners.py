@@ -1,4 +1,4 @@
-"""Corner cases from NumPy's own tests: each program runs on NumPy and on weft."""
+"""Corner cases of NumPy's own tests. Each program runs on NumPy and on weft."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def averages(m: Any) -> list[Any]:
 
 
 def narrow_indices(m: Any) -> list[Any]:
-    """Return indices in dtypes that cannot hold the length of the axis."""
+    """Return indices in dtypes that cannot represent the length of the axis."""
     x, few = m.arange(600).reshape(300, 2), np.array([1, 200, 3], "u1")
     near, whole = np.array([-1, 100, -128], "i1"), np.array([3, 2**64 - 1], "u8")
     found = [x[few], x[near, 0], m.take(x[:, 0], m.asarray(near), mode="wrap"), m.take(x, few, axis=0, mode="clip")]
@@ -225,6 +225,9 @@ def of_themselves(m: Any) -> list[Any]:
     annotations = [m.ndarray[Any, Any].__args__, m.typing.NDArray[np.float32] | None, m.typing.ArrayLike | None]
     ufuncs = [m.add.types, m.add.ntypes, m.add.signature, m.hypot.identity, m.logaddexp.identity, m.maximum.identity]
     shared = [m.shares_memory(x, x[1:]), m.may_share_memory(x, x.copy()), m.shares_memory(m.arange(4), m.arange(4))]
+    shared.append(
+        m.may_share_memory(np.asarray(x), x)
+    )  # (readers that must not write to their caller's array copy then)
     return [annotations, ufuncs, shared]
 
 

@@ -1,4 +1,4 @@
-"""Adding one row to the op table adds an op everywhere."""
+"""An op that is added to the op table is available everywhere."""
 
 from __future__ import annotations
 

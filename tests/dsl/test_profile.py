@@ -1,4 +1,4 @@
-"""Profiles, ranges for NVIDIA's tools, and the message about a long compilation."""
+"""Profiles, ranges for NVIDIA's tools, and the progress line of a long compilation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINES = Path(__file__).read_text().splitlines()
 
 
 def line_of(text: str) -> int:
-    """Return the number of this file's line that ends with a comment."""
+    """Return the number of the line in this file that ends with a given comment."""
     return next(k for k, line in enumerate(LINES, 1) if line.endswith(f"# {text}"))
 
 

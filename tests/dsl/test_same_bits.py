@@ -1,4 +1,4 @@
-"""A result has the same bits for any number of threads or blocks, alone or fused, in every run."""
+"""Results have the same bits in every run, for any number of threads or blocks, alone or fused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements are NumPy's scalars, and functions of them have the bits of kernels."""
+"""Elements are NumPy scalars, and functions of elements have the bits of kernels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bits(value: Any) -> tuple[str, bytes]:
 
 
 def lists(row: str) -> list[list[Any]]:
-    """Return two arrays of all pairs of numbers for each pair of dtypes."""
+    """Return the operands of an op for each choice of dtypes: arrays with all numbers, or with all pairs of numbers."""
     values = [np.array(FLOATS), np.array(INTEGERS), np.array(BOOLS)]
     if OPS[row].arity == 1:
         return [[v] for v in values]

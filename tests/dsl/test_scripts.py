@@ -1,5 +1,6 @@
-"""NumPy's namespace in scripts on weft: small arrays are NumPy's, large ones weft's, and both behave as under
-NumPy.
+"""NumPy's namespace in scripts on weft.
+
+Small arrays are NumPy's, large ones weft's, and both behave as under NumPy.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FEW = 128
 
 @pytest.fixture(params=["python", "native"])
 def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return a new namespace whose functions choose in Python or in native code."""
+    """Return a new namespace whose functions choose between NumPy and weft in Python or in native code."""
     script_module.cache_clear()
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
@@ -374,7 +375,10 @@ def test_new_arrays_of_some_elements_are_made_in_native_code() -> None:
 
 
 def test_ranges_of_some_elements_are_made_in_native_code() -> None:
-    """However far their ends multiplied would reach; ends that are floats, negative or far away are Python's."""
+    """Test that native code makes ranges of any length within the limit.
+
+    Python handles ends that are floats, negative, or far away.
+    """
     called: list[str] = []
 
     def slow(*given: Any, **options: Any) -> None:
@@ -456,7 +460,7 @@ def test_a_module_that_fails_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_what_ends_with_a_program(tmp_path: Path) -> None:
-    """Its functions stay on weft; other modules of its folder import NumPy again."""
+    """Test that functions of a program that has ended still use weft, while other modules in its folder use NumPy."""
     (tmp_path / "beside_program.py").write_text("import numpy as np\nmade = np.zeros(1000)\n")
     script = tmp_path / "script.py"
     script.write_text("def draw():\n    import numpy as np\n    return np.random.default_rng(0).random(1000)\n")

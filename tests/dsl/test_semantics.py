@@ -1,4 +1,4 @@
-"""Views alias and assignments mutate exactly as in NumPy, while evaluation stays lazy."""
+"""Views and assignments. They alias and mutate exactly as in NumPy, although evaluation is lazy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import weft as wf
 
 
 def both(program: Callable[[Any], Any]) -> None:
-    """Run a program on NumPy and on weft and compare every result."""
+    """Run a program on NumPy and on weft, and compare all results."""
     wanted, found = program(np), program(wf)
     for a, b in zip(
         wanted if isinstance(wanted, tuple) else (wanted,), found if isinstance(found, tuple) else (found,), strict=True
@@ -161,7 +161,7 @@ def test_destinations_of_other_dtypes() -> None:
 
 @pytest.mark.parametrize("choose", [lambda x: wf.where(x > 1, -1, x), lambda x: wf.where(x > 1, x, 300)])
 def test_choices_of_ints_that_the_dtype_cannot_hold_are_refused(choose: Any) -> None:
-    """As by NumPy from 2.5 on; before it wrapped them around."""
+    """Test that ints outside the dtype's range are rejected, as by NumPy from 2.5 on. Older versions wrap them."""
     with pytest.raises(OverflowError, match="out of bounds for uint8"):
         choose(wf.arange(3, dtype="uint8"))
 

@@ -1,4 +1,4 @@
-"""First evaluations in new processes with an empty cache folder, and interruptions while a process compiles."""
+"""First evaluations in new processes with an empty cache folder, and interrupts of a process that compiles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ import weft as wf
 
 
 def run(text: str, folder: Path, **variables: str) -> str:
-    """Run a program with a user's default settings and a cache folder, and return its output."""
+    """Run a program with default settings and its own cache folder. Return its output."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_")}
     environment = {**kept, "WEFT_CACHE_DIR": str(folder), **variables}
     done = subprocess.run(
@@ -137,7 +137,7 @@ def compile_on():
 
 
 def test_a_forked_child_computes_while_others_compile(tmp_path: Path) -> None:
-    """A child forked while another thread plans and compiles can plan and compile itself."""
+    """Test that a child process can plan and compile, although another thread was doing so at the fork."""
     found = run(
         COMPILE_ON
         + """
@@ -181,7 +181,7 @@ print("end")
 @linux
 @pytest.mark.parametrize("again", [True, False])
 def test_an_interrupt_is_raised_while_a_kernel_is_compiled(again: bool, tmp_path: Path) -> None:
-    """The program continues with right results, or ends."""
+    """Test that an interrupted program can evaluate the same array again, or end."""
     found = run(
         CHAIN
         + f"""

@@ -1,6 +1,4 @@
-"""The number of kernels that a GPU compiles for one expression over sizes of all magnitudes, counted without
-compiling.
-"""
+"""The number of kernels that a GPU compiles for an expression with sizes of all magnitudes. Nothing is compiled."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ BORDERS = [
 
 
 class Counted:
-    """A counter of kernels that would be compiled, while `on`."""
+    """Counter of the kernels that would be compiled while it is `on`."""
 
     def __init__(self) -> None:
         self.on = False
@@ -67,7 +65,7 @@ def memory() -> Iterator[tuple[wf.Array, wf.Array]]:
 
 
 def shapes(name: str, axes: int) -> Iterator[tuple[int, ...]]:
-    """Yield shapes of all magnitudes and those at thresholds."""
+    """Yield shapes of all magnitudes, and shapes at thresholds."""
     source = Random(name)
     found = [shape if axes == 2 else (prod(shape),) for shape in BORDERS if prod(shape) <= MOST]
     for _ in range(SIZES):
@@ -135,7 +133,10 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
 
 
 def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:
-    """Evaluate several times. Return for each time whether the last plan's kernels were specialized for its sizes."""
+    """Evaluate new results of `result` several times.
+
+    Return, for each evaluation, whether the kernels of its plan were specialized for their exact sizes.
+    """
     found = []
     for _ in range(times):
         wf.evaluate(result())

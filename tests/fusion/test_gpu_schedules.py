@@ -1,4 +1,4 @@
-"""The planner's kernels with GPU schedules on device `simt`, compared with NumPy and with each other."""
+"""Kernels of the planner with GPU schedules on device `simt`, compared with NumPy and with each other."""
 
 from __future__ import annotations
 
@@ -333,8 +333,9 @@ def test_lines_have_numpys_bits(size: int) -> None:
 
 @pytest.fixture(params=["these sizes", "any sizes"])
 def forget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return a function that forgets known sizes, so that the next kernels are for one size, or one that does
-    nothing.
+    """Return a function that clears the caches, so that the next kernels are specialized for their exact sizes.
+
+    For the parameter "any sizes", all kernels are for any sizes, and the function does nothing.
     """
 
     def new() -> None:
@@ -373,7 +374,7 @@ EDGES = [(9, 4), (33, 12), (31, 65), (18, 68), (5, 130), (6, 260), (0, 64), (7, 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", MOVED)
 def test_vectors_stay_inside_arrays(forget: Callable[[], None], name: str, view: str, dtype: Any) -> None:
-    """In watched kernels a thread raises an error for an out-of-bounds or misaligned access."""
+    """Test vector accesses in instrumented kernels, which raise an error for out-of-bounds or misaligned accesses."""
     form, seen = VIEWS[view]
     with wf.device("simt::watched"):
         for r, c in EDGES:
@@ -446,7 +447,7 @@ def test_chosen_folds_of_columns_are_numpys() -> None:
 
 @pytest.mark.parametrize("shape", [(64, 200), (5000, 7), (9000,), (3, 20_000)])
 def test_running_folds_of_running_folds(shape: tuple[int, ...]) -> None:
-    """Bands of columns know what lies before them of the one, and with that nothing of the other."""
+    """Test a scan of another scan's result, which a block of columns cannot compute without the preceding columns."""
     x = RNG.integers(-20, 20, shape)
     x[: shape[0] // 3] += 25
     axis = 0 if shape[0] > 3 else 1

@@ -115,7 +115,7 @@ def test_memory_is_overwritten_only_where_nothing_else_needs_it() -> None:
 
 
 def interpreted(compute: Any) -> None:
-    """Run a computation that must be interpreted."""
+    """Run a computation in interpreted mode. Fail if it makes a plan."""
     with (
         override(verify=False, interpret="always"),
         mock.patch("weft.fusion.run.planning.make_plan", side_effect=AssertionError),

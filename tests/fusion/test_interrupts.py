@@ -1,4 +1,4 @@
-"""Ctrl-C in an evaluation: pending values can be evaluated again, and nothing is done twice."""
+"""Ctrl-C during an evaluation. Pending values can be evaluated again, and no work is done twice."""
 
 from __future__ import annotations
 

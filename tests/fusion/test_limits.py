@@ -1,4 +1,4 @@
-"""Limits that keep planning, compiling and kernels small for programs of any size."""
+"""Limits that keep planning, compilation and kernels small for programs of any size."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_choices_in_a_loop_are_one_kernel_that_computes_each_value_once() -> Non
 
 
 def test_parts_that_are_chosen_inside_parts_do_not_multiply() -> None:
-    """Each branch of a choice computes all that it needs, with the choices in there."""
+    """Test that nested choices give small kernels, although each branch computes the inner choices that it needs."""
     given = np.linspace(-2, 1, 40), np.linspace(3, -1, 40)
     turn = "a = xp.roll(a, {0}) * 0.5 + xp.pad(b, 1)[2:]; b = xp.where(a > {1}, a, -b)"
     turn += "; a, b = xp.clip(a, -9, 9), xp.clip(b, -9, 9)"
@@ -137,7 +137,7 @@ def element_by_element(n: int) -> list[Expr]:
 
 
 def calls(work: Callable[[], object]) -> int:
-    """Return the number of functions that `work` calls."""
+    """Return the number of function calls that `work` makes."""
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:
@@ -217,7 +217,7 @@ def test_a_loop_in_time_allocates_nothing_after_its_second_step() -> None:
 
 
 def test_folds_across_rows_without_columns() -> None:
-    """The number of results is zero, and nothing must be divided by it."""
+    """Test reductions with an empty result. Planning must not divide a size by the number of results, zero."""
     x = wf.asarray(np.ones((4, 17)))
     assert np.array_equal(x[:, 3:3].sum(0), np.ones(0))
     assert wf.diff(x[:, :1]).max(0, keepdims=True).shape == (1, 0)

@@ -1,4 +1,7 @@
-"""Scans along rows that a GPU's blocks share: NumPy's values, and the same bits for any timing of the blocks."""
+"""Scans along rows that several blocks of a GPU share.
+
+They have NumPy's values, and the same bits for any timing of the blocks.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ def test_exact_ones_have_numpys_bits_in_one_launch(name: str, device: str) -> No
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_threads_share_rows_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact ones again, of rows that the CPU cuts into chunks."""
+    """Test the bits of exact scans along rows that several CPU threads share."""
     for number, values in {"N": N, "D": D, "F": F, "Z": Z}.items():
         monkeypatch.setitem(globals(), number, np.tile(values, 9))
     program = PROGRAMS[name]
@@ -125,7 +128,7 @@ def test_rows_of_more_than_a_tile_are_shared() -> None:
 
 
 def test_groups_of_groups() -> None:
-    """Test three levels of descriptors: tiles, groups of 32 tiles, and groups of 1024."""
+    """Test three levels of look-back descriptors: tiles, groups of 32 tiles, and groups of 1024 tiles."""
     x = RNG.integers(0, 256, 1025 * SHARED_ROW + 77).astype(np.uint8)
     with wf.device("simt"):
         found = np.asarray(wf.cumsum(wf.asarray(x), dtype=np.uint32))

@@ -1,4 +1,7 @@
-"""Data movement: concatenations, repetitions, reshapes and gathers are fused into the kernel that reads them."""
+"""Movement of data.
+
+Concatenations, repetitions, reshapes and gathers are fused into the kernel that reads their result.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def rolled_neighbours(xp: Any, c: Any) -> Any:
 
 
 def flux(xp: Any, c: Any) -> Any:
-    """Return differences at faces, padded and sliced again, as in finite volume codes."""
+    """Return differences of fluxes at cell faces, which are padded and then sliced, as in finite volume codes."""
     a = c(A) * 2
     f = xp.zeros((12, 21), np.float32)
     f[:, 1:-1] = a[:, 1:] - a[:, :-1]
@@ -179,7 +182,7 @@ def test_results_put_together(name: str, device: str) -> None:
 
 
 def run(program: Program) -> tuple[np.ndarray, dict[str, Any]]:
-    """Return a program's result on weft and the counters."""
+    """Return the result of a program on weft, and the counters."""
     reset_statistics()
     result = np.asarray(program(wf, wf.asarray))
     return result, statistics()

@@ -1,4 +1,4 @@
-"""Properties of plans: the number of kernels, in-place updates, and when kernels are compiled."""
+"""Properties of plans: the number of kernels, in-place updates, and the time at which kernels are compiled."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_step_that_would_read_outside_of_a_smaller_array_is_two_kernels() -> N
 
 
 def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
-    """Memory is gone through in order although that reads the factors again for each plane."""
+    """Test that the loops follow the order of memory, although row factors must then be loaded again for each plane."""
     x, f = wf.asarray(np.ones((9, 8, 70))), wf.asarray(np.ones(8))
     (kernel,) = wf.compile(x[:, :, 1:] * (f * f)[None, :, None])
     (outermost,) = (o for o in kernel.kernel.body.operations if o.opcode == "for")
@@ -219,7 +219,7 @@ def test_updates_of_places_that_meet_stay_in_order() -> None:
 
 
 def test_folds_that_compute_the_same_are_one() -> None:
-    """The mean of a line and the mean inside a deviation of another."""
+    """Test that the mean in an expression and the mean inside a standard deviation are the same reduction."""
     a = np.random.default_rng(5).random((1000, 64))
     x = wf.asarray(a)
     found = (x - x.mean(axis=0)) / x.std(axis=0)
@@ -259,7 +259,7 @@ def test_a_plan_finds_results_in_the_slots_of_its_own_epoch() -> None:
 
 @pytest.mark.parametrize("make", [lambda x: (x * x).sum(), lambda x: wf.cumsum(x)])
 def test_chunks_count_their_own_elements(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """How much a kernel has to do says by how many threads it is run."""
+    """Test that a kernel of partial results reports the input's size, which determines its number of threads."""
     n = 300_000
     with wf.device("cpu"), override(debug=("launch",)):
         wf.evaluate(make(wf.asarray(np.ones(n, np.float32))))

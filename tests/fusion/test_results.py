@@ -1,4 +1,4 @@
-"""Values evaluated one by one: later evaluations read earlier results from memory."""
+"""Values that are evaluated one by one. Later evaluations read earlier results from memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_one_value_then_the_other(program: Callable[..., tuple[Any, Any]], lengt
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
-    """A sum around a mean has the same bits whether or not the mean was evaluated before."""
+    """Test that a sum around a mean has the same bits whether or not the mean was evaluated before."""
     for length in (40_000, 40_001, 40_002):
         values = RNG.standard_normal((2, length)).astype(np.float32) + 2
         with wf.device(device):
@@ -72,7 +72,7 @@ def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
 
 
 def test_a_result_that_was_overwritten_is_computed_again() -> None:
-    """An update in place ends what the memory stood for before it."""
+    """Test that an in-place update invalidates results that were stored in the overwritten memory."""
 
     def program(xp: Any, x: Any) -> list[tuple[int, ...]]:
         pending = x * 2  # keeps the recording open
@@ -111,7 +111,7 @@ def test_no_kernel_runs_over_slots_that_hold_something_else() -> None:
 
 @pytest.mark.parametrize("before", [0, 3])
 def test_values_that_are_all_alike_get_memory_without_a_plan(before: int) -> None:
-    """The recording keeps neither the values nor their memory."""
+    """Test constant results. They get memory without a plan, and the recording keeps neither values nor memory."""
     whole = wf.asarray(np.arange(50_000))
     wf.evaluate(whole)
     pending = [whole * k for k in range(before)]

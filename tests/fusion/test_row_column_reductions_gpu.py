@@ -1,5 +1,6 @@
-"""Reductions along rows and columns of one array on a GPU: a warp or a block passes over rows and keeps columns in
-registers.
+"""Row-and-column reductions on a GPU.
+
+A warp or a block iterates over rows, and keeps columns in registers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def mixed(x: wf.Array) -> Sequence[wf.Array]:
 
 
 def check_bits(program: Program, a: np.ndarray, device: str) -> None:
-    """Assert that the results together are one kernel and have the bits of each alone."""
+    """Assert that the results are computed by one kernel, with the bits of each result computed alone."""
     with wf.device(device):
         with however_small():
             together = program(wf.asarray(a))
@@ -71,7 +72,10 @@ def test_a_value_that_is_wanted_itself_is_written_on_the_way() -> None:
 
 
 def test_vectors_on_both_ways() -> None:
-    """A row of 4096 is read once, in vectors, by a block; of what a cache holds two kernels are as good."""
+    """Test that a block reads rows of 4096 elements once, in vectors.
+
+    Small arrays, which fit into the cache, use two kernels.
+    """
     with wf.device("simt"):
         large, small = wf.asarray(np.zeros((4096, 4096), np.float32)), wf.asarray(np.zeros((512, 512), np.float32))
         target = resolve_target("sm_90")
@@ -87,7 +91,7 @@ def test_vectors_on_both_ways() -> None:
 
 
 def test_sums_of_weighted_rows_are_columns_too() -> None:
-    """A weight for each row, which all columns share, changes no schedule: sums beside one another keep their bits."""
+    """Test that a weight for each row, which all columns share, does not change the schedule or the bits of sums."""
     a = RNG.standard_normal((1500, 127))
     weights = a[:, :1].copy()
 

@@ -1,4 +1,4 @@
-"""Scans fused with the operations before and after them. On the CPU they have NumPy's bits."""
+"""Scans fused with the operations before and after them. On the CPU, they have NumPy's bits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Program = Callable[[Any, Callable[[Any], Any]], Any]
 
 
 def before_and_after(xp: Any, c: Any) -> Any:
-    """Return a scan's result and its input."""
+    """Return the result of a scan, and its input."""
     product = c(A) * c(B)
     return product, xp.cumsum(product, 1) * 2 + c(A)
 

@@ -1,4 +1,4 @@
-"""Stages of a kernel: reductions are complete before the operations that read them."""
+"""Stages of a kernel. Reductions are complete before operations read them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import weft as wf
 
 
 def test_folds_of_an_axis_of_one_element_come_before_what_reads_them() -> None:
-    """They have no loops to be folded in, but stages all the same."""
+    """Test that reductions over axes of one element, which have no loops, still precede operations that read them."""
     x = np.arange(-9, 9).reshape(1, 18)
     a = wf.asarray(x)
     largest = a.max(axis=0, keepdims=True)

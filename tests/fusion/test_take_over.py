@@ -1,4 +1,4 @@
-"""Results reuse the memory of their operands if nothing else needs those."""
+"""Results reuse the memory of their operands if nothing else needs the operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several threads and finalizers use the same arrays: no update is lost, and nothing is done twice."""
+"""Several threads and finalizers that use the same arrays. No update is lost, and no work is done twice."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _often() -> Iterator[None]:
 
 
 def in_another_thread(work: Any) -> Any:
-    """Return a function's result in another thread."""
+    """Return the result of a function that is called in another thread."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
 
 
 def write_part(out: Any, x: Any, k: int, n: int) -> None:
-    """Write to a part of an array, in a way that depends on the thread."""
+    """Write to the part of an array that belongs to thread `k`, and has `n` elements."""
     own = slice(k * n, (k + 1) * n)
     for turn in range(6):
         out[own] = x[own] * 2 + turn
@@ -125,7 +125,7 @@ def test_what_another_thread_evaluates_is_not_overwritten() -> None:
 
 
 class Finaliser:
-    """An object in a cycle whose finalizer uses arrays."""
+    """An object in a reference cycle whose finalizer uses arrays."""
 
     def __init__(self, work: Any) -> None:
         self.work = work
@@ -137,7 +137,7 @@ class Finaliser:
 
 @pytest.fixture
 def _collected() -> Iterator[None]:
-    """Run the garbage collector continuously."""
+    """During a test, run the garbage collector almost continuously."""
     before = gc.get_threshold()
     gc.set_threshold(3, 1, 1)
     yield
@@ -181,7 +181,7 @@ def test_finalisers_that_write_inside_recordings() -> None:
 
 
 def test_what_is_evaluated_inside_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A finalizer evaluates arrays while a plan is made."""
+    """Test an evaluation inside an evaluation, such as by a finalizer that runs while a plan is made."""
     from weft.fusion.run import planning
 
     x, found = wf.asarray(np.arange(5.0)) + 0, []

@@ -1,5 +1,6 @@
-"""``python -m tests.fuzz --programs 3000 --kernels 1000 --seed 0`` runs random programs in child processes and
-prints those that differ.
+"""``python -m tests.fuzz --programs 3000 --kernels 1000 --seed 0`` runs random programs in child processes.
+
+It prints those programs that differ.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ CHUNK = 100
 
 
 def main() -> int:
-    """Run the programs and return how many differ."""
+    """Run the programs, and return the number of those that differ."""
     parser = argparse.ArgumentParser(prog="tests.fuzz")
     parser.add_argument("--programs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,6 +1,8 @@
-"""Random stencil loops, whose time steps are blocked on a GPU, compared bit for bit on NumPy and device `simt`.
+"""Random stencil loops, whose time steps are blocked on a GPU.
 
-``python -m tests.fuzz.block_steps --programs 200 --seed 0``. Tiles are so small that halos go over many of them.
+The bits are compared between NumPy and device `simt`.
+
+``python -m tests.fuzz.block_steps --programs 200 --seed 0``. Tiles are so small that halos extend over several of them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ WATCHED = 700  # elements at most, for events take long to judge
 
 
 def check(seed: int) -> str:
-    """Return the differences between NumPy and weft, or an empty string."""
+    """Return the differences between NumPy and weft, or ""."""
     device = ("simt", "simt", "simt::backward", "simt::watched")[seed % 4]
     if prod(steps.Program(seed).shape) > WATCHED:
         device = device.replace("::watched", "")

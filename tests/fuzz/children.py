@@ -1,4 +1,4 @@
-"""A runner of random cases in child processes, so that a crash is reported and the search goes on.
+"""A runner of random cases in child processes. It reports crashes and continues the search.
 
 In: a module with ``check(seed) -> str`` (what is wrong, or an empty text). Out: what was found, printed; the number of
 cases with a fault.

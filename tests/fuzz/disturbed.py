@@ -1,7 +1,7 @@
-"""Random programs with disturbances: interrupts, lack of memory, and evaluation by several threads at once.
+"""Random programs with disturbances: interrupts, lack of memory, and evaluation by several threads.
 
-``python -m tests.fuzz.disturbed --programs 100 --seed 0``. Whatever happens on the way, nothing that was recorded is lost, and
-what comes out in the end is NumPy's.
+``python -m tests.fuzz.disturbed --programs 100 --seed 0``. No disturbance may lose a recorded
+operation, and the final values must be NumPy's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TRIES = 200
 
 
 def check(seed: int) -> str:
-    """Return the faults of one disturbed program, or an empty string."""
+    """Return the faults of a disturbed program, or ""."""
     generator, pick = Generator(seed), random.Random(seed)
     sizes, data = pick.choice(generator.bindings)
     start = generator.start(sizes, data)
@@ -45,7 +45,7 @@ def check(seed: int) -> str:
 
 
 def _recorded(lines: list[str], start: Arrays, sizes: dict[str, int]) -> Arrays:
-    """Record the program and return its values, pending except for those that it reads itself."""
+    """Record the program and return its values. They are pending, unless the program itself reads them."""
     values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
     values.update({name: wf.asarray(value) for name, value in start.items()})
     for line in lines:
@@ -62,7 +62,7 @@ def _compared(values: Arrays, wanted: Arrays) -> str:
 
 
 def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Interrupt an evaluation at some moments, repeating it each time. Return the faults."""
+    """Interrupt an evaluation at random moments, and repeat it after each interrupt. Return the faults."""
     values = _recorded(lines, start, sizes)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
@@ -82,7 +82,7 @@ def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted:
 
 @contextmanager
 def stops(pick: random.Random, often: float) -> Iterator[None]:
-    """Interrupt right before or after some of the calls that run kernels, as in a long kernel."""
+    """Within the ``with`` block, raise KeyboardInterrupt before or after some of the calls that run kernels."""
     run = HostLaunches.run
 
     def stopped(self: HostLaunches, table: list[Any]) -> None:
@@ -100,8 +100,9 @@ def stops(pick: random.Random, often: float) -> Iterator[None]:
 
 
 def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Interrupt around kernels that may have overwritten operands, and record further statements meanwhile. Return
-    the faults.
+    """Interrupt evaluations before or after kernels, which may have overwritten operands. Return the faults.
+
+    Further statements are recorded between the evaluations.
     """
     values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
     values.update({name: wf.asarray(value).copy() for name, value in start.items()})

@@ -1,4 +1,4 @@
-"""Random loops over several fields of different shapes and dtypes, compared bit for bit on NumPy and weft.
+"""Random loops over fields of different shapes and dtypes. The bits are compared between NumPy and weft.
 
 ``python -m tests.fuzz.fields --programs 200 --seed 0``: the CPU and blocks of a GPU in turns. Fields may be staggered; values are
 kept in the middle of a turn; borders are written, arrays shifted, padded and put together; numbers change from turn to turn; and
@@ -24,14 +24,14 @@ KINDS = ("float32", "float32", "float32", "float64", "int32", "int8", "bool")
 
 @dataclass
 class Field:
-    """A variable of the program: its dtype, and its size along each axis in excess of `n`."""
+    """A variable of the program: its dtype, and how much longer than `n` it is along each axis."""
 
     more: tuple[int, ...]
     dtype: str
 
 
 class Program:
-    """A random loop: its text, the lengths at which it runs, and its block sizes."""
+    """A random loop: its text, the lengths for which it runs, and its block sizes."""
 
     def __init__(self, seed: int) -> None:
         self.source = pick = random.Random(seed)
@@ -90,7 +90,7 @@ class Program:
         return self._update(name)
 
     def _update(self, name: str, steady: bool = False) -> list[str]:
-        """Write an update of a window of a field from windows of any fields."""
+        """Write an update of a window of a field, computed from windows of any fields."""
         pick, field = self.source, self.fields[name]
         low, high = ([1 if steady else pick.choice((0, 1, 1, 1, 2)) for _ in range(self.axes)] for _ in range(2))
         more = tuple(m - a - b for m, a, b in zip(field.more, low, high, strict=True))
@@ -104,12 +104,12 @@ class Program:
         return self._once([line]) if pick.random() < 0.06 else [line]
 
     def _once(self, lines: list[str]) -> list[str]:
-        """Write statements that run only in some iterations."""
+        """Write statements that run in some of the iterations only."""
         when = self.source.choice(("turn % 2", "turn % 3", "turn == 0", "turn == 1", "turn == 3"))
         return [f"if {when}:", *(f"    {line}" for line in lines)] if lines else []
 
     def _border(self, name: str) -> list[str]:
-        """Write one or two borders of an array from adjacent elements, from the opposite border, or a constant."""
+        """Write one or two borders of an array: from adjacent elements, from the opposite border, or as a constant."""
         pick = self.source
         lines = []
         for _ in range(pick.randint(1, 3)):
@@ -120,7 +120,7 @@ class Program:
         return lines
 
     def _moved(self, name: str, field: Field) -> list[str]:
-        """Write a concatenation of parts of an array's earlier value."""
+        """Write a roll, a concatenation or a padding of the array, which replaces the array."""
         pick = self.source
         axis = pick.randrange(self.axes)
         before = ":, " * axis
@@ -135,7 +135,7 @@ class Program:
         return [pick.choice(choices)]
 
     def _value(self) -> list[str]:
-        """Write a new array of a field's size or of a window's."""
+        """Write a new array with the size of a field or of a window."""
         pick = self.source
         field = self.fields[pick.choice(list(self.fields))]
         name = pick.choice(("w", "x"))
@@ -159,7 +159,7 @@ class Program:
         return [f"{name} = xp.clip({text}, -99, 99).astype('{kind}')"]
 
     def _seen(self, name: str) -> str:
-        """Write an expression that is read later."""
+        """Write an expression whose value is read later."""
         pick = self.source
         self.kept = True
         half = ", ".join(pick.choice((":", "::2", "1:-1", ":1")) for _ in range(self.axes))
@@ -177,7 +177,7 @@ class Program:
     # -- expressions --------------------------------------------------------------------------
 
     def _window(self, at: Any, more: tuple[int, ...]) -> str:
-        """Return slices that begin at `at` and take `n + more` elements."""
+        """Return slices that take `n + more` elements, beginning at `at`."""
         parts = []
         for axis, (a, m) in enumerate(zip(at, more, strict=True)):
             end = a + m
@@ -185,7 +185,7 @@ class Program:
         return ", ".join(parts)
 
     def _part(self, more: tuple[int, ...], near: tuple[int, ...]) -> str | None:
-        """Return a window of a field with the given number of elements, or None."""
+        """Return a window of `n + more` elements of a random field, or None if the field is too small."""
         pick = self.source
         name = pick.choice(list(self.fields))
         at = []
@@ -243,19 +243,19 @@ class Program:
         return {name: np.asarray(value) for name, value in found.items()}
 
     def describe(self) -> str:
-        """Return everything that determines the program's behaviour."""
+        """Return all data that determine the program's behaviour."""
         return f"{self.lengths} {self.begin} {self.at_once} {self.limits} {self.block_limits}\n{self.text}"
 
 
 def _limits(pick: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return random limits for the CPU and for blocks of a GPU."""
+    """Return random limits for the CPU and for the blocks of a GPU."""
     like = steps.Program(pick.randrange(1 << 30))
     most = {"steps": (pick.choice((2, 5, 8, 12, 12)),)}
     return like.limits | most, like.block_limits | most
 
 
 def check(seed: int, device: str = "") -> str:
-    """Return the differences between NumPy and weft, or an empty string."""
+    """Return the differences between NumPy and weft, or ""."""
     return judge(Program(seed), device or DEVICES[seed % len(DEVICES)])
 
 

@@ -1,5 +1,6 @@
-"""Random programs that combine everything: reductions of gathers of rolled reshapes, partial assignments, and
-evaluation at random moments.
+"""Random programs that combine everything.
+
+They contain reductions of gathers of rolled reshapes and partial assignments, and evaluate at random moments.
 
 ``python -m tests.fuzz.graphs --programs 200 --seed 0``. A program is text over sizes n, m, k, so that it runs again with other
 numbers, which find its plan, and with other sizes, which find its kernels. All numbers are multiples of 1/8 and small, or not
@@ -128,7 +129,7 @@ class Rejected(Exception):
 
 
 def exact(value: Any) -> bool:
-    """Return whether every number is one that programs may contain."""
+    """Return whether programs may contain the value. Integers may; floats must be small and have few binary digits."""
     array = np.asarray(value)
     if array.dtype.kind in "iub":
         return True
@@ -142,11 +143,10 @@ def exact(value: Any) -> bool:
 
 
 def own(value: Any, before: Iterable[Any]) -> Any:
-    """Return a NumPy result as weft would have it: in its own memory in C order, unless it is a view of a value in
-    `before`.
+    """Return a NumPy result with the memory layout that weft's result has.
 
-    (NumPy's elements at indices along an inner axis are a transposed view of an array that nobody has. Steps back, or none, are
-    those of a view in weft too.)
+    It is in its own memory in C order, unless it is a view of a value in `before`. NumPy's indexing by arrays along an
+    inner axis gives a transposed view of a hidden array instead. Results with negative or zero strides stay views.
     """
     is_view = isinstance(value, np.ndarray) and value.base is not None
     if is_view and not value.flags.c_contiguous and min(value.strides) > 0:
@@ -158,7 +158,7 @@ def own(value: Any, before: Iterable[Any]) -> Any:
 
 
 class World:
-    """The values of a program in NumPy after each statement."""
+    """The statements of a program that were accepted so far, and NumPy's values of its variables after them."""
 
     def __init__(self, start: Arrays, sizes: dict[str, int]) -> None:
         self.start, self.sizes = start, sizes
@@ -167,7 +167,7 @@ class World:
         self.again()
 
     def again(self) -> None:
-        """Restore the values after the accepted statements."""
+        """Restore the values after the statements that were accepted."""
         self.values = {name: value.copy() for name, value in self.start.items()}
         for line in self.lines:
             self._run(line)
@@ -193,8 +193,9 @@ class World:
         return found
 
     def _guard(self, line: str) -> None:
-        """Reject a statement that writes values outside an integer's range, since the result depends on the
-        machine.
+        """Reject a statement that writes values outside of an integer dtype's range.
+
+        The result would depend on the machine.
         """
         place: ast.expr
         match ast.parse(line).body[0]:
@@ -226,7 +227,7 @@ class World:
             return eval(compile(ast.Expression(node), "", "eval"), {"xp": np, **self.sizes}, dict(self.values))
 
     def accept(self, line: str) -> bool:
-        """Run a statement. Keep it and return True if it is allowed."""
+        """Run a statement. If it is allowed, keep it and return True."""
         try:
             self._guard(line)
             self._run(line)
@@ -242,7 +243,7 @@ class World:
 
 
 class Generator:
-    """A generator of one program."""
+    """Generator of a program."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -269,7 +270,7 @@ class Generator:
                 continue  # NumPy refuses a part of it
 
     def sizes(self) -> dict[str, int]:
-        """Return the lengths of the names used in shapes."""
+        """Return the lengths of the names that shapes use."""
         pick = self.random
         n, m, k = (pick.choice(EXTENTS) for _ in range(3))
         kind = pick.randrange(8)
@@ -307,7 +308,7 @@ class Generator:
     # -- text ---------------------------------------------------------------------------------------------
 
     def operand(self, depth: int, beside: Any = None) -> tuple[str, Any]:
-        """Return the text and the value of an operand that broadcasts with `beside`."""
+        """Return the text and the value of an operand that can be broadcast with `beside`."""
         if depth > 0 and self.random.random() < 0.45:
             text = self.expression(depth - 1)
             return f"({text})", self.world.evaluated(text)
@@ -351,7 +352,7 @@ class Generator:
         raise Rejected
 
     def rounded(self, text: str) -> bool:
-        """Return whether a value may depend on the order of a sum or on the machine before it is rounded."""
+        """Return whether a value, before rounding, may depend on the order of a sum or on the machine."""
         value = self.world.evaluated(text)
         if value.dtype.kind in "iub":
             return False
@@ -359,7 +360,7 @@ class Generator:
         return value.dtype == np.float16 or bool(finite.size and finite.max() > 2**18)
 
     def filled(self, template: str, depth: int, target: str = "") -> str:
-        """Return a template with operands in place of its letters."""
+        """Return a template with random operands, dtypes and numbers in place of its letters."""
         pick = self.random
         found: dict[str, str] = {}
         first: Any = self.world.values[target] if target else None
@@ -399,13 +400,13 @@ class Generator:
         return "".join(out)
 
     def positions(self) -> str:
-        """Return an array of indices that are valid in small arrays too."""
+        """Return an array of indices that are also valid for small arrays."""
         return self.random.choice(
             ("j", "j", "j % 3", "j[::-1]", "j[:2]", "abs(j - 2)", "(j > 1).astype('int64')", "xp.arange(2)")
         )
 
     def statement(self) -> str:
-        """Return a statement, or an empty string if the program already contains it."""
+        """Return a random statement. Return "" if the statement has already been added to the program."""
         pick, values = self.random, self.world.values
         kind = pick.randrange(20)
         if kind == 0:
@@ -434,7 +435,7 @@ class Generator:
         return f"{self.name()} = {self.expression(pick.choice((0, 1, 1, 2, 3)))}"
 
     def name(self) -> str:
-        """Return a name for a value: a new one, or an existing one to be overwritten."""
+        """Return a name for a value: a new name, or an existing one to overwrite."""
         if self.random.random() < 0.15 and self.count:
             return f"v{self.random.randint(1, self.count)}"
         self.count += 1
@@ -442,7 +443,7 @@ class Generator:
 
 
 def fits(one: Any, other: Any) -> bool:
-    """Return whether two values broadcast."""
+    """Return whether two values can be broadcast together."""
     try:
         np.broadcast_shapes(np.shape(one), np.shape(other))
     except ValueError:
@@ -451,8 +452,10 @@ def fits(one: Any, other: Any) -> bool:
 
 
 def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, when: str) -> Arrays:
-    """Run the program on weft, evaluating at the "end", after "each" statement, or one value first ("one",
-    "other").
+    """Run the program on weft.
+
+    `when` says when values are evaluated: at the "end", after "each" statement, or the last value ("one") or the first
+    value ("other") before all others.
     """
     with on_device(device):
         values: Arrays = {
@@ -478,7 +481,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Return the faults of one program, or an empty string."""
+    """Return the faults of a program, or ""."""
     world = World(start, sizes)
     world.lines = lines
     world.again()
@@ -498,7 +501,7 @@ def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: s
 
 
 def check(seed: int, devices: tuple[str, ...] = DEVICES) -> str:
-    """Return the differences between NumPy and weft on the devices, or an empty string."""
+    """Return the differences between NumPy and weft on the devices, or ""."""
     generator = Generator(seed)
     lines = generator.world.lines
     for device in devices:
@@ -521,7 +524,7 @@ def check(seed: int, devices: tuple[str, ...] = DEVICES) -> str:
 
 
 def minimal(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> list[str]:
-    """Return the program without the statements that do not contribute to the fault."""
+    """Return the program without statements that do not contribute to the fault."""
     k = len(lines) - 1
     while k >= 0:
         fewer = lines[:k] + lines[k + 1 :]

@@ -1,9 +1,11 @@
-"""Random invalid kernels: valid kernels with small random edits end in a documented error, or compile.
+"""Random, mostly invalid kernels: valid kernels with small random edits.
 
-``python -m tests.fuzz.junk --programs 2000 --seed 0``. The kernels are the language probes. Edits change tokens, expressions,
-statements and arguments; what still parses is compiled for the null device, which runs nothing, so that an index far
-outside harms nobody. Documented are: Python's own errors while the file is read, `weft.KernelError` with file and line,
-and errors of arguments and launches, which have no line.
+Each edited kernel must compile or raise a documented error.
+
+``python -m tests.fuzz.junk --programs 2000 --seed 0``. The kernels are the language probes. Edits change tokens,
+expressions, statements and arguments. Kernels that still parse are compiled for the null device, which runs nothing, so
+that out-of-bounds accesses do no harm. The documented errors are Python's own errors when the file is read,
+`weft.KernelError` with file and line, and errors in arguments and launches, which have no line.
 """
 
 from __future__ import annotations
@@ -148,11 +150,11 @@ LAUNCHES: tuple[Any, ...] = (
 
 
 class Late(BaseException):
-    """Raised when the compiler does not end in time."""
+    """Raised if compiling and launching a kernel takes too long."""
 
 
 def plain_text(function: Callable[..., Any]) -> str:
-    """Return a probe's text from its ``def`` on."""
+    """Return the source text of a probe from its ``def`` line on, without decorators."""
     text = textwrap.dedent(inspect.getsource(function))
     (tree,) = ast.parse(text).body
     return "".join(text.splitlines(True)[tree.lineno - 1 :])
@@ -167,7 +169,10 @@ def _tokens(text: str) -> list[tokenize.TokenInfo]:
 
 
 def _replaced(text: str, start: tuple[int, int], end: tuple[int, int], new: str) -> str:
-    """Return the text with a range of it (lines from 1, columns) replaced."""
+    """Return `text` with the range from `start` to `end` replaced by `new`.
+
+    Both are pairs (line, column). Lines count from 1.
+    """
     lines = text.splitlines(True)
     before = "".join(lines[: start[0] - 1]) + lines[start[0] - 1][: start[1]]
     after = lines[end[0] - 1][end[1] :] + "".join(lines[end[0] :])
@@ -187,7 +192,7 @@ def _span(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def edit_expression(pick: random.Random, text: str) -> str:
-    """Replace an expression by another one, from the kernel or an unusual one."""
+    """Replace an expression by, or combine it with, another expression of the kernel or an unusual expression."""
     found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.expr)]
     node = pick.choice(found)
     if pick.random() < 0.4:
@@ -204,7 +209,7 @@ def edit_expression(pick: random.Random, text: str) -> str:
 
 
 def edit_statement(pick: random.Random, text: str) -> str:
-    """Delete, duplicate or replace a statement."""
+    """Delete, duplicate or replace a statement, or insert an unusual statement before or after it."""
     found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.stmt)][1:]
     if not found:
         return text
@@ -277,7 +282,7 @@ def edit_statement(pick: random.Random, text: str) -> str:
 
 
 def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
-    """Return a probe, its edited text, arguments and launch."""
+    """Edit a random probe. Return the probe, its edited text, its arguments and its launch configuration."""
     pick = random.Random(seed)
     probe = pick.choice(PROBES)
     text = plain_text(probe.function)
@@ -304,7 +309,7 @@ def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
 
 
 def check(seed: int) -> str:
-    """Compile one edited kernel. Return what is wrong with its error, or an empty string."""
+    """Compile an edited kernel. Return a description of an undocumented error, or "" if there is none."""
     probe, text, arguments, launch = make_case(seed)
     file = f"<junk {seed}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
@@ -344,7 +349,7 @@ def _trouble(probe: Probe, function: Any, arguments: list[Any], launch: Any, dev
 
 
 def judge(error: weft.KernelError) -> str:
-    """Return what is wrong with an error of the kernel language."""
+    """Return a description of a KernelError that is internal or has no source line, or "" for documented errors."""
     if any(word in error.message for word in INTERNAL):
         return _where(error)
     innermost = traceback.extract_tb(error.__traceback__)[-1].filename

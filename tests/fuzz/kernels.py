@@ -1,9 +1,11 @@
-"""Random kernels generated from a grammar, run as plain Python and compiled, and compared bit for bit.
+"""Random kernels generated from a grammar.
 
-A kernel of `block` threads has for every dtype an input array x<dtype> of one element a thread, an output o<dtype> with
-four elements a thread, and a shared array s<dtype>. A thread writes its own outputs only, reads others' shared elements
-between barriers only, and every barrier or warp operation is reached by all its threads: so each kernel has one right
-result. Variables keep the dtype that they are made with.
+They run as plain Python and compiled, and the bits are compared.
+
+A kernel of `block` threads has, for every dtype, an input array x<dtype> with one element per thread, an output
+o<dtype> with four elements per thread, and a shared array s<dtype>. A thread writes only its own outputs, and reads
+shared elements of other threads only between barriers. Every barrier or warp operation is reached by all threads
+concerned. Each kernel therefore has one right result. Variables keep the dtype of their first value.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def block_fold(held, t, n):
 
 
 class Generator:
-    """A generator of one kernel."""
+    """Generator of the source text of a random kernel."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -70,8 +72,10 @@ class Generator:
 
     @contextmanager
     def inside(self, head: str, together: bool = False) -> Iterator[None]:
-        """Write a statement with a body. Values made in the body stay unknown afterwards unless all threads execute
-        it.
+        """Write the head of a compound statement. Within the ``with`` block, write its body.
+
+        Variables that the body defines are not used after it. `together` states that all threads of the block execute
+        the body together, so that it may contain barriers.
         """
         self.line(head)
         self.depth += 1
@@ -126,7 +130,7 @@ class Generator:
         return f"({text})"
 
     def value(self, dtype: str, depth: int) -> str:
-        """Return an expression of this dtype."""
+        """Return a random expression of the given dtype."""
         pick = self.random
         if depth <= 0 or self.chance(0.15):
             if self.variables[dtype] and self.chance(0.4):
@@ -163,7 +167,7 @@ class Generator:
         return pick.choice(forms)()
 
     def uniform(self) -> str:
-        """Return a condition that is uniform in the block."""
+        """Return a condition that is the same in all threads of the block."""
         dtype = self.dtype()
         where = self.random.randrange(LENGTH)
         return self.random.choice(
@@ -277,7 +281,7 @@ class Generator:
                 self.assign()
 
     def fold(self) -> None:
-        """Write a sum that starts as a Python number and takes the dtype of its operands."""
+        """Write a sum that starts as a Python number, and takes the dtype of its operands."""
         dtype, total = self.dtype(), self.name("a")
         counter = f"{total}i"
         self.line(f"{total} = {'0.0' if dtype[0] == 'f' and self.chance(0.5) else '0'}")
@@ -342,7 +346,7 @@ class Generator:
             self.made(dtype, f"cuda.{name}(0xFFFFFFFF, {self.value(dtype, 2)}, {self.random.randint(0, 31)}, {width})")
 
     def masked(self) -> None:
-        """Write a warp operation of the lanes that took one side of a branch."""
+        """Write a branch, and warp operations among the lanes that take the same side of it."""
         pick, chosen, lanes = self.random, self.name("c"), self.name("m")
         self.line(f"{chosen} = {self.condition()}")
         self.line(f"{lanes} = cuda.ballot_sync(0xFFFFFFFF, {chosen})")
@@ -367,7 +371,7 @@ class Generator:
         self.made(dtype, f"block_fold(s{dtype}, t, {self.threads})")
 
     def uniform_flow(self, depth: int) -> None:
-        """Write branches and loops around barriers with uniform conditions."""
+        """Write a branch or loop with a uniform condition, whose body may contain barriers."""
         pick, counter = self.random, self.name("u")
         match pick.randrange(4):
             case 0:
@@ -417,7 +421,7 @@ class Generator:
 
 
 def make_arguments(seed: int) -> list[np.ndarray]:
-    """Return inputs and empty outputs."""
+    """Return random inputs, and outputs filled with zeros."""
     source = np.random.default_rng(seed)
     inputs = []
     for dtype in DTYPES:
@@ -430,7 +434,7 @@ def make_arguments(seed: int) -> list[np.ndarray]:
 
 
 def check_kernel(seed: int) -> str:
-    """Run one random kernel both ways. Return the differences, or an empty string."""
+    """Run a random kernel compiled and as plain Python. Return the differences, or ""."""
     generator = Generator(seed)
     text = generator.source()
     file = f"<random kernel {seed}>"

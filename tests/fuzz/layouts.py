@@ -1,7 +1,9 @@
-"""Random programs over arrays with all memory layouts: permuted, reversed, sliced, repeated and partly overwritten.
+"""Random programs over arrays with all memory layouts.
 
-``python -m tests.fuzz.layouts --programs 200 --seed 0``. Numbers are small and whole, so that every result is exact: bits are
-compared with NumPy's, on every device.
+Arrays are permuted, reversed, sliced, repeated and partly overwritten.
+
+``python -m tests.fuzz.layouts --programs 200 --seed 0``. Values are small integers, so that every result is exact. On
+every device, bits are compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ DTYPES = ("float32", "float32", "float64", "int8", "int16", "int32", "int64", "u
 
 
 class Generator:
-    """A generator of one program over inputs a, b, c, which can all be viewed with one shape."""
+    """Generator of a program over up to three inputs a, b, c, whose views broadcast to a common shape."""
 
     def __init__(self, seed: int, most: int = 60_000) -> None:
         self.random = pick = random.Random(seed)
@@ -55,7 +57,7 @@ class Generator:
         return f"v{self.count}"
 
     def layout(self) -> tuple[tuple[int, ...], str]:
-        """Return the shape of an input, and the expression that gives it the common shape (up to broadcasting)."""
+        """Return the shape of an input, and an index expression for a view that broadcasts to the common shape."""
         pick = self.random
         order = list(range(len(self.shape)))
         if pick.random() < 0.6:
@@ -110,19 +112,19 @@ class Generator:
         return {v.dtype for v in self.inputs.values()}
 
     def wide(self) -> str:
-        """Return a dtype in which every sum is exact."""
+        """Return a dtype in which all sums of the program are exact."""
         if any(d.kind == "c" for d in self.dtypes()):
             return "complex128"
         return self.random.choice(("float64", "float32", "int64"))
 
     def target(self) -> tuple[str, str]:
-        """Return an input and a part of it to write to."""
+        """Return an input, and a part of the input to write to."""
         name = self.random.choice(list(self.inputs))
         parts = [self.random.choice((":", "1:", ":-1", "::2", "::-1", "0")) for _ in self.shape]
         return name, f"[{', '.join(parts)}]"
 
     def run(self, device: str) -> dict[str, np.ndarray]:
-        """Return all values of the program on a device; "" is NumPy."""
+        """Run the program on a device, and return its values by name. The device "" stands for NumPy."""
         if not device:
             values: dict[str, Any] = {name: value.copy() for name, value in self.inputs.items()}
             for line in self.lines:
@@ -137,7 +139,7 @@ class Generator:
 
 
 def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 60_000) -> str:
-    """Return the differences between NumPy and weft on the devices, or an empty string."""
+    """Return the differences between NumPy and weft on the devices, or ""."""
     generator = Generator(seed, most)
     found = differing(generator.run, int(np.prod(generator.shape)), devices)
     if found is None:

@@ -1,7 +1,7 @@
-"""Random loops whose array lengths change between iterations, on NumPy and on weft.
+"""Random loops in which the lengths of arrays change, on NumPy and on weft.
 
-In: a seed. Out: what differs. Values are NumPy's; and each plan that is found for other sizes is, step by step, the plan that
-is made for these sizes anew.
+Results must agree with NumPy's. A plan that is reused for other sizes must equal, step by step, the plan that is newly
+made for these sizes.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def make_loop(seed: int) -> str:
 
 
 def run_loop(text: str, xp: Any, seed: int) -> dict[str, Any]:
-    """Run the program and return its final variables."""
+    """Run the program, and return the final values of its variables."""
     source = np.random.default_rng(0)
     names: dict[str, Any] = {"xp": xp, "SIDE": SIDE, "total": 0.0, "lengths": random.Random(seed)}
     names["look"] = lambda *values: wf.evaluate(*(v for v in values if isinstance(v, wf.Array))) if xp is wf else None
@@ -109,7 +109,10 @@ def run_loop(text: str, xp: Any, seed: int) -> dict[str, Any]:
 
 @contextmanager
 def compared(trouble: list[str]) -> Iterator[None]:
-    """Compare plans found for other sizes with new ones, and add the differences to `trouble`."""
+    """Within the ``with`` block, compare each plan that is reused for other sizes with a new plan for these sizes.
+
+    Differences are appended to `trouble`.
+    """
     found_plan, keep = resized.find, resized.is_worth_keeping
 
     def general(device: Any, group: Any, may: Any) -> list[Any]:
@@ -145,7 +148,10 @@ def compared(trouble: list[str]) -> Iterator[None]:
 
 
 def compare(found: Plan, made: Plan) -> str:
-    """Return the differences between two plans."""
+    """Return the first difference between a reused plan and a new plan, or "".
+
+    Plans whose slots differ are not compared.
+    """
     if found.slots != made.slots:
         return ""  # places have other numbers
     if (found.places, found.outputs, found.scalars) != (made.places, made.outputs, made.scalars):
@@ -164,7 +170,7 @@ def compare(found: Plan, made: Plan) -> str:
 
 
 def _ordered(steps: list[Step]) -> list[Step]:
-    """Return the steps, with consecutive releases of values sorted by number, since their order does not matter."""
+    """Return the steps with each run of consecutive releases sorted, since the order of releases is irrelevant."""
     found: list[Step] = []
     for given_up, run in groupby(steps, lambda step: isinstance(step, int)):
         together = list(run)
@@ -173,7 +179,7 @@ def _ordered(steps: list[Step]) -> list[Step]:
 
 
 def check(seed: int) -> str:
-    """Return the differences between NumPy and weft, or an empty string."""
+    """Return the differences between NumPy and weft, or ""."""
     text = make_loop(seed)
     wanted = _outcome(text, np, seed)
     trouble: list[str] = []

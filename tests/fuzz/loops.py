@@ -1,7 +1,7 @@
-"""Random loops whose numbers, indices and slices change between iterations, on NumPy and on weft.
+"""Random loops in which numbers, indices and slices change, on NumPy and on weft.
 
-What is found again between turns (operations, indices, plans, numbers as slots) must never be what another turn meant. The
-same text runs with `xp` as NumPy and as weft; some programs look at results in each turn, some in few.
+Cached operations, indices, plans and numbers in slots must never be reused in an iteration that needs different ones.
+The same text runs with `xp` as NumPy and as weft. Some programs read results in each iteration, others in a few.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def make_loop(seed: int) -> str:
 
 
 def run_loop(text: str, xp: Any) -> dict[str, Any]:
-    """Run the program and return its final variables."""
+    """Run the program, and return the final values of its variables."""
     source = np.random.default_rng(0)
     names: dict[str, Any] = {"xp": xp, "np": np, "total": 0.0}
     for name in ("a", "b", "c", "view"):
@@ -78,7 +78,7 @@ def run_loop(text: str, xp: Any) -> dict[str, Any]:
 
 
 def check(seed: int) -> str:
-    """Return the differences between NumPy and weft, or an empty string."""
+    """Return the differences between NumPy and weft, or ""."""
     text = make_loop(seed)
     try:
         wanted: dict[str, Any] | str = run_loop(text, np)

@@ -1,8 +1,10 @@
-"""Random programs whose values are evaluated in every order: early, late or never, and kept by views or copies.
+"""Random programs whose values are evaluated in random order.
 
-``python -m tests.fuzz.orders --programs 3000 --seed 0``. Half of the programs are those of `graphs`, with exact results; the
-others compute statistics of rows, whose results are compared up to rounding. Recording is cut where it usually is, or after
-few operations. ``WEFT_FUZZ_DEVICE`` names the device.
+Values are evaluated early, late or never, and kept alive by views or copies.
+
+``python -m tests.fuzz.orders --programs 3000 --seed 0``. Half of the programs are those of `graphs`, with exact
+results; the others compute statistics of rows, whose results are compared up to rounding. Recordings end at the usual
+limit, or after a few operations. ``WEFT_FUZZ_DEVICE`` names the device.
 """
 
 from __future__ import annotations
@@ -49,9 +51,7 @@ T[[0, -1]] = T[[-1, 0]]|T[:] = T[::-1]|xp.subtract(T, A, out=T)|T[T.shape[0] // 
 
 @dataclass
 class Program:
-    """The statements of a program, their inputs, the names of lengths, and whether results are compared up to
-    rounding.
-    """
+    """A program: its statements, inputs, named sizes, and whether results are compared only up to rounding."""
 
     lines: list[str]
     start: Arrays
@@ -63,7 +63,10 @@ class Program:
 
 
 def mixture(seed: int) -> list[Program]:
-    """Return a program of `graphs` at some of its sizes, without float16, whose sums are not exact at all sizes."""
+    """Return a random program of `graphs`, once for each of up to three sets of sizes.
+
+    Return an empty list if the program uses float16, whose sums are not exact for all sizes.
+    """
     generator = graphs.Generator(seed)
     if any(dtype == "float16" for _, dtype in generator.shapes.values()):
         return []
@@ -78,7 +81,7 @@ def mixture(seed: int) -> list[Program]:
 
 
 def statistics(seed: int) -> list[Program]:
-    """Return a program of means, sums and expressions of them, for one or two numbers of rows."""
+    """Return a random program of row statistics three times, for inputs with random numbers of rows."""
     pick = random.Random(seed)
     columns = pick.choice(LENGTHS)
     dtype = pick.choice(("float64", "float64", "float32"))
@@ -122,7 +125,7 @@ def _filled(pick: random.Random, template: str, names: list[str]) -> str:
 
 
 def _follow(line: str, values: Arrays) -> bool:
-    """Run a statement with NumPy and return whether it is allowed. Leave `values` unchanged if not."""
+    """Run a statement with NumPy, and return whether it gives finite, moderate results. If not, restore `values`."""
     before = {name: value.copy() for name, value in values.items()}
     shared = dict(values)
     try:
@@ -146,7 +149,10 @@ def _follow(line: str, values: Arrays) -> bool:
 
 
 class Run:
-    """A program on weft and on NumPy side by side, with values that are read, kept and dropped in between."""
+    """A program that runs on weft and on NumPy side by side.
+
+    Between statements, weft's values are read, kept or dropped at random.
+    """
 
     def __init__(self, program: Program, seed: int) -> None:
         self.program = program
@@ -162,7 +168,7 @@ class Run:
         self.held: list[wf.Array] = []
 
     def trouble(self) -> str:
-        """Return the differences, or an empty string."""
+        """Run the program, and return the first difference from NumPy, or ""."""
         lines = self.program.lines
         for number, line in enumerate(lines):
             self._follow(line)
@@ -183,7 +189,10 @@ class Run:
                 self.sides[k] = {name: self._own(name, value, before) for name, value in side.items()}
 
     def _own(self, name: str, value: Any, before: list[Any]) -> Any:
-        """NumPy's value with the memory that weft's has: what lies there alike is left as it is."""
+        """Return a NumPy value with the memory layout that weft's value has.
+
+        If both have the same strides, return the value unchanged.
+        """
         alike = getattr(value, "strides", None) == getattr(self.own.get(name), "strides", None)
         return value if alike else graphs.own(value, before)
 
@@ -191,7 +200,7 @@ class Run:
         return [name for name, value in self.own.items() if isinstance(value, wf.Array)]
 
     def _interfere(self, needed: set[str]) -> str:
-        """Read, keep or drop a value. Return what is wrong with it."""
+        """Evaluate, compare, keep or drop a random value. Return a difference from NumPy, or ""."""
         names, pick = self._arrays(), self.pick
         if not names:
             return ""
@@ -217,7 +226,10 @@ class Run:
         return ""
 
     def _finish(self) -> str:
-        """Evaluate the remaining values one by one in any order, and drop some of them."""
+        """Evaluate the remaining values in random order, except for some that are dropped.
+
+        Return the first difference from NumPy, or "".
+        """
         rest = [(name, self.own[name], self._wanted(name)) for name in self._arrays()] + self.copies
         self.own.clear()
         self.copies.clear()
@@ -254,7 +266,7 @@ def _mentions(lines: list[str], name: str) -> bool:
 
 @contextmanager
 def recording_limit(operations: int) -> Iterator[None]:
-    """Cut recording after the given number of pending operations."""
+    """Within the ``with`` block, limit recordings to the given number of pending operations."""
     hard = operations if operations < storage.SOFT_LIMIT else record.HARD_LIMIT
     with mock.patch.object(storage, "SOFT_LIMIT", operations), mock.patch.object(record, "HARD_LIMIT", hard):
         wf.evaluate(wf.zeros(1) + 1)  # the next recording has the limit
@@ -263,7 +275,7 @@ def recording_limit(operations: int) -> Iterator[None]:
 
 
 def check(seed: int, device: str = os.environ.get("WEFT_FUZZ_DEVICE", "cpu")) -> str:
-    """Return the differences from NumPy in some order of evaluation, or an empty string."""
+    """Run a random program in several orders of evaluation. Return the first difference from NumPy, or ""."""
     pick = random.Random(seed)
     programs = statistics(seed) if seed % 2 else mixture(seed)
     for program in programs:
@@ -279,7 +291,7 @@ def check(seed: int, device: str = os.environ.get("WEFT_FUZZ_DEVICE", "cpu")) ->
 
 
 def run(program: Program, order: int, device: str, limit: int) -> str:
-    """Return the faults of one program in one order, or an empty string."""
+    """Run a program in one random order of evaluation. Return a difference from NumPy or an error, or ""."""
     try:
         # (operations that are done at the call record nothing)
         with on_device(device), override(immediate=0, interpret="never"), recording_limit(limit):
@@ -289,7 +301,7 @@ def run(program: Program, order: int, device: str, limit: int) -> str:
 
 
 def minimal(program: Program, order: int, device: str, limit: int) -> list[str]:
-    """Return the statements that contribute to the fault, in one of the first orders."""
+    """Return the statements left after removing those without which some order of evaluation still fails."""
     lines = program.lines
     for k in reversed(range(len(lines))):
         fewer = Program(lines[:k] + lines[k + 1 :], program.start, program.sizes, program.loose)

@@ -1,4 +1,4 @@
-"""Random array programs, generated from the op table and compared on NumPy and weft.
+"""Random array programs, generated from the op table. Their results on weft are compared with NumPy's.
 
 A program is a list of statements in Python text over arrays v0, v1, ...; the same text runs with `xp` as NumPy and as
 weft. Statements that NumPy refuses are left out while generating, so that every program is valid.
@@ -58,7 +58,7 @@ REDUCTIONS = ("sum", "max", "min", "any", "all", "argmax", "argmin", "mean", "pr
 
 
 class WithRows:
-    """NumPy with the rows of the op table that it lacks."""
+    """NumPy, extended by the ops of the op table that NumPy lacks."""
 
     def __getattr__(self, name: str) -> Any:
         row = OPS.get(name)
@@ -78,7 +78,7 @@ NUMPY = WithRows()
 
 
 class Generator:
-    """A generator of one program."""
+    """Generator of a program."""
 
     def __init__(self, seed: int, large: bool = False) -> None:
         self.shapes = LARGE if large else SHAPES
@@ -206,7 +206,7 @@ class Generator:
         return f"xp.broadcast_to({a}, (2, *{a}.shape)) + {number}", False
 
     def statement(self) -> tuple[str, str, bool]:
-        """Return a statement, the value that it changes, and whether it is inexact."""
+        """Return a statement, the value that it changes, and whether the value is inexact."""
         if self.random.random() < 0.45 and len(self.values) > 1:
             # (an element taken from an array is a scalar in NumPy: it cannot be changed)
             target = self.random.choice([n for n, v in self.values.items() if v.ndim] or [""])
@@ -228,7 +228,7 @@ class Generator:
         return f"{name} = {source}", name, inexact
 
     def write(self, count: int) -> None:
-        """Add statements that NumPy accepts."""
+        """Add statements, each of which NumPy accepts."""
         for _ in range(4 * count):
             if len(self.lines) >= count:
                 return
@@ -268,7 +268,7 @@ class Generator:
 
 
 def short_program(seed: int) -> tuple[Generator, dict[str, np.ndarray]]:
-    """Return a program of up to eight statements and its inputs."""
+    """Return a program of up to eight statements, and its inputs."""
     generator = Generator(seed)
     start = generator.start()
     with suppress(Abandoned):
@@ -277,13 +277,13 @@ def short_program(seed: int) -> tuple[Generator, dict[str, np.ndarray]]:
 
 
 class Abandoned(Exception):
-    """Raised when the program is in a state that cannot be restored."""
+    """Raised if a rejected statement has changed arrays in place, so that the program cannot be continued."""
 
 
 def run_program(
     lines: list[str], start: dict[str, np.ndarray], every: bool = False, device: str = "cpu"
 ) -> dict[str, np.ndarray]:
-    """Run the program on weft and return its values. With `every`, evaluate after each statement."""
+    """Run the program on weft, and return its values. With `every`, evaluate after each statement."""
     with on_device(device):
         values: dict[str, Any] = {name: wf.asarray(value) for name, value in start.items()}
         for line in lines:
@@ -298,7 +298,7 @@ def run_program(
 
 @contextmanager
 def few_blocks(device: str) -> Iterator[None]:
-    """Limit the grids of device `simt`, so that each block has several parts of the work."""
+    """Within the ``with`` block, limit grids of a `simt` device to two blocks, so that each does more of the work."""
     simt = get_device(device)
     assert isinstance(simt, SimtDevice)
     before, simt.most_blocks = simt.most_blocks, 2
@@ -309,7 +309,7 @@ def few_blocks(device: str) -> Iterator[None]:
 
 
 def run_numpy(lines: list[str], start: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Run the program on NumPy and return its values."""
+    """Run the program on NumPy, and return its values."""
     values: dict[str, Any] = {name: value.copy() for name, value in start.items()}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -321,7 +321,7 @@ def run_numpy(lines: list[str], start: dict[str, np.ndarray]) -> dict[str, np.nd
 
 
 def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loose: bool) -> str:
-    """Return the differences between results, or an empty string. With `loose`, compare up to rounding."""
+    """Return the differences between results, or "". With `loose`, results are compared up to rounding."""
     for name, wanted in theirs.items():
         found = ours[name]
         if found.shape != wanted.shape or found.dtype != wanted.dtype:
@@ -352,7 +352,7 @@ def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loos
 
 
 def check(seed: int, device: str = "cpu", large: bool = False) -> str:
-    """Run one program in all ways. Return the faults, or an empty string."""
+    """Run a random program in several ways. Return the first difference from NumPy and a minimal program, or ""."""
     generator = Generator(seed, large)
     start = generator.start()
     with suppress(Abandoned):
@@ -369,7 +369,7 @@ def check(seed: int, device: str = "cpu", large: bool = False) -> str:
 def _trouble(
     lines: list[str], start: dict[str, np.ndarray], wanted: dict[str, np.ndarray], loose: bool, device: str
 ) -> str:
-    """Return the differences between NumPy and a device, for several ways of running the program."""
+    """Run a program on a device in several ways. Return the first difference from NumPy, or ""."""
     try:
         once = run_program(lines, start, device=device)
         found = differences(once, wanted, loose)
@@ -394,7 +394,7 @@ def _trouble(
 
 
 def _minimal(lines: list[str], start: dict[str, np.ndarray], loose: bool, device: str) -> list[str]:
-    """Return the program without the statements that do not contribute to the fault."""
+    """Return descriptions of the inputs, and the statements that are needed to reproduce the fault."""
     k = 0
     while k < len(lines):
         fewer = lines[:k] + lines[k + 1 :]

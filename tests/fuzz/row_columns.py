@@ -1,7 +1,9 @@
-"""Random reductions along rows and columns of the same array: together they have the same bits as alone.
+"""Random reductions along rows and columns of one array.
 
-``python -m tests.fuzz.row_columns --programs 200 --seed 0``. Numbers are any, so that a sum in another order shows. Kernels are
-merged however little is read.
+Computed together in merged kernels, they must have the same bits as computed separately.
+
+``python -m tests.fuzz.row_columns --programs 200 --seed 0``. Inputs are arbitrary numbers, so that a
+sum in another order has other bits. Kernels are merged regardless of their size.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ EPILOGUES = ("{}", "{}", "{}", "{} * 2", "abs({}) + 1", "{} + 3")
 
 @contextmanager
 def however_small() -> Iterator[None]:
-    """Merge kernels of any size within the context."""
+    """Within the ``with`` block, merge row and column reductions of any size."""
     with (
         mock.patch.multiple(row_column_reductions, LEAST_PARTS=1, LEAST_ROW=2),
         mock.patch.dict(vars(CPU), pair_bytes=0),
@@ -66,13 +68,13 @@ def however_small() -> Iterator[None]:
 
 
 def bits(array: wf.Array) -> bytes:
-    """Return the bits of an array, with all NaNs alike."""
+    """Return the bits of an array. All NaNs have the same bits."""
     found = np.array(array)
     return np.where(found == found, found, 0).tobytes() + (found == found).tobytes()
 
 
 class Generator:
-    """A generator of the results of one program over x, w (a row) and s (a column)."""
+    """Generator of a program that computes several reductions of an array x, its row w and its column s."""
 
     def __init__(self, seed: int) -> None:
         self.random = pick = random.Random(seed)
@@ -102,7 +104,10 @@ class Generator:
         self.results = [self.result(0), self.result(1), *(self.result() for _ in range(pick.randint(0, 2)))]
 
     def result(self, along: int | None = None) -> str:
-        """Return a reduction along the axis `along`, or an expression of one."""
+        """Return a reduction, or an expression of its result, as text.
+
+        The axis is `along`, or random if `along` is None.
+        """
         pick = self.random
         ndim = self.x.ndim
         choices: list[int | tuple[int, ...]] = [*range(ndim)] * 3
@@ -127,7 +132,7 @@ class Generator:
         return pick.choice(EPILOGUES).format(found)
 
     def values(self, xp: Any, wrap: Any) -> dict[str, Any]:
-        """Return the inputs of the results."""
+        """Return the variables of the program. `wrap` converts NumPy inputs to arrays of the module `xp`."""
         x = wrap(self.x)
         x = eval(f"x{self.view}")
         found = {"xp": xp, "x": x, "w": wrap(self.w), "s": wrap(self.s)[: x.shape[0]] if x.ndim < 3 else wrap(self.s)}
@@ -135,7 +140,7 @@ class Generator:
         return found
 
     def run(self, device: str, alone: bool) -> list[bytes]:
-        """Return the bits of all results, computed together or one after another."""
+        """Compute all results together, or one after another if `alone`, and return their bits."""
         with on_device(device):
             if alone:
                 found = []
@@ -151,7 +156,7 @@ class Generator:
 
 
 def check(seed: int, devices: tuple[str, ...] = ("cpu",)) -> str:
-    """Return the results whose bits differ between together and alone, or an empty string."""
+    """Return the results whose bits differ between joint and separate computation, or ""."""
     generator = Generator(seed)
     for device in devices:
         with however_small():

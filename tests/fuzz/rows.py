@@ -1,8 +1,9 @@
-"""Random programs that reduce rows several times: reductions, elementwise operations with their results, and
-reductions of those.
+"""Random programs that reduce rows several times.
 
-``python -m tests.fuzz.rows --programs 200 --seed 0``. All numbers are quarters small enough for every sum to
-be exact, so that results have one right value whatever the tree of a reduction is: bits are compared with NumPy's.
+They contain reductions, elementwise operations with their results, and reductions of the values so computed.
+
+``python -m tests.fuzz.rows --programs 200 --seed 0``. All inputs are small multiples of 1/4, so that every sum is exact
+and results do not depend on the order of reductions. Bits are compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ WATCHED = 12_000  # elements at most, where every access takes a microsecond
 
 
 class Generator:
-    """A generator of one program over x, whose values are named a, b, c ..."""
+    """Generator of a program over an input x. The values that it computes are named v1, v2, ..."""
 
     def __init__(self, seed: int, most: int = 100_000) -> None:
         self.random = random.Random(seed)
@@ -87,7 +88,7 @@ class Generator:
         return name
 
     def write(self) -> None:
-        """Write some stages: a reduction, and perhaps operations with its result."""
+        """Write one to four stages: scans, and reductions that may be followed by operations with their results."""
         pick = self.random
         axis = pick.choice((*range(-len(self.shape), 0), None))
         start = pick.randrange(8)
@@ -111,7 +112,7 @@ class Generator:
                 self.whole.append(self.line(self.after(x, s)))
 
     def fold(self, x: str, axis: int | None) -> str:
-        """Return a reduction of x that keeps its axes."""
+        """Return a reduction of x that keeps the reduced axes."""
         kind = self.random.choice("max min sum sum mean argmax argmin any all prod".split())
         rest = f"axis={axis}, keepdims=True"
         if kind == "mean":
@@ -134,7 +135,7 @@ class Generator:
         return f"xp.cumsum({x}, {axis}) % 8"
 
     def after(self, x: str, s: str) -> str:
-        """Return an expression of x and its reduction with x's shape, scaled to small values."""
+        """Return an elementwise expression of x and its reduction s. Its values are small."""
         pick = self.random
         dtype = self.dtype if self.dtype.kind == "f" else np.dtype("float64")
         x, s = f"{x}.astype('{dtype}')", f"{s}.astype('{dtype}')"
@@ -149,7 +150,7 @@ class Generator:
         )
 
     def run(self, device: str) -> dict[str, np.ndarray]:
-        """Return all values of the program on a device; "" is NumPy."""
+        """Run the program on a device, and return its values by name. The device "" stands for NumPy."""
         if not device:
             values: dict[str, Any] = {"x": self.x.copy()}
             with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -168,7 +169,10 @@ class Generator:
 def differing(
     run: Callable[[str], dict[str, np.ndarray]], size: int, devices: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    """Return the first device on which a program of the given size differs from NumPy, and the differences."""
+    """Return the first device on which a program differs from NumPy, and the differences. Return None if there is none.
+
+    `size` is the number of elements. Devices that watch every access are skipped if it is large.
+    """
     wanted = run("")
     for device in devices:
         if device.endswith("watched") and size > WATCHED:
@@ -187,7 +191,7 @@ def differing(
 
 
 def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 100_000) -> str:
-    """Return the differences between NumPy and weft on the devices, or an empty string."""
+    """Return the differences between NumPy and weft on the devices, or ""."""
     generator = Generator(seed, most)
     found = differing(generator.run, generator.x.size, devices)
     if found is None:

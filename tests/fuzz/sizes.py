@@ -1,7 +1,8 @@
-"""Random programs that run again with other sizes and positions, on NumPy and on weft.
+"""Random programs that run repeatedly with changing sizes and positions, on NumPy and on weft.
 
-``python -m tests.fuzz.sizes --programs 200 --seed 0``. Plans are found again at other lengths, strides and offsets: each program
-runs for many of them, so small that they often coincide. Numbers are whole and results exact: bits are compared.
+``python -m tests.fuzz.sizes --programs 200 --seed 0``. Cached plans are reused for other lengths, strides and offsets.
+Each program runs for many of them, which are so small that they often coincide. Inputs are integers and results are
+exact: bits are compared.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ c = b[p:q] * 2|a[p:q] += c[:q - p]|B = a[p:q, None] * b[r:]|c = a[::s]|c = a[::s
 
 
 class Program:
-    """Statements, and the sizes to run them with."""
+    """Statements, and the sizes for which they run."""
 
     def __init__(self, seed: int) -> None:
         pick = random.Random(seed)
@@ -54,7 +55,7 @@ class Program:
             )
 
     def start(self, sizes: dict[str, int]) -> dict[str, np.ndarray]:
-        """Return the inputs. c and B are always among them."""
+        """Return the input arrays. They include `c` and `B`, which statements may read before assigning to them."""
         source = np.random.default_rng(self.seed)
         n, m = sizes["n"], sizes["m"]
         made = {name: source.integers(-4, 5, shape) for name, shape in (("a", n), ("b", n), ("A", (n, m)))}
@@ -76,7 +77,7 @@ class Program:
         return kept, {name: np.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray | np.generic)}
 
     def run(self, lines: list[str], sizes: dict[str, int], owned: bool) -> dict[str, np.ndarray]:
-        """Return the values on weft. With `owned`, inputs have memory of their own that updates may reuse."""
+        """Run statements on weft, and return the values. With `owned`, inputs own memory that updates may reuse."""
         values: dict[str, Any] = {"xp": wf, **sizes}
         values.update({name: wf.asarray(value) for name, value in self.start(sizes).items()})
         if owned:
@@ -90,7 +91,7 @@ class Program:
 
 
 def check(seed: int) -> str:
-    """Return the faults of one program at one of its sizes, or an empty string."""
+    """Run a random program for each of its sizes. Return the first difference from NumPy, or ""."""
     program = Program(seed)
     for turn, sizes in enumerate(program.bindings):
         with warnings.catch_warnings(), np.errstate(all="ignore"):

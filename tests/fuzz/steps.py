@@ -1,7 +1,9 @@
-"""Random stencil loops, whose time steps are merged into one kernel, compared bit for bit on NumPy and weft.
+"""Random stencil loops, whose time steps are merged into a kernel.
 
-``python -m tests.fuzz.steps --programs 200 --seed 0``; `tests.fuzz.block_steps` for a GPU's blocks. Whatever can be merged is, in parts of random sizes: all that makes a
-plan choose between kernels is set aside.
+The bits are compared between NumPy and weft.
+
+``python -m tests.fuzz.steps --programs 200 --seed 0``; `tests.fuzz.block_steps` for a GPU's blocks. All time
+steps that can be merged are merged, in blocks of random sizes: the cost comparison between kernels is disabled.
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ def _window(margins: list[tuple[int, int]], shift: list[int]) -> str:
 
 @contextmanager
 def forced(program: Any, device: str) -> Iterator[None]:
-    """Select a device that makes new plans within the program's limits."""
+    """Within the ``with`` block, use a device with the program's limits for merging. Discard cached plans first."""
     execute._plans.clear()
     resized._known.clear()
     with ExitStack() as stack:
@@ -128,7 +130,7 @@ def forced(program: Any, device: str) -> Iterator[None]:
 
 
 def check(seed: int, device: str = "cpu") -> str:
-    """Return the differences between NumPy and weft, or an empty string."""
+    """Return the differences between NumPy and weft, or ""."""
     program = Program(seed)
     try:
         wanted = program.run(np)
@@ -147,7 +149,7 @@ def check(seed: int, device: str = "cpu") -> str:
 
 
 def merged(seed: int, device: str = "cpu") -> int:
-    """Return the length of the longest chain of time steps in the program's last plan."""
+    """Check a random program. Return the length of the longest chain of time steps that its plans merge, or 0."""
     assert check(seed, device) == ""
     plans = [plan for plan in execute._plans.values() if plan.schedule]
     return max((len(g.steps) for plan in plans for g in plan.schedule.groups if isinstance(g, BlockedSteps)), default=0)

@@ -33,7 +33,7 @@ def test_random_rows_on_every_device(seed: int) -> None:
 
 
 def test_what_a_row_wrote_is_read_back_behind_it() -> None:
-    """In code without loops, for a thread of a GPU that has several elements: stores stand last, but for this."""
+    """Test a program without loops, in which a GPU thread with several elements reads what it has stored."""
     assert rows.check(51160, ("simt",)) == ""
 
 
@@ -57,7 +57,7 @@ def test_sums_of_rows_have_one_order_where_their_kernel_reads_columns(seed: int)
 
 @pytest.mark.parametrize("seed", [1410342, 1372182])
 def test_nothing_is_read_where_nothing_is_computed(seed: int) -> None:
-    """What was read outside of its loops was an index."""
+    """Test programs whose kernels once read an index outside of the loops that define it."""
     assert orders.check(seed) == ""
 
 
@@ -78,7 +78,7 @@ def test_random_folds_of_rows_and_columns(seed: int) -> None:
 
 
 def test_sums_of_columns_keep_their_bits_beside_those_that_read_rows_too() -> None:
-    """What threads of a GPU share a sum does not depend on what another sum of the same kernel reads."""
+    """Test that the division of a column sum among threads does not depend on what other sums in the kernel read."""
     assert row_columns.check(2026294, ("simt",)) == ""
 
 
@@ -94,7 +94,7 @@ def test_random_loops_over_lengths(seed: int) -> None:
 
 
 def test_random_loops_over_lengths_find_plans_used_where_they_are_not_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without some conditions of reuse the comparison has to fail."""
+    """Test that `lengths.check` reports plans that are reused after all conditions except equalities are dropped."""
 
     def decide(trace: Trace, op: str, a: object, b: object) -> bool:
         kept = len(trace._lines)
@@ -119,7 +119,7 @@ def test_disturbed_programs() -> None:
 
 
 def test_the_mixtures_hold_what_they_should() -> None:
-    """A template that NumPy always rejects tests nothing."""
+    """Test that the mixtures contain all kinds of templates. Templates that NumPy always rejects would test nothing."""
     text = "\n".join("\n".join(graphs.Generator(seed).world.lines) for seed in range(150))
     for word in (
         "evaluate(",

@@ -1,4 +1,7 @@
-"""Random sums around a mean or a largest element, of rows and columns of any length, in any company, against float64."""
+"""Random sums around a mean or a maximum, compared with float64.
+
+Rows and columns have any length, and other operations share the kernels.
+"""
 
 from __future__ import annotations
 

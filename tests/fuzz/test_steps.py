@@ -1,4 +1,4 @@
-"""A sample of the random loops over stencils."""
+"""A sample of the random stencil loops."""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""GPU tests run in a process of their own, so that a test that loses the device, hangs or dies fails alone.
+"""GPU tests run in a process of their own.
 
-In: the tests marked ``gpu`` that this pytest would run. Out: their reports, and with ``--out`` a folder with what was seen and
-on which machine. Invariant: this process calls no driver; the next test behind one that took the process with it, or lost
-the device, has a new process; where several in a row end so, the rest fails at once.
+A test that loses the device, hangs or crashes then affects no other test.
+
+In: the tests marked ``gpu`` that this pytest would run. Out: their reports, and with ``--out`` a folder with the
+results and facts about the machine. Invariant: this process makes no driver calls. After a test that ended the child
+process or lost the device, the next test runs in a new process. After several tests in a row that ended their process,
+all others fail at once.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ GIVE_UP = 3  # processes in a row that a test took with it
 
 
 def register(config: pytest.Config) -> None:
-    """Run the tests marked ``gpu`` in a child process, or act as that process."""
+    """Register the plugin for the main process, which forwards GPU tests, or for its child, which runs them."""
     ends = config.getoption("--gpu-worker")
     if ends:
         config.pluginmanager.register(Worker(config, *map(int, ends.split(","))), "gpu-worker")
@@ -36,7 +39,7 @@ def register(config: pytest.Config) -> None:
 
 
 class Processes:
-    """A pytest plugin that sends tests to a child process and forwards their reports."""
+    """A pytest plugin that sends tests to a child process, and forwards their reports."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -52,7 +55,7 @@ class Processes:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Let the child process run the test."""
+        """Run a test marked ``gpu`` in the child process, and forward its reports."""
         if item.get_closest_marker("gpu") is None:
             return None
         if not self._files:
@@ -124,7 +127,10 @@ class Processes:
         self.facts = self._line(time.monotonic() + LIMIT_START)["facts"]
 
     def _line(self, end: float) -> dict[str, Any]:
-        """Return the next message of the child process. Raise TimeoutError, or EOFError if it has ended."""
+        """Return the next message of the child process.
+
+        Raises TimeoutError, or EOFError if the child has ended.
+        """
         with selectors.DefaultSelector() as selector:
             selector.register(self._reports, selectors.EVENT_READ)
             while b"\n" not in self._rest:
@@ -139,7 +145,7 @@ class Processes:
         return found
 
     def _close(self, why: str = "") -> str:
-        """End the child process. Return why it ended and its last output."""
+        """End the child process. Return why it has ended, and its last output."""
         if self._process is None:
             return why
         try:
@@ -160,7 +166,7 @@ class Processes:
 
 
 class Worker:
-    """A pytest plugin that runs the tests it receives and reports them."""
+    """A pytest plugin that runs the tests it receives, and reports them."""
 
     def __init__(self, config: pytest.Config, tests: int, reports: int) -> None:
         self.config = config
@@ -172,7 +178,7 @@ class Worker:
         self._reports.flush()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run tests until there are no more."""
+        """Run the tests that the parent process names, until it names no more."""
         from weft.dsl.cli.reports import info
 
         if self.config.getoption("--stand-in"):

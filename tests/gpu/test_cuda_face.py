@@ -1,4 +1,4 @@
-"""The host face of weft.cuda on a card: streams, events, host memory, sharing, facts."""
+"""The host interface of weft.cuda on a GPU: streams, events, host memory, sharing, and device properties."""
 
 from __future__ import annotations
 

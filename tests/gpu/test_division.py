@@ -1,7 +1,7 @@
-"""Quotients and roots on a real GPU have NumPy's bits: ``pytest -m gpu``.
+"""Quotients and roots on a real GPU have NumPy's bits (``pytest -m gpu``).
 
-That the steps are right for any approximation is shown without a GPU (`tests/codegen/passes/test_expand_division.py`); here the
-machine's own approximations are used.
+Tests without a GPU (`tests/codegen/passes/test_expand_division.py`) show that the algorithms are right for any
+approximation. Here, the GPU's own approximations are used.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def check(x: np.ndarray, y: np.ndarray) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_quotients_of_any_bits(part: int) -> None:
-    """Test 2^26 pairs in total."""
+    """Test quotients of floats with random bits, 2^26 in total."""
     check(any_floats(CHUNK, 2 * part), any_floats(CHUNK, 2 * part + 1))
 
 
 def test_reciprocals_of_all_significands() -> None:
-    """Every exponent has the same ones; there are two with few bits to spare at each end."""
+    """Test reciprocals of all significands with the smallest exponents, the largest exponents, and some in between."""
     for exponent in (0, 1, 2, 127, 252, 253, 254):
         y = np.arange(exponent << 23, (exponent + 1) << 23, dtype=np.uint32).view(np.float32)
         check(np.ones_like(y), y)
@@ -51,7 +51,10 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
 
 @np.errstate(all="ignore")
 def test_rows_by_one_divisor() -> None:
-    """A thread keeps sixteen elements of a row; rows of all sizes of numbers, with zeros and what is no number."""
+    """Test rows divided by their maximum. They contain numbers of all magnitudes, zeros, infinities and NaNs.
+
+    Each thread keeps sixteen elements of a row.
+    """
     source = np.random.default_rng(6)
     x = (source.normal(size=(1024, 4096)) * 2.0 ** source.uniform(-60, 0, (1024, 4096))).astype(np.float32)
     x = np.ldexp(x, source.integers(-140, 125, (1024, 1))).astype(np.float32)
@@ -75,7 +78,7 @@ def test_constant_divisors() -> None:
 
 @np.errstate(all="ignore")
 def test_roots() -> None:
-    """Both parities of the exponent with all significands, the ends of the range, any bits."""
+    """Test all significands with even and odd exponents, the ends of the range, and random bits."""
     for exponent in (0, 1, 26, 27, 28, 127, 128, 254, 255):
         x = np.arange(exponent << 23, (exponent + 1) << 23, dtype=np.uint32).view(np.float32)
         same_bits(wf.sqrt(wf.asarray(x)), np.sqrt(x))

@@ -1,4 +1,4 @@
-"""Other libraries' arrays and streams in the same process, where they are installed: ``pytest -m gpu``."""
+"""Arrays and streams of other libraries in the same process, if these are installed (``pytest -m gpu``)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_torch_tensors(torch: Any) -> None:
 
 
 def test_the_context_of_others_stays(torch: Any) -> None:
-    """weft does not change the current context, in this thread or in others."""
+    """Test weft and PyTorch in turn in several threads: weft does not change the current CUDA context of a thread."""
     found: list[float] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Random programs, and what plans do that run again and again, on a real GPU: ``pytest -m gpu``."""
+"""Random programs and repeated plans on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans along long rows, whose blocks wait for one another, on a GPU, where blocks run concurrently."""
+"""Scans along long rows on a GPU, whose blocks run concurrently and wait for one another."""
 
 from __future__ import annotations
 

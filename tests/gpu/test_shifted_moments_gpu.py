@@ -1,4 +1,4 @@
-"""Sums around a centre on a GPU: partial sums in registers, combined by the last block."""
+"""Sums around a mean or a maximum on a GPU: partial sums in registers, combined by the last block."""
 
 from __future__ import annotations
 

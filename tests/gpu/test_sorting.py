@@ -1,4 +1,4 @@
-"""Sorts on a GPU, whose blocks wait for one another and run concurrently there."""
+"""Sorts on a GPU, whose blocks run concurrently and wait for one another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALL = {"u1": (4097,), "f4": (2100,), "i8": (600,)}  # on the stand-in
 
 
 def few(request: pytest.FixtureRequest, large: int, small: int) -> int:
-    """Return a smaller length for the stand-in, which executes PTX instruction by instruction."""
+    """Return `large`, or `small` on the stand-in driver, which executes PTX instruction by instruction."""
     return small if request.config.getoption("--stand-in") else large
 
 

@@ -1,4 +1,4 @@
-"""Every template on a real GPU, against NumPy: ``pytest -m gpu``."""
+"""Every template on a real GPU, compared with NumPy (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several time steps of a stencil in one kernel on a GPU: the bits are those of single steps."""
+"""Temporal blocking on a GPU gives the same bits as separate time steps."""
 
 from __future__ import annotations
 

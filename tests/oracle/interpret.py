@@ -1,8 +1,8 @@
-"""The reference interpreter. It runs a kernel one operation at a time with NumPy's scalars, and is slow.
+"""The reference interpreter. It runs a kernel one operation at a time with NumPy scalars, and is slow.
 
-In: a kernel and one argument a parameter: a 1-D array or an (array, start) pair for a pointer, a number else. Out:
-the arrays, written in place. Invariant: no access leaves its array unnoticed; at the threaded level the
-threads of a block are switched where they meet only, and a barrier that not all threads reach is an error.
+In: a kernel and one argument per parameter: a 1-D array or an (array, start) pair for a pointer, otherwise a number.
+Out: the arrays, written in place. Invariant: every out-of-bounds access is an error. In a threaded kernel, threads of a
+block are switched only at synchronization points, and a barrier that not all threads reach is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _LeaveError(Exception):
 
 @dataclass(slots=True)
 class Frame:
-    """The values of one thread in one function, and the thread's position in the grid."""
+    """The values of a thread in a function, and the position of the thread in the grid."""
 
     kernel: Kernel
     values: dict[Value, Any]
@@ -42,7 +42,10 @@ class Frame:
 
 
 def cast_scalar(value: Any, dtype: np.dtype) -> Any:
-    """Cast a NumPy scalar. Float to integer saturates, with NaN to 0; complex to real drops the imaginary part."""
+    """Return a NumPy scalar cast to another dtype.
+
+    Casts from floats to integers saturate, and NaN becomes 0. Casts from complex to real drop the imaginary part.
+    """
     source = value.dtype
     if source.kind == "c" and dtype.kind not in "cb":
         value, source = value.real, value.real.dtype
@@ -65,27 +68,27 @@ def interpret_kernel(
     backwards: bool = False,
     shared_bytes: int = 0,
 ) -> None:
-    """Run a kernel.
+    """Run a kernel on arrays.
 
     Parameters
     ----------
     kernel : Kernel
     arguments : sequence, or mapping by parameter name
-        For a pointer a 1-D array of its dtype, or a pair of one and the element that the pointer points to;
-        a number else.
+        For a pointer, a 1-D array of its dtype, or a pair of such an array and the index of the element that the
+        pointer points to. Otherwise a number.
     grid, block : tuple of int
-        Threaded kernels: blocks and threads along each axis; `block` is the kernel's own where left out.
+        Threaded kernels: blocks and threads along each axis. `block` defaults to the block size of the kernel.
     backwards : bool
-        Run blocks and threads in reverse: what comes out must not depend on it.
+        Run blocks and threads in reverse order. Results must not depend on it.
     shared_bytes : int
         Dynamic shared memory of each block.
 
     Raises
     ------
     IndexError
-        Where an access leaves its array.
+        If an access is out of bounds.
     DivergenceError
-        Where threads of a block do not meet at a barrier, or those of a warp at a shuffle.
+        If not all threads of a block reach a barrier, or not all threads of a warp reach a shuffle.
     """
     given = _arguments(kernel, arguments)
     with np.errstate(all="ignore"):
@@ -240,7 +243,10 @@ def _missing(operation: Operation, operands: list[Any], frame: Frame) -> Sequenc
 
 
 def _approximate(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    """Return the exact result of an approximate operation. Its users must be right for any approximation."""
+    """Return the exact result of an approximate operation.
+
+    The code that uses it must be right for any approximation.
+    """
     (x,) = operands
     least = np.finfo(x.dtype).tiny
     x = x if abs(x) >= least or np.isnan(x) else np.copysign(x.dtype.type(0), x)
@@ -259,7 +265,7 @@ def _cast(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[A
 
 
 def _kept(operation: Operation, memory: dict[Operation, np.ndarray]) -> Sequence[Any]:
-    """Return the array of an allocating operation, created at its first execution."""
+    """Return a pointer to the array of an operation that allocates memory. The first execution creates the array."""
     if operation not in memory:
         kind = operation.results[0].type
         assert isinstance(kind, Pointer)

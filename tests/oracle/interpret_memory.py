@@ -1,6 +1,6 @@
-"""The reference interpreter's memory: pointers are pairs of a 1-D array and an element index.
+"""The memory of the reference interpreter. A pointer is a pair of a 1-D array and an element index.
 
-Invariant: no access leaves its array unnoticed; uninitialised shared and local memory holds garbage.
+Invariant: every out-of-bounds access is an error. Uninitialized shared and local memory holds garbage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Place = tuple[np.ndarray, int]
 
 
 def access(operation: Operation, operands: list[Any]) -> Place:
-    """Return the array and the element that an operation reads or writes. Raise IndexError if it is out of bounds."""
+    """Return the array and the element that an operation reads or writes.
+
+    Raises IndexError if the element is out of bounds.
+    """
     (array, start), index = operands[:2]
     position = int(index) + start
     if not 0 <= position < len(array):
@@ -36,7 +39,10 @@ def new_array(dtype: np.dtype, count: int) -> np.ndarray:
 
 
 def reinterpreted(pointer: Place, type: Type) -> Place:
-    """Return a pointer to the same address with another dtype. Elements that do not fit entirely are out of bounds."""
+    """Return a pointer to the same address with another dtype.
+
+    Elements that do not fit entirely into the array are out of bounds.
+    """
     assert isinstance(type, Pointer)
     array, start = pointer
     size = type.dtype.itemsize
@@ -51,13 +57,13 @@ _addresses: list[Place] = []
 
 
 def address_of(place: Place) -> np.int64:
-    """Return a number that stands for a pointer: its index in a list that never shrinks."""
+    """Return a number that stands for a pointer. It is the pointer's index in a list that never shrinks."""
     _addresses.append(place)
     return np.int64(len(_addresses) - 1)
 
 
 def place_at(address: np.int64) -> Place:
-    """Return the pointer that a number stands for."""
+    """Return the pointer for a number that `address_of` returned."""
     return _addresses[int(address)]
 
 
@@ -80,7 +86,7 @@ def changed(kind: str, old: Any, value: Any) -> Any:
 
 
 def atomic(operation: Operation, operands: list[Any]) -> Any:
-    """Do an atomic operation and return the old element."""
+    """Execute an atomic operation, and return the old element."""
     array, position = access(operation, operands)
     old = array[position]
     array[position] = changed(operation.attributes["kind"], old, operands[2])
@@ -88,7 +94,7 @@ def atomic(operation: Operation, operands: list[Any]) -> Any:
 
 
 def atomic_cas(operation: Operation, operands: list[Any]) -> Any:
-    """Do a compare-and-swap and return the old element. Elements are compared by their bits."""
+    """Execute a compare-and-swap, and return the old element. Elements are compared by their bits."""
     array, position = access(operation, operands)
     old = array[position]
     if old.tobytes() == operands[2].tobytes():

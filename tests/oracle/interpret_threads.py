@@ -1,9 +1,9 @@
-"""Synchronization of the reference interpreter's threads: barriers, shuffles and votes.
+"""Synchronization of threads in the reference interpreter: barriers, shuffles and votes.
 
-In: the threads of one block, or of a whole grid where its blocks wait for one another. A thread is a generator that
-stops with the operation that it waits at and its operands, and is sent the operation's results. Invariant: threads
-are switched where they meet and nowhere else; those that ended keep nobody waiting; a meeting that can never be
-complete is an error.
+In: the threads of one block, or of a whole grid if its blocks wait for one another. A thread is a generator. It yields
+the synchronizing operation at which it waits and the operands, and is sent the results. Invariant: threads are switched
+only at synchronizing operations. In explicit kernels, threads that have ended keep no other thread waiting. A
+synchronization that can never complete is an error.
 """
 
 from __future__ import annotations
@@ -27,19 +27,22 @@ Offers = dict[int, list[Any]]  # operands by lane
 
 
 class DivergenceError(RuntimeError):
-    """Raised when threads of a block wait at different barriers or shuffles, or some have ended."""
+    """Raised if threads of a block wait at different barriers or shuffles, or for threads that have ended."""
 
 
 @dataclass(slots=True)
 class Warp:
-    """The threads of a warp, and the operation at which each waits. Ended threads have none."""
+    """The threads of a warp, and the operation at which each of them waits.
+
+    Threads that have ended have no such operation.
+    """
 
     threads: list[Thread]
     stops: dict[int, Stop] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
 
     def resume(self, lane: int, sent: Any) -> None:
-        """Run a thread until its next synchronizing operation."""
+        """Run a thread until its next operation that synchronizes."""
         try:
             self.stops[lane] = self.threads[lane].send(sent)
         except StopIteration:
@@ -48,13 +51,13 @@ class Warp:
 
 
 def finish(thread: Thread) -> None:
-    """Run a thread of a kernel without synchronization."""
+    """Run the only thread of a logical kernel to its end. Raises DivergenceError at an operation that synchronizes."""
     for operation, _ in thread:
         raise DivergenceError(f"{operation.opcode} in a kernel without threads")
 
 
 def run_blocks(kernel: Kernel, blocks: list[list[Thread]], backwards: bool) -> None:
-    """Run blocks to their end, one after another, or concurrently if the kernel has a grid barrier."""
+    """Run blocks to their end: one after another, or concurrently if the kernel has a grid barrier."""
     if not any(o.opcode == "grid_barrier" for o in kernel.walk()):
         for threads in blocks:
             _run(kernel, [threads], backwards)
@@ -80,7 +83,10 @@ def _order(warp: Warp, backwards: bool) -> list[int]:
 
 
 def _meet_block(kernel: Kernel, warps: list[Warp], backwards: bool) -> bool:
-    """Resume all threads whose synchronization in this block is complete. Return whether there were any."""
+    """Resume the threads of a block that wait at a warp operation or barrier which all needed threads have reached.
+
+    Return whether there were any.
+    """
     met = False
     for warp in reversed(warps) if backwards else warps:
         met = _meet_warp(kernel, warp, backwards) or met

@@ -1,4 +1,7 @@
-"""The parser of kernel IR's text form, the inverse of `print_kernel`. Invalid text raises `ParseError`."""
+"""The parser of kernel IR's text form.
+
+It is the inverse of `print_kernel`, and raises `ParseError` for invalid text.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from weft.codegen.schedules.table import SCHEDULES
 
 
 def read_constant(text: str, dtype: np.dtype) -> Any:
-    """Return the NumPy scalar that `show_constant` wrote. Raise ValueError for other text."""
+    """Return the NumPy scalar in a text that `show_constant` wrote. Raises ValueError for other text."""
     if dtype.kind == "c":
         parts = text.split(",")
         if len(parts) != 2:
@@ -55,7 +58,7 @@ _HEAD = re.compile(r"kernel (\w+) index=(int32|int64) level=(logical|threaded)(.
 
 
 class ParseError(ValueError):
-    """Raised for text that is not a kernel. The message names line and column."""
+    """Raised for text that is not a kernel. The message names the line and the column."""
 
 
 def _read_attribute(text: str) -> Any:
@@ -122,7 +125,7 @@ class _Parser:
         return {key: _read_attribute(value) for key, value in _ATTRIBUTE.findall(text)}
 
     def elements(self, text: str, type: Type) -> dict[str, Any]:
-        """Return the attributes of a constant or a table: `value` or `values` of the result's dtype."""
+        """Return the attributes of a constant or a table. `value` or `values` are converted to the dtype of `type`."""
         found = self.attributes(text)
         dtype = type.dtype if isinstance(type, Pointer) else type
         for key, value in _ATTRIBUTE.findall(text):
@@ -136,7 +139,7 @@ class _Parser:
         return found
 
     def block(self, block: Block) -> str:
-        """Parse operations up to a closing line, and return that line."""
+        """Parse operations up to a closing line, and return this line."""
         while not (line := self.next().strip()).startswith("}"):
             match = _OPERATION.fullmatch(line)
             if match is None:
@@ -162,8 +165,9 @@ class _Parser:
         return line
 
     def regions(self, parameters: str) -> tuple[tuple[Block, ...], tuple[Value, ...]]:
-        """Parse the regions of an operation, whose first one has just been opened, and return them with its
-        results.
+        """Parse the regions of an operation, and return the regions and the operation's results.
+
+        The line that opens the first region has been read. It contains `parameters`.
         """
         regions = [Block(self.define(parameters))]
         while True:
@@ -176,7 +180,7 @@ class _Parser:
                 self.fail("a region closes with '} -> [results]'")
 
     def function(self) -> Function:
-        """Parse a function after the kernel."""
+        """Parse a function that follows the kernel."""
         head = _FUNCTION.fullmatch(self.next())
         if head is None:
             self.fail("text after the kernel that is no 'function NAME(%name: type) -> (type) {'")
@@ -187,7 +191,10 @@ class _Parser:
 
 
 def parse_kernel(text: str) -> Kernel:
-    """Return the kernel whose text `print_kernel` wrote. Raise ParseError with line and column."""
+    """Return the kernel in a text that `print_kernel` wrote.
+
+    Raises ParseError with the line and the column for other text.
+    """
     parser = _Parser(text)
     head = _HEAD.fullmatch(parser.next())
     if head is None:

@@ -1,4 +1,4 @@
-"""Tests of the interpreter against NumPy, and of the errors that it finds."""
+"""Tests of the reference interpreter: results compared with NumPy's, and the errors that it detects."""
 
 from __future__ import annotations
 
@@ -125,7 +125,10 @@ def test_indices_of_blocks_and_threads() -> None:
 
 
 def test_shared_memory_and_barriers() -> None:
-    """Threads pass values to opposite threads. Without the barrier, results would depend on the order of threads."""
+    """Test threads that exchange values through shared memory, with and without a barrier.
+
+    Without the barrier, results depend on the order of threads.
+    """
     results = {}
     for fenced in (True, False):
         b, out, thread = _threaded()

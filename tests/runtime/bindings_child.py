@@ -1,6 +1,8 @@
-"""A child process of test_cuda_bindings that uses cuda.bindings with a stand-in for the driver's library.
+"""A child process of test_cuda_bindings.
 
-Prints one line a fact. The arguments: a folder for the library, and what to do.
+It uses cuda.bindings with a stand-in for the driver's library.
+
+Prints one line per fact. The arguments are a folder for the library and the name of a function of this module.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from tests.stand_in.library import load_library
 
 
 def modules() -> str:
-    """Return the large modules that are loaded."""
+    """Return the names of the large modules that are loaded."""
     return " ".join(name for name in ("llvmlite", "sympy", "cuda.bindings.nvjitlink") if name in sys.modules)
 
 
 def work(driver: StandIn) -> None:
-    """Run fused kernels until they become a graph, an explicit kernel, streams, and allocations."""
+    """Run fused kernels until they become a graph, then an explicit kernel, streams, and allocations."""
     import weft as wf
     from weft import cuda
     from weft.fusion.run.execute import _plans
@@ -56,7 +58,7 @@ def work(driver: StandIn) -> None:
 
 
 def lose(driver: StandIn) -> None:
-    """Cause an illegal address, which is reported at once and at every later use, without a hang."""
+    """Simulate an illegal address. Every use of the device reports it, and freeing memory makes no driver calls."""
     import weft as wf
 
     x = wf.asarray(np.arange(1000.0))
@@ -77,7 +79,7 @@ def lose(driver: StandIn) -> None:
 
 
 def hang(driver: StandIn) -> None:
-    """Run an endless kernel. The process must still end with arrays, streams and graphs alive."""
+    """Simulate an endless kernel. The process must still be able to end while arrays, streams and graphs exist."""
     import weft as wf
     from weft import cuda
 
@@ -92,7 +94,7 @@ def hang(driver: StandIn) -> None:
 
 
 def calls(driver: StandIn) -> None:
-    """Call every driver function that the runtime uses, with the types of cuda.bindings."""
+    """Call all driver functions that the runtime uses, with the types of cuda.bindings."""
     from array import array
 
     from weft.runtime import ObjectCode, get_device
@@ -131,6 +133,8 @@ def calls(driver: StandIn) -> None:
     kept = one.pin(values)
     buffer, handle = one.share(1000)
     opened = one.open_shared(handle, 1000)
+    texture = one.texture(np.zeros((2, 3, 4), np.float32), "linear", "mirror", True)
+    print("texture", texture.handle > 0)
     print("memory", len(kinds), kept.nbytes, len(handle), opened.nbytes, one.memory_info()[1])
     import weft as wf
     from weft import cuda
@@ -147,7 +151,7 @@ def calls(driver: StandIn) -> None:
     del there, theirs
     one.profile(True)
     one.profile(False)
-    del stream, began, ended, kinds, kept, buffer, opened, x, made, function
+    del stream, began, ended, kinds, kept, buffer, opened, x, made, function, texture
     gc.collect()
     one.reset()
     print("wrong", driver.memory.wrong)

@@ -1,4 +1,4 @@
-"""The disk cache: a damaged, foreign or missing entry is a miss, never an error."""
+"""The disk cache. A damaged, foreign or missing entry is a miss, and never an error."""
 
 from __future__ import annotations
 

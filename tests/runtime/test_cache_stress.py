@@ -37,7 +37,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CodeCache:
-    """Return an empty code cache, in memory and on disk."""
+    """Use an empty code cache in memory and an empty disk cache. Return the code cache."""
     cache = CodeCache()
     monkeypatch.setattr(obtain, "_functions", cache)
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cold"))
@@ -81,7 +81,7 @@ def test_many_threads_compile_a_kernel_once(fresh: CodeCache) -> None:
 
 
 def test_a_compilation_holds_nobody_up(fresh: CodeCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one thread compiles, others run cached kernels and compile their own."""
+    """Test that other threads run cached kernels, and compile kernels of their own, while a thread compiles."""
     begun, go_on = threading.Event(), threading.Event()
     real = obtain.compile_kernel
     slow_thread: list[threading.Thread] = []

@@ -1,4 +1,4 @@
-"""A plan's kernels in one native call: the arguments of each, the division of long kernels, and the first error."""
+"""The kernels of a plan in one native call: their arguments, the division of long kernels, and the first error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _launch(
     parallel: bool = False,
     cost: int = 0,
 ) -> Launch:
-    """Return a Python kernel that records its arguments and its index ranges."""
+    """Return a Python kernel that records its arguments and its ranges of indices."""
 
     def called(at: int, start: int, stop: int) -> None:
         note(list((ctypes.c_int64 * len(slots)).from_address(at)) if slots else [], start, stop)
@@ -49,7 +49,7 @@ def _at(address: int) -> Any:
 
 
 def _thrice(launches: list[Launch], table: list[Any]) -> None:
-    """Launch once one by one and twice by the native function."""
+    """Run launches three times: the first time one by one, then twice by the native function."""
     prepared = HostLaunches(get_device("cpu"), launches)
     for _ in range(3):
         prepared.run([*table, 0])

@@ -39,7 +39,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
 
 
 class Table:
-    """Driver functions that record each call and succeed, except for the one told to fail."""
+    """Driver functions that record each call. They succeed, except for those in `failing`."""
 
     CUdevice_attribute = SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76
@@ -247,7 +247,7 @@ def test_assembling_needs_no_driver() -> None:
 def test_limits_of_registers_are_tried_until_nothing_spills(
     spilling: tuple[bytes, ...], wanted: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def assembled(ptx: bytes, arch: str) -> ObjectCode:
+    def assembled(ptx: bytes, arch: str, links: tuple[str, ...]) -> ObjectCode:
         spills = 8 * any(limit in ptx for limit in spilling)
         return ObjectCode("cubin", "fused", ptx, arch, (), (), {"spills": spills})
 

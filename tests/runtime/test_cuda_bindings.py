@@ -1,4 +1,7 @@
-"""The CUDA device through cuda.bindings itself, on a stand-in for the driver's library, in processes of their own."""
+"""Tests of the CUDA device with the real cuda.bindings, on a stand-in for the driver's library.
+
+The tests run in processes of their own, on a stand-in for the driver's library.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def child(folder: Path, what: str) -> dict[str, str]:
-    """Return the output of a process, by the first word of each line."""
+    """Return the output of a child process as a dict, by the first word of each line."""
     paths = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "WEFT_CACHE_DIR": str(folder / "cache"), "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-m", "tests.runtime.bindings_child", str(folder), what],
@@ -54,7 +57,7 @@ def child(folder: Path, what: str) -> dict[str, str]:
 
 
 def words_of(structure: Any, count: int) -> list[int]:
-    """Return a structure of cuda.bindings as 64-bit words."""
+    """Return a structure of cuda.bindings as a list of 64-bit words."""
     return list((ctypes.c_int64 * count).from_address(structure.getPtr()))
 
 
@@ -122,6 +125,7 @@ def test_every_function_takes_what_it_is_given(tmp_path: Path) -> None:
     assert said["memory"] == f"3 8000 64 1000 {1 << 30}"
     assert (said["lies0"], said["lies1"]) == ("cuda:0 cuda:0", "cuda:1 cuda:1"), "whose memory it is"
     assert said["streams"] == "True True"
+    assert said["texture"] == "True"
     assert said["wrong"] == "[]"
     text = "".join(path.read_text() for path in (ROOT / "runtime/cuda").glob("*.py"))
     named = set(re.findall(r"\b(cu[A-Z][A-Za-z0-9]*[a-z0-9])(?=[\"(])", text))

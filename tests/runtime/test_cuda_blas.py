@@ -20,7 +20,7 @@ DTYPES = {2: np.float16, 0: np.float32, 1: np.float64, 4: np.complex64, 5: np.co
 
 
 class Library:
-    """The used functions of cuBLAS, in column-major order over host memory."""
+    """The functions of cuBLAS that weft uses, in column-major order over host memory."""
 
     def __init__(self, driver: RunningStandIn) -> None:
         self.driver = driver
@@ -79,7 +79,7 @@ class Library:
 
 @pytest.fixture(autouse=True)
 def _every_product_is_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use the library for small products too, which a kernel would compute otherwise."""
+    """Use the library even for small products, which a kernel would otherwise compute."""
     monkeypatch.setattr(linear, "is_fused", lambda device, kind, *sizes: kind.char not in "efdFD")
 
 

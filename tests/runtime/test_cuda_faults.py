@@ -1,4 +1,7 @@
-"""Failure of each driver call in turn gives a clear error without leaks or hangs, and undamaged parts keep working."""
+"""Failures of each driver call in turn.
+
+They give a clear error without leaks or hangs, and the undamaged parts keep working.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def _copies_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _little_garbage() -> Iterator[None]:
-    """Freeze existing objects, so that the many collections only visit a test's own objects."""
+    """Freeze existing objects, so that the many garbage collections visit only objects of the test."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -92,7 +95,7 @@ def use(device: Any) -> None:
 
 
 def leaks(driver: StandIn) -> dict[str, int]:
-    """Return what was allocated and not released since the last `forget`, by the allocating function."""
+    """Return the number of resources not released since the last `forget`, by allocating function, and leaked bytes."""
     good = Counter(call.name for call in driver.calls if not call.code)
     # what takes something back counts even where it fails: who asked did what there is to do
     tried = Counter(call.name for call in driver.calls)
@@ -103,7 +106,7 @@ def leaks(driver: StandIn) -> dict[str, int]:
 
 
 def calls_of(driver: StandIn) -> list[str]:
-    """Return all driver calls of a use, without those that create the device."""
+    """Return the names of the driver functions that `use` calls, except those that create the device."""
     device = make_device(driver)
     use(device)
     driver.forget()

@@ -1,4 +1,4 @@
-"""Explicit kernels, streams, host memory and facts of the CUDA device, on a stand-in for the driver's functions."""
+"""Explicit kernels, streams, host memory and properties of the CUDA device, on a stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Functions(IntEnum):
 
 
 class Driver(Table):
-    """The stand-in with numbered streams and events and support for explicit kernels."""
+    """A stand-in for the driver, with numbered streams and events, and with explicit kernels."""
 
     CUfunction_attribute = Functions
 
@@ -156,7 +156,7 @@ def test_a_failing_launch(table: Driver, device: CudaDevice, name: str, code: in
 
 
 def order(table: Driver) -> list[tuple[Any, ...]]:
-    """Return launches and copies with their streams, and waits as (waiting, waited for)."""
+    """Return the launches and copies with their streams, and the waits as pairs of the waiting and the other stream."""
     recorded: dict[Any, Any] = {}
     found: list[tuple[Any, ...]] = []
     for name, arguments in table.calls:

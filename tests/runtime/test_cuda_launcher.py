@@ -26,7 +26,7 @@ TOGETHER = ObjectCode("ptx", "fused", PTX, "sm_90", ("pointer",) * 3, (), {"coop
 
 
 def place(address: int) -> Any:
-    """Return the value at an address in a table."""
+    """Return a table entry with the given address."""
     return SimpleNamespace(address=address)
 
 
@@ -46,7 +46,7 @@ def device(driver: RunningStandIn) -> CudaDevice:
 
 
 def starts(device: CudaDevice, count: int, **more: Any) -> list[Start]:
-    """Return kernels with an address, a constant and a number each, all at the same positions of the table."""
+    """Return kernels with three arguments each: an address from the table, a constant, and a number from the table."""
     function = device.load(CODE)
     return [
         Start(function, (5 + k, 6, 7), (32, 2, 1), 128, array("q", [0, 70 + k, 0]), [(0, 0, 8 * k)], [(2, 1)], **more)
@@ -55,7 +55,7 @@ def starts(device: CudaDevice, count: int, **more: Any) -> list[Start]:
 
 
 def finish(device: CudaDevice, driver: RunningStandIn) -> list[Any]:
-    """Return the launches since the last call."""
+    """Wait for all work, and return the launches since the previous call."""
     device.synchronize()
     found = driver.launched[:]
     driver.launched.clear()

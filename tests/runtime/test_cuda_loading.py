@@ -1,4 +1,4 @@
-"""Loading kernels on a GPU: the target, the machine code, and what a second process need not repeat."""
+"""Loading of kernels on a GPU: the target, the machine code, and the work that a second process saves."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_gpu_that_is_too_old() -> None:
 def test_a_cubin_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    def assemble(ptx: bytes, arch: str) -> ObjectCode:
+    def assemble(ptx: bytes, arch: str, links: tuple[str, ...]) -> ObjectCode:
         made.append(arch)
         return ObjectCode("cubin", "fused", b"\x7fELF" + arch.encode(), arch, ())
 
@@ -62,7 +62,7 @@ def test_a_cubin_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def images(monkeypatch: pytest.MonkeyPatch, driver: StandIn) -> list[bytes]:
-    """Return the images that the driver receives."""
+    """Return a list to which all module images that the driver receives are appended."""
     found: list[bytes] = []
     load = driver.table.cuModuleLoadData
     monkeypatch.setattr(driver.table, "cuModuleLoadData", lambda image: (found.append(image), load(image))[1])

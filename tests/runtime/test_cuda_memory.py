@@ -1,4 +1,4 @@
-"""The CUDA device's memory, order of streams and transfers, on a stand-in for the driver."""
+"""Memory, stream order and transfers of the CUDA device, on a stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Machine(Driver):
-    """The stand-in with a limited memory in which every block has an address."""
+    """A stand-in with limited memory, in which every block has an address."""
 
     def __init__(self, total: int = 8 << 30) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_who_uses_a_part_uses_the_whole(device: CudaDevice) -> None:
 
 @pytest.mark.parametrize("shelved", [False, True])
 def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice, shelved: bool) -> None:
-    """Short blocks of the device's own stream need no lock: none is handed out twice, and the counts are right in the end."""
+    """Test that several threads without a lock never get the same block, and that the counts are right at the end."""
     memory = device.memory
     assert not shelved or memory.obtain_shelves() is not None
     taken: dict[int, int] = {}
@@ -311,7 +311,7 @@ def test_memory_of_a_stream_that_is_gone(table: Machine, device: CudaDevice) -> 
 
 
 class Copies(Machine):
-    """The stand-in with host memory as device memory, and working copies."""
+    """A stand-in with host memory in place of device memory. Its copy functions really copy."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Programs over several streams, on a stand-in that delays work as long as possible to expose missing waits."""
+"""Programs over several streams. The stand-in delays work as long as possible, which exposes missing waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scale(x, out):  # type: ignore[no-untyped-def]
 
 
 class Walk:
-    """A random program that runs step by step on weft and in NumPy."""
+    """A random program that runs on weft and in NumPy, step by step."""
 
     def __init__(self, seed: int) -> None:
         self.source = random.Random(seed)
@@ -86,7 +86,7 @@ class Walk:
         np.testing.assert_allclose(found, a_, rtol=1e-12, err_msg=" ".join(self.steps))
 
     def copy(self) -> None:
-        """Copy from the host into an array's memory in a stream."""
+        """Copy data from the host to the memory of an array in a stream."""
         a, a_ = self.pick()
         values = np.array([self.source.randrange(100) for _ in range(N)], float)
         stream = self.source.choice(self.streams[1:])
@@ -114,7 +114,7 @@ def test_random_programs(device: RunningDevice, monkeypatch: pytest.MonkeyPatch,
 
 
 def overtake_from(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
-    """Let copies from the host of at least the given size overtake the device's own work."""
+    """Let copies from the host of at least the given size overtake earlier work of the device."""
     for module in ("cuda_device", "device_memory"):
         monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", nbytes)
 

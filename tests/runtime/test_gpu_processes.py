@@ -1,4 +1,4 @@
-"""GPU tests run in a process of their own, so that a test's failure does not affect the next one."""
+"""GPU tests in a child process. A test that fails or crashes does not affect the next test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_last(): pass
 
 
 def outcomes(tmp_path: Path, text: str, give_up: int = 3) -> tuple[dict[str, str], str, str]:
-    """Return the outcome of each test as pytest reports it, the output, and the report file."""
+    """Run tests with pytest. Return the outcome of each test, pytest's output, and the text of the report file."""
     (tmp_path / "test_cases.py").write_text(text)
     limits = f"from tests.gpu import processes\nprocesses.LIMIT, processes.GIVE_UP = 1.5, {give_up}\n"
     (tmp_path / "limits.py").write_text(limits)

@@ -1,4 +1,4 @@
-"""LLVM text in files: every constant is given, and LLVM verifies the resulting module."""
+"""LLVM text in files: replacement of all named constants, and verification of the resulting module by LLVM."""
 
 from __future__ import annotations
 

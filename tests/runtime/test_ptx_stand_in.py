@@ -1,4 +1,7 @@
-"""The PTX stand-in: its instructions compared with Python's numbers, and weft's programs on it with NumPy."""
+"""The stand-in for a GPU that executes PTX.
+
+Its instructions are compared with computations in Python, and weft's programs on the stand-in with NumPy.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ END = "\n    st.global.b32 [%rd5], %r6;\n    ret;\n}"
 def launch(
     text: str, given: np.ndarray, grid: int = 1, block: int = 0, out: int = 0, before: str = "", seed: int = 0
 ) -> np.ndarray:
-    """Return the values of %r6 after a kernel that starts with the thread's number in %r5."""
+    """Run PTX instructions that compute %r6 from %r5. Each thread's %r5 is an element of `given`. Return all %r6."""
     memory = Memory(1 << 24)
     block = block or given.size // grid
     places = [memory.give("device", n) for n in (given.nbytes, max(out or given.nbytes, 4))]

@@ -1,4 +1,7 @@
-"""A native stand-in for CUDA's driver: functions with the driver's signatures, for tests and benchmarks without a GPU."""
+"""A native stand-in for CUDA's driver, for tests and benchmarks without a GPU.
+
+The functions of the stand-in have the signatures of the driver's functions.
+"""
 
 from tests.stand_in.driver import Call, StandIn, make_device
 from tests.stand_in.running import Launched, RunningDevice, RunningStandIn

@@ -1,8 +1,8 @@
-"""The stand-in as a driver: its memory, its kernels, and its functions as cuda.bindings presents them.
+"""The stand-in as a driver: its memory, its kernels, and its functions with the interface of cuda.bindings.
 
-In: calls of the native functions. Out: what a test asks: the calls so far, what is still held, what was done wrong. Invariant:
-device memory is host memory, so that what is copied there can be looked at; an access outside it is an illegal
-address (700), as on a GPU.
+In: calls of the native functions. Out: the calls so far, the memory in use, and the errors, for tests. Invariant:
+device memory is host memory, so that tests can read it. An access outside of it is an illegal address (700), as on a
+GPU.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FUNCTION_ATTRIBUTES = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a driver function."""
+    """A call of a driver function."""
 
     name: str
     code: int
@@ -82,7 +82,7 @@ class Memory:
         return self._starts
 
     def give(self, kind: str, size: int) -> int:
-        """Allocate a block and return its address, or 0."""
+        """Allocate a block and return its address. Return 0 if not enough memory is left."""
         if size <= 0 or self.held + size > self.total:
             return 0
         memory = np.empty(size + ALIGNMENT, np.uint8)
@@ -93,14 +93,14 @@ class Memory:
         return at
 
     def register(self, at: int, size: int) -> int:
-        """Register host memory. Return the driver's error code, also for memory that is still registered."""
+        """Register host memory. Return the driver's code for success."""
         if at not in self.blocks:
             bisect.insort(self._starts, at)
         self.blocks[at] = ("registered", np.empty(0, np.uint8), size)
         return 0
 
     def take(self, kind: str, at: int) -> int:
-        """Free a block and return the driver's error code."""
+        """Free a block. Return the driver's error code."""
         found = self.blocks.get(at)
         if found is None or found[0] != kind:
             self.wrong.append(f"{kind} memory at {at:#x} was given back, but not given")
@@ -111,18 +111,18 @@ class Memory:
         return 0
 
     def may_start(self, at: int) -> bool:
-        """Return whether an array may start here: in a block, or before one by its padding."""
+        """Return whether an array may start at an address: in a block, or at most `PADDING` bytes before one."""
         k = bisect.bisect_right(self._starts, at + PADDING) - 1
         return k >= 0 and at < self._starts[k] + self.blocks[self._starts[k]][2]
 
     def covers(self, at: int, size: int) -> bool:
-        """Return whether these bytes lie in one block."""
+        """Return whether a range of bytes lies in one block."""
         k = bisect.bisect_right(self._starts, at) - 1
         return k >= 0 and at + size <= self._starts[k] + self.blocks[self._starts[k]][2]
 
 
 class StandIn:
-    """A driver for one GPU. `table` has its functions as cuda.bindings presents them.
+    """A driver for one GPU. `table` holds its functions with the interface of cuda.bindings.
 
     Parameters
     ----------
@@ -139,17 +139,20 @@ class StandIn:
     # -- for tests ---------------------------------------------------------------------------------
 
     def fail(self, name: str, code: int, after: int = 0, times: int = -1) -> None:
-        """Let calls of a function fail with `code`: `after` more succeed, then `times` fail (-1: all)."""
+        """Let calls of a function fail with `code`.
+
+        The next `after` calls succeed, then `times` calls fail (-1: all).
+        """
         k = FAULT * NUMBERS[name]
         self.native.faults[k : k + FAULT] = [code, after, times]  # type: ignore[misc]
 
     def mend(self) -> None:
-        """Let no more calls fail."""
+        """Cancel all failures that `fail` has requested."""
         ctypes.memset(self.native.faults, 0, ctypes.sizeof(self.native.faults))
 
     @property
     def calls(self) -> list[Call]:
-        """Return the calls since the last `forget`, at most the newest `LINES`."""
+        """Return the calls since the last `forget`, but at most the last `LINES` calls."""
         names = list(SIGNATURES)
         count = self.native.state[0]
         found = []
@@ -164,7 +167,7 @@ class StandIn:
         return [call for call in self.calls if call.name in names]
 
     def count(self, name: str) -> int:
-        """Return how often a function was called."""
+        """Return the number of calls of a function."""
         return len(self.named(name))
 
     def forget(self) -> None:
@@ -172,7 +175,7 @@ class StandIn:
         self.native.state[0] = 0
 
     def close(self) -> None:
-        """Release everything. Later calls return success."""
+        """Disconnect all functions implemented in Python. Later calls of these functions do nothing and succeed."""
         self.native.bodies.clear()
 
     # -- what functions do beyond their note ---------------------------------------------------------
@@ -267,7 +270,7 @@ class StandIn:
         return put64(a[0], self._handle())
 
     def _allow(self, a: Any) -> int:
-        """Raise a kernel's limit of dynamic shared memory, up to the limit of a block."""
+        """Set a function attribute. Dynamic shared memory beyond the limit of a block is an error."""
         if a[1] == DYNAMIC_SHARED:
             if a[2] > MOST_SHARED:
                 return INVALID_VALUE
@@ -276,7 +279,7 @@ class StandIn:
 
     @staticmethod
     def _access(a: Any) -> int:
-        """Give a device (1) read and write access (3)."""
+        """Check a request that gives a device (kind 1) access to read and write (flags 3)."""
         kind, device, flags = (ctypes.c_int32 * 3).from_address(a[1])
         return 0 if (kind, flags, a[2]) == (1, 3, 1) and 0 <= device < 16 else INVALID_VALUE
 
@@ -306,7 +309,10 @@ def put_bytes(at: int, value: bytes) -> int:
 
 
 class Table:
-    """The driver's functions as cuda.bindings presents them: values in, the error code and the results out."""
+    """The driver's functions with the interface of cuda.bindings.
+
+    They take values, and return a tuple of the error code and the results.
+    """
 
     def __init__(self, stand_in: StandIn) -> None:
         self._stand_in = stand_in
@@ -320,12 +326,12 @@ class Table:
 
     @staticmethod
     def CUhostFn(value: int) -> int:
-        """Return a host function by its address."""
+        """Return the address of a host function unchanged. This stands in for the constructor of `CUhostFn`."""
         return value
 
     @staticmethod
     def cuuint64_t(value: int) -> int:
-        """Return a 64-bit number."""
+        """Return a number unchanged, in place of the type `cuuint64_t` of cuda.bindings."""
         return value
 
     def __getattr__(self, name: str) -> Any:

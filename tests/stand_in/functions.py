@@ -1,7 +1,9 @@
-"""The driver's functions as native code. Each records its call, fails if requested, and does a little work.
+"""The driver's functions as native code.
 
-In: the table of signatures. Out: addresses of functions compiled in this process. Invariant: a call is noted with
-its arguments before anything else happens; what is hot (launches, contexts, events) never enters Python.
+Each function records its call, fails if requested, and does a little work.
+
+In: the table of signatures. Out: addresses of functions compiled in this process. Invariant: a call is recorded with
+its arguments before anything else happens. Frequent functions (launches, contexts, events) never enter Python.
 """
 
 from __future__ import annotations
@@ -33,6 +35,11 @@ SIGNATURES = {
     "cuCtxSetCurrent": "v",
     "cuCtxSynchronize": "",
     "cuCtxEnablePeerAccess": "vv",
+    "cuArray3DCreate": "hv",
+    "cuArrayDestroy": "v",
+    "cuMemcpy3D": "v",
+    "cuTexObjectCreate": "hvvv",
+    "cuTexObjectDestroy": "v",
     "cuMemPoolSetAccess": "vvv",
     "cuMemPoolSetAttribute": "vvv",
     "cuMemPoolTrimTo": "vv",
@@ -105,7 +112,8 @@ class Functions:
     Parameters
     ----------
     bodies : dict
-        By name: what a function does beyond giving new handles; it takes the arguments and returns the driver's code.
+        Python implementations by name. They take the arguments and return the driver's error code. Functions without
+        one only return new handles.
     """
 
     def __init__(self, bodies: dict[str, Callable[[Any], int]]) -> None:
@@ -131,7 +139,7 @@ class Functions:
         return enter
 
     def _function(self, name: str) -> str:
-        """Return the LLVM text of one function, each of whose arguments is a 64-bit register or stack slot."""
+        """Return the LLVM text of a driver function. It takes all arguments as 64-bit integers."""
         kinds = SIGNATURES[name]
         number = NUMBERS[name]
         given = ", ".join(f"i64 %a{k}" for k in range(len(kinds)))

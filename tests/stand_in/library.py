@@ -1,8 +1,8 @@
-"""A shared library called libcuda.so.1 that forwards every function to the stand-in, for cuda.bindings itself.
+"""A shared library named libcuda.so.1, through which cuda.bindings itself uses the stand-in.
 
-In: an address for `cuGetProcAddress`. Out: a file, loaded into this process. Invariant: neither a compiler nor a linker is
-used; the file holds two jumps, through a word that is set once it is loaded. Once loaded it stays: use it in a process of its
-own.
+In: an address for `cuGetProcAddress`. Out: a file, loaded into this process. Invariant: neither a compiler nor a linker
+is used. The file contains two jumps through a word that is set after loading. It cannot be unloaded, so use a process
+of its own.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ SONAME, HASH, STRINGS, SYMBOLS, STRINGS_SIZE, SYMBOL_SIZE = 14, 4, 5, 6, 10, 11
 
 
 def _jump(machine: str, at: int, slot: int) -> bytes:
-    """Return machine code for address `at` that jumps to the address in the word at `slot`."""
+    """Return machine code that is placed at `at` and jumps to the address stored at `slot`."""
     if machine == "x86_64":
         return b"\xff\x25" + struct.pack("<i", slot - at - 6)
     return struct.pack("<II", 0x58000010 | (slot - at) // 4 << 5, 0xD61F0200)  # ldr x16, slot; br x16
 
 
 def library_bytes(machine: str) -> bytes:
-    """Return the file: headers, symbols and jumps in one page, the word and the dynamic section in the next."""
+    """Return the contents of the library file.
+
+    Headers, symbols and jumps are in the first page, and the jump target and the dynamic section in the second page.
+    """
     names = ("", *EXPORTS, SLOT, NAME)
     strings, places = b"", []
     for name in names:
@@ -80,7 +83,7 @@ def library_bytes(machine: str) -> bytes:
 
 
 def load_library(folder: Path, stand_in: StandIn) -> None:
-    """Make the stand-in this process's libcuda.so.1."""
+    """Load the stand-in as the libcuda.so.1 of this process."""
     path = folder / NAME
     path.write_bytes(library_bytes(platform.machine()))
     library = ctypes.CDLL(str(path), os.RTLD_NOW | os.RTLD_GLOBAL)

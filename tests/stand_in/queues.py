@@ -1,7 +1,7 @@
 """Streams that delay their work as long as possible.
 
-In: work given to streams, events, waits. Out: the work done, in an order that the driver could have chosen. Invariant:
-nothing runs before somebody waits for it, so that an order which was not asked for shows as a wrong result.
+In: work for streams, events and waits. Out: the work done, in an order that the driver could have chosen. Invariant:
+work does not run until a caller waits for it, so that a missing synchronization causes a wrong result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Queues:
         self._events: dict[int, tuple[int, int]] = {}  # stream, and how much of its work lies before
 
     def give(self, stream: int, work: Work) -> int:
-        """Queue work in a stream. Return the error of earlier work."""
+        """Append work to a stream. Return the error code of work that has been done, or 0."""
         self._work.setdefault(stream, []).append(work)
         return self.error
 
@@ -31,12 +31,12 @@ class Queues:
         return self.error
 
     def wait(self, stream: int, event: int) -> int:
-        """Let later work of `stream` wait for the work that is before `event` now."""
+        """Let later work of `stream` wait for the work that now precedes `event`."""
         place = self._events.get(event)
         return self.give(stream, lambda: self._run(*place)) if place is not None else self.error
 
     def reach(self, event: int) -> int:
-        """Do the work before an event."""
+        """Do the work that precedes an event."""
         place = self._events.get(event)
         return self._run(*place) if place is not None else self.error
 

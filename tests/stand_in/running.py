@@ -1,8 +1,8 @@
-"""A stand-in that runs launched kernels: GPU schedules compiled for the host behind the driver's functions.
+"""A stand-in that runs the kernels of launches: GPU schedules that are compiled for the host.
 
-In: launches and copies in streams, graphs. Out: results, so that whole programs run on a CUDA device without a GPU. Invariant:
-arguments are read when the driver would read them; work waits until somebody waits for it (`Queues`); a kernel whose
-pointers lead to memory that was given back is an illegal address.
+In: launches, copies and graphs in streams. Out: results, so that whole programs run on a CUDA device without a GPU.
+Invariant: arguments are read when the driver would read them. Work is delayed until a caller waits for it (`Queues`). A
+kernel with pointers to freed memory is an illegal address.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LAUNCH_FAILED = 719
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """One launched kernel with its configuration and arguments."""
+    """A kernel that was launched, with its configuration and arguments."""
 
     name: str
     grid: tuple[int, ...]
@@ -50,7 +50,10 @@ class Launched:
 
 @dataclass(slots=True)
 class Loaded:
-    """A loaded function: its name, its number of arguments, which of them are pointers, and its host code."""
+    """A loaded function.
+
+    It has a name, a number of arguments, the positions of its pointers, and host code.
+    """
 
     name: str
     count: int
@@ -60,7 +63,7 @@ class Loaded:
 
 
 class RunningStandIn(StandIn):
-    """A stand-in that reads the arguments of launches and runs kernels that have host code."""
+    """A stand-in that reads the arguments of launches, and runs kernels that have host code."""
 
     def __init__(self, total: int = 1 << 30) -> None:
         self.queues = Queues()
@@ -113,7 +116,7 @@ class RunningStandIn(StandIn):
         return put_off
 
     def _call_host(self, stream: int, function: int, given: int) -> int:
-        """Call a host function. Since nothing need wait for it, the work before it is done now."""
+        """Call a host function, and do the work before it. It is not delayed, since no call may ever wait for it."""
 
         def call() -> int:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(given)
@@ -174,7 +177,7 @@ class RunningStandIn(StandIn):
     def _read(
         self, function: int, grid: Any, block: Any, shared: int, stream: int, arguments: int, together: bool
     ) -> Launched | None:
-        """Return a launch with a copy of its arguments, as the driver copies them."""
+        """Return a launch with a copy of its arguments, as the driver makes it. Return None for an unknown function."""
         loaded = self.loaded.get(function)
         if loaded is None:
             return None
@@ -189,7 +192,7 @@ class RunningStandIn(StandIn):
         return Launched(loaded.name, *shape, shared, stream, tuple(values), together)
 
     def _check_size(self, function: int, grid: Any, block: Any, shared: int) -> None:
-        """Record a launch that the driver would refuse."""
+        """Record an error if the driver would reject a launch for its size."""
         fits = [
             all(1 <= n <= most for n, most in zip(grid, MOST_GRID, strict=True)),
             all(1 <= n <= most for n, most in zip(block, MOST_BLOCK, strict=True)),
@@ -220,7 +223,7 @@ class RunningStandIn(StandIn):
     # -- graphs -----------------------------------------------------------------------------------------------
 
     def _node(self, at: int) -> Any:
-        """Return the fields of CUDA_KERNEL_NODE_PARAMS."""
+        """Return the function and the launch in a CUDA_KERNEL_NODE_PARAMS, or None for an unknown function."""
         words = (ctypes.c_int64 * 9).from_address(at)
         halves = (ctypes.c_uint32 * 18).from_address(at)
         read = self._read(words[0], halves[2:5], halves[5:8], halves[8], 0, words[5], False)
@@ -265,7 +268,7 @@ _numbers = itertools.count(100)
 
 
 class RunningDevice(CudaDevice):
-    """A CUDA device that runs device `simt`'s kernels. Each has its own name, since plans are stored by it."""
+    """A CUDA device that runs the kernels of device `simt`. Its name is unique, since plans are stored by name."""
 
     def __init__(self, stand_in: RunningStandIn) -> None:
         super().__init__(next(_numbers), stand_in.table)
@@ -273,11 +276,11 @@ class RunningDevice(CudaDevice):
 
     @property
     def target(self) -> Any:
-        """Return this machine's target with a GPU's schedules."""
+        """The compilation target: the processor of this machine, with the schedules of a GPU."""
         return get_device("simt").target
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load host code and return it with a handle of the driver."""
+        """Load host code, and return it with a handle of the driver."""
         parameters = ", ".join([".param"] * len(code.parameters))
         module = self._driver.call("cuModuleLoadData", f".visible .entry {code.entry}({parameters})\0".encode())
         function = self._modules.function(module, code)

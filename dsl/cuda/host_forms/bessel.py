@@ -94,7 +94,7 @@ def j1(x: Any) -> Any:
 
 
 def y0(x: Any) -> Any:
-    """Compute the Bessel function of the second kind of order 0: NaN below 0, -inf at 0."""
+    """Compute the Bessel function of the second kind of order 0. It is NaN below 0 and -inf at 0."""
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -113,7 +113,7 @@ def y0(x: Any) -> Any:
 
 
 def y1(x: Any) -> Any:
-    """Compute the Bessel function of the second kind of order 1: NaN below 0, -inf at 0."""
+    """Compute the Bessel function of the second kind of order 1. It is NaN below 0 and -inf at 0."""
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -132,10 +132,10 @@ def y1(x: Any) -> Any:
 
 
 def jn(n: Any, x: Any) -> Any:
-    """Compute the Bessel function of the first kind of order n: NaN for n < 0.
+    """Compute the Bessel function of the first kind of order n. It is NaN for n < 0.
 
-    Upwards by the recurrence while the order is below x; otherwise downwards from an order where the function is
-    negligible, scaled so that it meets J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
+    Uses upward recurrence if the order is below x, otherwise downward recurrence from an order where the function is
+    negligible, scaled to match J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
     """
     size = abs(x)
     first, second = j0(size), j1(size)
@@ -157,7 +157,7 @@ def jn(n: Any, x: Any) -> Any:
 
 
 def yn(n: Any, x: Any) -> Any:
-    """Compute the Bessel function of the second kind of order n: NaN for n < 0 or x < 0, -inf at 0."""
+    """Compute the Bessel function of the second kind of order n. It is NaN for n < 0 or x < 0, and -inf at 0."""
     first, second = y0(x), y1(x)
     if n < 0 or x < 0 or x != x:
         result = x * np.nan
@@ -171,7 +171,7 @@ def yn(n: Any, x: Any) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 function of an order and a number, computed in float64 and rounded once."""
+    """Return a float32 version of a float64 function of an order and a number. The result is rounded once."""
 
     def apply(n: Any, x: Any) -> Any:
         return np.float32(function(n, np.float64(x)))
@@ -190,7 +190,7 @@ def _first_term(n: Any, x: Any) -> Any:
 
 
 def _recurrence(n: Any, x: Any, first: Any, second: Any) -> Any:
-    """Compute the function of order n by upward recurrence from orders 0 and 1. Overflow gives infinity."""
+    """Compute the Bessel function of order n by upward recurrence from orders 0 and 1. Overflow gives infinity."""
     before, now = first, second
     k = np.int32(1)
     while k < n and np.isfinite(now):
@@ -200,7 +200,7 @@ def _recurrence(n: Any, x: Any, first: Any, second: Any) -> Any:
 
 
 def _downwards(n: Any, x: Any, first: Any, second: Any) -> Any:
-    """Compute Jn(x) for n >= x > 0 by downward recurrence, from J0(x) and J1(x)."""
+    """Compute Jn(x) for n >= x > 0 by downward recurrence, scaled to match J0(x) or J1(x)."""
     k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
     after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)
     while k > 0:

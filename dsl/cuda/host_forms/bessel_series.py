@@ -1,4 +1,4 @@
-"""Coefficients of the series in bessel.py: powers of a variable in [-1, 1], highest first."""
+"""Polynomial coefficients for bessel.py, highest power first. The variable is in [-1, 1]."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ UP_54 = 2.0**54
 
 
 def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
-    """Return a function that rounds a float and saturates it to [`least`, `greatest`], in dtype `held`."""
+    """Return a function that rounds a float to an integer of dtype `held`, saturated to [`least`, `greatest`]."""
     kind, low, high = type(least), float(least), float(greatest)
     not_a_number = held(at_nan)
 
@@ -66,7 +66,7 @@ def low_word(x: Any) -> Any:
 
 
 def from_words(high: Any, low: Any) -> Any:
-    """Return the float64 with these upper and lower 32 bits."""
+    """Return the float64 made of an upper and a lower 32-bit word."""
     return ((np.int64(high) << 32) | np.int64(np.uint32(low))).view(np.float64)
 
 
@@ -81,7 +81,7 @@ def from_half(bits: Any) -> Any:
 
 
 def unsigned_float(unsigned: Any, kind: Any) -> Callable[..., Any]:
-    """Return a function that converts an unsigned integer, held in a signed one, to the nearest float."""
+    """Return a function that reinterprets a signed integer as unsigned and converts it to the nearest float."""
 
     def apply(x: Any) -> Any:
         return kind(unsigned(x))
@@ -90,8 +90,9 @@ def unsigned_float(unsigned: Any, kind: Any) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float, rounded by `choose`. `parts` gives the value and its
-    error.
+    """Return a function that converts an integer to a float, rounded by `choose`.
+
+    `parts` returns the nearest float and its error.
     """
 
     def apply(x: Any) -> Any:
@@ -105,7 +106,10 @@ def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[...,
 
 
 def split_exponent(x: Any) -> Any:
-    """Compute `frexp`: a fraction in [0.5, 1) and an exponent of 2. Zero, infinity and NaN give themselves and 0."""
+    """Compute `frexp`: a fraction in [0.5, 1) and an exponent of 2.
+
+    Zero, infinity and NaN return themselves and the exponent 0.
+    """
     fraction, exponent = x, np.int32(0)
     if x != 0 and np.isfinite(x):
         if abs(x) < FRACTION_START:
@@ -123,7 +127,7 @@ def split_exponent_single(x: Any) -> Any:
 
 
 def scale(x: Any, n: Any) -> Any:
-    """Compute x * 2**n, rounded once, subnormal results included."""
+    """Compute x * 2**n, rounded once even if the result is subnormal."""
     k = np.int64(n)
     if k > 1023:
         x, k = x * HUGE, k - 1023
@@ -143,7 +147,7 @@ def scale_single(x: Any, n: Any) -> Any:
 
 
 def exponent_of(x: Any) -> Any:
-    """Compute `ilogb`: the exponent of 2. Zero and NaN give the minimum int, infinity the maximum."""
+    """Compute `ilogb`: the exponent of 2. Zero and NaN return the minimum int, infinity the maximum int."""
     result = GREATEST_INT
     if x == 0 or x != x:
         result = LEAST_INT
@@ -154,7 +158,7 @@ def exponent_of(x: Any) -> Any:
 
 
 def float_exponent(x: Any) -> Any:
-    """Compute `logb`: the exponent of 2 as a float. Zero gives -inf, infinity gives inf."""
+    """Compute `logb`: the exponent of 2 as a float. Zero returns -inf, infinity returns inf."""
     result = abs(np.float64(x))
     if x == 0:
         result = np.float64(-np.inf)
@@ -174,9 +178,9 @@ def split_whole(x: Any) -> Any:
 
 
 def remainder_quotient(x: Any, y: Any) -> Any:
-    """Compute `remquo`: x - n*y exactly, n the integer nearest to x / y, and the last 3 bits of n with its sign.
+    """Compute `remquo`: x - n*y exactly, where n is the integer nearest to x / y, and the low 3 bits of n, signed.
 
-    From the exact remainder by 8*y: then each bit of n takes one exact subtraction.
+    It starts from the exact remainder by 8*y, so that each bit of n takes one exact subtraction.
     """
     if not np.isfinite(x) or y == 0 or y != y:
         return x * np.nan, np.int32(0)
@@ -208,7 +212,7 @@ def remainder_quotient_single(x: Any, y: Any) -> Any:
 
 
 def nearest_remainder(x: Any, y: Any) -> Any:
-    """Compute `remainder`: x - n*y exactly, n the integer nearest to x / y."""
+    """Compute `remainder`: x - n*y exactly, where n is the integer nearest to x / y."""
     rest, _ = remainder_quotient(np.float64(x), np.float64(y))
     return rest
 

@@ -25,21 +25,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: Any, e: Any) -> Any:
-    """Return the largest float not above r + e."""
+    """Round down: correct r, a result rounded to nearest, by its error e. Only the sign of e matters."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: Any, e: Any) -> Any:
-    """Return the smallest float not below r + e."""
+    """Round up: correct r, a result rounded to nearest, by its error e. Only the sign of e matters."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: Any, e: Any) -> Any:
-    """Round r + e towards zero."""
+    """Round towards zero: correct r, a result rounded to nearest, by its error e. Only the sign of e matters."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -66,7 +66,7 @@ def add_error(x: Any, y: Any) -> Any:
 
 
 def _scaled_error(x: Any, y: Any, z: Any, r: Any) -> Any:
-    """Return a number with the sign of x*y + z - r, for terms that neither overflow nor underflow."""
+    """Return a number with the sign of x*y + z - r. Operands must be scaled so that no term overflows or underflows."""
     p = x * y
     low = fma(x, y, -p)
     close = fma(x, y, z)
@@ -80,7 +80,7 @@ def _scaled_error(x: Any, y: Any, z: Any, r: Any) -> Any:
 
 
 def fma_sign(x: Any, y: Any, z: Any, r: Any) -> Any:
-    """Return a number with the sign of x*y + z - r, where r is x*y + z rounded to nearest."""
+    """Return a number with the sign of x*y + z - r, where r is the rounded value of x*y + z."""
     p = abs(x * y)
     q = abs(z)
     e = 0.0
@@ -154,36 +154,39 @@ def sqrt_error(x: Any) -> Any:
 
 
 def narrow_error(s: Any, low: Any) -> Any:
-    """Round the float64 sum s + low to float32. Return it and the error. |low| is at most half a unit of s."""
+    """Round the sum s + low of two float64 numbers to float32. Return the result and its error.
+
+    |low| is at most half a unit in the last place of s.
+    """
     r = np.float32(s)
     return r, (s - np.float64(r)) + low
 
 
 def narrow_one(x: Any) -> Any:
-    """Round a float64 to float32. Return it and the error."""
+    """Round a float64 to float32. Return the result and its error."""
     return narrow_error(x, 0.0)
 
 
 def add_error_single(x: Any, y: Any) -> Any:
-    """Return x + y of float32 rounded to nearest, and the error."""
+    """Return the float32 sum x + y rounded to nearest, and its error."""
     s, low = two_sum(np.float64(x), np.float64(y))
     return narrow_error(s, low)
 
 
 def multiply_error_single(x: Any, y: Any) -> Any:
-    """Return x * y of float32 rounded to nearest, and the error."""
+    """Return the float32 product x * y rounded to nearest, and its error."""
     return narrow_error(np.float64(x) * np.float64(y), 0.0)
 
 
 def fma_error_single(x: Any, y: Any, z: Any) -> Any:
-    """Return x * y + z of float32 and the error. The first may be off by one rounding."""
+    """Return x * y + z in float32 and its error. The result is rounded twice, so it may not be the nearest float32."""
     p = np.float64(x) * np.float64(y)
     s, low = two_sum(p, np.float64(z))
     return narrow_error(s, low)
 
 
 def divide_error_single(x: Any, y: Any) -> Any:
-    """Return x / y of float32 rounded to nearest, and a number with the sign of the error."""
+    """Return the float32 quotient x / y rounded to nearest, and a number with the sign of the error."""
     q = x / y
     e = np.float64(x) - np.float64(q) * np.float64(y)
     if y < 0:
@@ -201,18 +204,18 @@ def sqrt_error_single(x: Any) -> Any:
 
 
 def wide_integer(x: Any) -> Any:
-    """Convert a 64-bit integer to float64. Return the nearest value and the error."""
+    """Convert a 64-bit integer to float64. Return the nearest float64 and its error."""
     return two_sum(np.float64(x >> 32) * 4294967296.0, np.float64(x & 0xFFFFFFFF))
 
 
 def wide_integer_single(x: Any) -> Any:
-    """Convert a 64-bit integer to float32. Return the value and the error."""
+    """Convert a 64-bit integer to float32. Return a float32 and its error."""
     s, low = wide_integer(x)
     return narrow_error(s, low)
 
 
 def integer_single(x: Any) -> Any:
-    """Convert a 32-bit integer to float32. Return the nearest value and the error."""
+    """Convert a 32-bit integer to float32. Return the nearest float32 and its error."""
     return narrow_error(np.float64(x), 0.0)
 
 
@@ -220,7 +223,7 @@ def integer_single(x: Any) -> Any:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand, rounded by `choose`."""
+    """Return a function of one operand that rounds the result of `error` with `choose`."""
 
     def apply(x: Any) -> Any:
         r, e = error(x)
@@ -230,7 +233,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands, rounded by `choose`."""
+    """Return a function of two operands that rounds the result of `error` with `choose`."""
 
     def apply(x: Any, y: Any) -> Any:
         r, e = error(x, y)
@@ -240,7 +243,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
 
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: Any) -> Callable[..., Any]:
-    """Return the function one / x, rounded by `choose`."""
+    """Return the function one / x, rounded with `choose`."""
 
     def apply(x: Any) -> Any:
         r, e = divide(one, x)
@@ -250,7 +253,7 @@ def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: A
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """Return the function x + y, or x - y with `sign` -1. A zero sum rounded down is -0 if a term is negative."""
+    """Return the function x + y, or x - y if `sign` is -1. A zero sum rounded down is -0 if a term has a sign bit."""
     below = choose is down
 
     def apply(x: Any, y: Any) -> Any:
@@ -265,7 +268,7 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
 
 
 def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function x * y + z, with the sign of zero as in `sum_of`."""
+    """Return the function x * y + z. The sign of a zero result is as in `sum_of`."""
     below = choose is down
 
     def apply(x: Any, y: Any, z: Any) -> Any:

@@ -27,17 +27,17 @@ def _erfc(x: Any) -> Any:
 
 
 def _exp_of_square(x: Any, sign: int) -> Any:
-    """Compute exp(sign * x*x), with the square in twice the working precision."""
+    """Compute exp(sign * x*x), with x*x in twice the working precision."""
     square = x * x
     low = fma(x, x, -square)
     return np.exp(sign * square) * (1 + sign * low)
 
 
 def inverse_erf(y: Any) -> Any:
-    """Return the x with erf(x) = y, within 4 units.
+    """Return the inverse error function: the x with erf(x) = y, within 4 ulp.
 
-    Two steps of Halley's method on erf from the first terms of its inverse series; beyond a half, on erfc of what is
-    missing to 1, which is exact there.
+    It takes two steps of Halley's method on erf, from the first terms of the inverse series. From |y| = 1/2 on, it
+    solves erfc(x) = 1 - |y| instead, where the difference is exact.
     """
     size = abs(y)
     x = y * np.nan
@@ -59,7 +59,10 @@ def inverse_erf(y: Any) -> Any:
 
 
 def _inverse_tail(p: Any) -> Any:
-    """Return the x with erfc(x) = p, for 0 < p <= 1/2, by Halley's method from the estimate of Hastings (1955)."""
+    """Return the x with erfc(x) = p for 0 < p <= 1/2.
+
+    Halley's method starts from the estimate of Hastings (1955).
+    """
     t = np.sqrt(-2 * (np.log(p) - LOG_2))
     above = 2.515517 + t * (0.802853 + t * 0.010328)
     below = 1 + t * (1.432788 + t * (0.189269 + t * 0.001308))
@@ -76,7 +79,7 @@ def _inverse_tail(p: Any) -> Any:
 
 
 def inverse_erfc(p: Any) -> Any:
-    """Return the x with erfc(x) = p, within 4 units."""
+    """Return the inverse complementary error function: the x with erfc(x) = p, within 4 ulp."""
     x = p * np.nan
     if p == 0:
         x = 1 / abs(p)
@@ -92,8 +95,9 @@ def inverse_erfc(p: Any) -> Any:
 
 
 def scaled_erfc(x: Any) -> Any:
-    """Compute exp(x*x) * erfc(x), within 5 units. From 10 on it uses Abramowitz and Stegun's asymptotic series
-    7.1.23.
+    """Compute exp(x*x) * erfc(x), within 5 ulp.
+
+    From 10 on, this is Abramowitz and Stegun's asymptotic series 7.1.23.
     """
     result = x
     if x < 10:
@@ -110,9 +114,9 @@ def scaled_erfc(x: Any) -> Any:
 
 
 def normal_cdf(x: Any) -> Any:
-    """Compute the standard normal distribution function, erfc(-x / sqrt(2)) / 2, within 5 units.
+    """Compute the standard normal distribution function, erfc(-x / sqrt(2)) / 2, within 5 ulp.
 
-    The error of the argument, which the tail magnifies by its square, is put back by the derivative.
+    The rounding error of -x / sqrt(2), which the tail magnifies, is corrected to first order.
     """
     z = -x * ROOT_HALF_HIGH
     low = fma(-x, ROOT_HALF_HIGH, -z) - x * ROOT_HALF_LOW
@@ -123,5 +127,5 @@ def normal_cdf(x: Any) -> Any:
 
 
 def inverse_normal_cdf(p: Any) -> Any:
-    """Return the x whose standard normal distribution function is p, within 5 units."""
+    """Return the inverse of the standard normal distribution function at p, within 5 ulp."""
     return -ROOT_2 * inverse_erfc(2 * p)

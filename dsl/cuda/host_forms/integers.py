@@ -1,4 +1,4 @@
-"""Integer functions of libdevice, in the kernel language. All are exact, and integers wrap.
+"""Integer functions of libdevice, in the kernel language. Results are exact, and overflow wraps around.
 
 In and out: int32 and int64. libdevice's unsigned functions interpret their bits as unsigned.
 """
@@ -76,8 +76,9 @@ def reverse_bits_wide(x: Any) -> Any:
 
 
 def select_bytes(x: Any, y: Any, selector: Any) -> Any:
-    """Select four of the eight bytes of `y` and `x` (PTX `prmt`): the low 3 bits of each selector nibble choose
-    one.
+    """Select four of the eight bytes of `y` and `x`, as PTX `prmt`.
+
+    The low 3 bits of each nibble of the selector number a byte.
     """
     pool = (np.uint64(np.uint32(y)) << 32) | np.uint64(np.uint32(x))
     wanted = np.uint64(np.uint32(selector))
@@ -89,27 +90,27 @@ def select_bytes(x: Any, y: Any, selector: Any) -> Any:
 
 
 def multiply_24(x: Any, y: Any) -> Any:
-    """Return the product of the lower 24 bits as signed integers."""
+    """Return the product of the lower 24 bits of two signed integers."""
     return ((x << 8) >> 8) * ((y << 8) >> 8)
 
 
 def multiply_24_unsigned(x: Any, y: Any) -> Any:
-    """Return the product of the lower 24 bits as unsigned integers."""
+    """Return the product of the lower 24 bits of two unsigned integers."""
     return np.int32((np.uint32(x) & 0xFFFFFF) * (np.uint32(y) & 0xFFFFFF))
 
 
 def multiply_high(x: Any, y: Any) -> Any:
-    """Return the upper 32 bits of the signed product."""
+    """Return the upper 32 bits of the product of two signed 32-bit integers."""
     return np.int32((np.int64(x) * np.int64(y)) >> 32)
 
 
 def multiply_high_unsigned(x: Any, y: Any) -> Any:
-    """Return the upper 32 bits of the unsigned product."""
+    """Return the upper 32 bits of the product of two unsigned 32-bit integers."""
     return np.int32(np.uint32((np.uint64(np.uint32(x)) * np.uint64(np.uint32(y))) >> 32))
 
 
 def _upper_half(a: Any, b: Any) -> Any:
-    """Return the upper 64 bits of the product of two uint64, from four products of halves."""
+    """Return the upper 64 bits of the product of two uint64, computed from four products of 32-bit halves."""
     a_low, a_high, b_low, b_high = a & 0xFFFFFFFF, a >> 32, b & 0xFFFFFFFF, b >> 32
     middle = a_high * b_low + ((a_low * b_low) >> 32)
     other = a_low * b_high + (middle & 0xFFFFFFFF)
@@ -117,12 +118,12 @@ def _upper_half(a: Any, b: Any) -> Any:
 
 
 def multiply_high_wide_unsigned(x: Any, y: Any) -> Any:
-    """Return the upper 64 bits of the unsigned product."""
+    """Return the upper 64 bits of the product of two unsigned 64-bit integers."""
     return np.int64(_upper_half(np.uint64(x), np.uint64(y)))
 
 
 def multiply_high_wide(x: Any, y: Any) -> Any:
-    """Return the upper 64 bits of the signed product, from the unsigned one."""
+    """Return the upper 64 bits of the product of two signed 64-bit integers."""
     high = np.int64(_upper_half(np.uint64(x), np.uint64(y)))
     return high - ((x >> 63) & y) - ((y >> 63) & x)
 
@@ -158,7 +159,7 @@ def absolute_difference_unsigned(x: Any, y: Any, z: Any) -> Any:
 
 
 def extreme_unsigned(choose: Callable[..., Any], unsigned: Any, signed: Any) -> Callable[..., Any]:
-    """Return a function that gives the minimum or maximum of two unsigned numbers."""
+    """Return a function that computes the minimum or the maximum of two unsigned numbers."""
 
     def apply(x: Any, y: Any) -> Any:
         return signed(choose(unsigned(x), unsigned(y)))

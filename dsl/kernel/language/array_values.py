@@ -1,7 +1,7 @@
 """Arrays inside kernels: elements, views and records.
 
 In: an `ArrayValue` and an index. Out: an element (a `ScalarValue` or `RecordValue`), or another `ArrayValue` over the
-same memory. Invariant: index arithmetic uses the kernel's index dtype. Known lengths stay known.
+same memory. Invariant: index arithmetic uses the kernel's index dtype. Lengths known at compile time stay known.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from weft.dsl.kernel.sanitizer.watch import SiteKind
 
 
 def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
-    """Return a length as a non-negative Python int of the language."""
+    """Convert an extent to a non-negative Python int of the kernel language."""
     if isinstance(extent, int):
         return Constant(extent)
     return ScalarValue(c.builder.cast(extent, np.int64), weak=True, natural=True)
 
 
 def is_contiguous(array: ArrayValue) -> bool:
-    """Return whether an array is known to be C-contiguous."""
+    """Return whether an array is known at compile time to be C-contiguous."""
     return array.packed or (array.ndim == 1 and array.strides[0] == unit(array.dtype))
 
 
@@ -49,7 +49,7 @@ def size(c: Compiler, array: ArrayValue) -> Extent:
 
 
 def known_shape(value: Any) -> tuple[int, ...] | None:
-    """Return a shape that is known at compile time, or None."""
+    """Return a shape as Python ints if it is known at compile time, otherwise None."""
     items = value.items if isinstance(value, TupleValue) else (value,)
     found = []
     for item in items:
@@ -68,7 +68,10 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
 def position(
     c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
 ) -> Extent:
-    """Return an index with negative values counted from the end. Checked kernels test its bounds."""
+    """Convert an index to a non-negative extent. Kernels with `debug` or the setting `checked` test its bounds.
+
+    Negative indices count from the end of the axis.
+    """
     if isinstance(index, Constant):
         held = index.value.value if isinstance(index.value, enum.Enum) else index.value
         if not isinstance(held, (int, np.integer)) or isinstance(held, (bool, np.bool_)):
@@ -109,7 +112,7 @@ def _check(
 
 
 def select(c: Compiler, array: ArrayValue, index: Any) -> Any:
-    """Compile ``array[index]``: an element or a view."""
+    """Compile ``array[index]``, which gives an element or a view."""
     view = view_of(c, array, index)
     return element(c, view) if view.ndim == 0 and not _keeps_array(index) else view
 
@@ -120,7 +123,7 @@ def _keeps_array(index: Any) -> bool:
 
 
 def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
-    """Return the view that an index selects, 0-d for one element."""
+    """Return the view that an index selects. A single element gives a 0-d view."""
     if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
         return field_of(c, array, index.value)
     parts = _with_every_axis(c, array, list(index.items) if isinstance(index, TupleValue) else [index])
@@ -178,7 +181,7 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
 
 
 def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[Any]:
-    """Return the parts of an index with full slices for the axes that it leaves out."""
+    """Return the parts of an index, with a full slice for each axis that the index omits."""
     full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
     if len(full) > array.ndim:
         axes = "axis" if array.ndim == 1 else "axes"
@@ -192,7 +195,7 @@ def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[A
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
-    """Return the start, length and step of a slice. The step is known at compile time."""
+    """Return the start, length and step of a slice. The step must be known at compile time."""
     step = 1
     if part.step is not None:
         known = known_shape(part.step)
@@ -244,7 +247,7 @@ def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
 
 
 def assign_view(c: Compiler, view: ArrayValue, value: Any, **attributes: Any) -> None:
-    """Assign a value to every element of a view, in order."""
+    """Assign a value to the elements of a view, one after the other. Arrays and numbers are broadcast."""
     if not view.writable:
         c.fail(
             f"{view.label or 'the array'} is read-only here: read-only arguments, constant memory and arrays from outside cannot be written"
@@ -273,7 +276,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: Any, **attributes: Any) ->
 
 
 def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
-    """Raise if known lengths differ. Checked kernels compare the other lengths at run time."""
+    """Raise an error if an array does not fit a view. Checked kernels (see `position`) also compare at run time."""
     for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
         if isinstance(extent, int) and extent == 1:
             continue
@@ -293,16 +296,16 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
 
 def aligned(array: ArrayValue, place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert an index in the broadcast shape to an index of an array with fewer axes or axes of length 1."""
+    """Convert an index of the broadcast shape to an index of `array`, which is broadcast to that shape."""
     own = place[len(place) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
 def goes_backward(c: Compiler, view: ArrayValue, value: Any) -> Value | None:
-    """Return whether elements are assigned from the last to the first, or None if the order makes no difference.
+    """Return whether elements must be assigned from the last to the first. Return None if the order is irrelevant.
 
-    A part of an array that is assigned to another part, which overlaps it, is read before it is overwritten, as in NumPy:
-    if it is moved to higher addresses, the last element is the first to move. Raises KernelTypeError if neither order does
+    If parts of an array that overlap are assigned to each other, each element is read before it is overwritten, as in
+    NumPy: a move to higher addresses starts with the last element. Raises KernelTypeError if neither order achieves
     that.
     """
     if not isinstance(value, ArrayValue) or not value.ndim or value is view:
@@ -330,9 +333,9 @@ def goes_backward(c: Compiler, view: ArrayValue, value: Any) -> Value | None:
 
 
 class each:
-    """Loop over a shape: ``with each(c, shape) as place`` compiles one loop per axis, with indices `place`.
+    """Context manager that compiles one loop per axis of a shape: ``with each(c, shape) as place``.
 
-    Where `backward` holds at run time, the indices go from the last to the first.
+    If `backward` is true at run time, indices run from the last to the first.
     """
 
     def __init__(self, c: Compiler, shape: tuple[Extent, ...], backward: Value | None = None) -> None:
@@ -382,8 +385,9 @@ def _put(c: Compiler, view: ArrayValue, value: Any, attributes: dict[str, Any]) 
 
 
 def unit(dtype: np.dtype) -> int:
-    """Return the unit of an array's strides: 1 for elements, or the itemsize for structured dtypes, which use
-    bytes.
+    """Return the stride between adjacent elements: 1, or the itemsize for structured dtypes.
+
+    Strides of structured dtypes count bytes.
     """
     return dtype.itemsize if dtype.names is not None else 1
 

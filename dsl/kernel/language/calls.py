@@ -32,6 +32,7 @@ from weft.dsl.kernel.language.statements import bind_arguments, inline
 from weft.dsl.kernel.language.types import ScalarType, Type
 from weft.dsl.kernel.language.values import (
     ArrayValue,
+    ChildKernel,
     Closure,
     Constant,
     Method,
@@ -40,7 +41,7 @@ from weft.dsl.kernel.language.values import (
     describe,
     is_number,
 )
-from weft.dsl.kernel.library import functions, intrinsics
+from weft.dsl.kernel.library import child_launches, functions, intrinsics
 from weft.dsl.kernel.library.library_functions import LibraryFunction
 
 
@@ -55,6 +56,8 @@ def call_value(
                 return _in_place(call, function, arguments, keywords)
             case Method(owner=owner, name=name):
                 return methods.call_method(call, owner, name, arguments, keywords)
+            case ChildKernel():
+                return child_launches.launch_child(call, function, arguments, keywords)
             case Constant(value=held):
                 return _call_object(call, held, arguments, keywords)
     except KernelError as error:
@@ -88,7 +91,7 @@ def _call_object(call: Invocation, held: Any, arguments: list[Any], keywords: di
         return _in_place(call, held.py_func, arguments, keywords)
     if isinstance(held, LibraryFunction):
         return functions.call_library(call, held, arguments)
-    handler = handlers.find_function(held)
+    handler = handlers.find_function(held) or getattr(held, "compile_call", None)
     if handler is not None:
         return _bound(call, held, handler, arguments, keywords)
     if isinstance(held, (UFunc, np.ufunc)):
@@ -135,7 +138,10 @@ def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, 
 
 
 def _with_signature(call: Invocation, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call of a device function with declared types. Numbers are cast to the signature that loses least."""
+    """Compile a call of a device function with declared types.
+
+    Numbers are cast to the types of the signature that fits with the least loss of precision.
+    """
     c = call.c
     bound = bind_arguments(call.frame, call.node, source_of(held.function), arguments, keywords, {})
     values = [value for _, value in bound]
@@ -167,7 +173,7 @@ def _fits(c: Compiler, value: Any, wanted: Type, rule: Callable[[np.dtype, np.dt
 
 
 def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """Apply an op elementwise to arrays and numbers, into an array."""
+    """Apply an op elementwise to arrays and numbers, and write the result to an array."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")

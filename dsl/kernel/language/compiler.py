@@ -73,18 +73,18 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
 class Restart(Exception):
-    """Raised when a variable's kind was too narrow. Compilation restarts with the wider kind."""
+    """Raised if a variable's kind was too narrow. Compilation restarts with the wider kind."""
 
 
 class Unresolved(Exception):
-    """Raised when the result type of a recursive function is not known yet."""
+    """Raised if the result type of a recursive function is not known yet."""
 
 
 class Variable:
-    """A Python variable: its kind over all runs, and its storage in the current run.
+    """A Python variable: its kind in all runs, and its storage in the current run.
 
-    `home` are the blocks that were open when it was first given a value; `later` is what it became by a value of another
-    kind in the same blocks, in the run `later_run`.
+    `home` is the tuple of IR blocks that were open at the first assignment. `later` is the variable that replaced this
+    one in the run `later_run`, when a value of another kind was assigned in the same blocks.
     """
 
     __slots__ = ("held", "home", "kind", "later", "later_run", "name", "parts", "run", "slot")
@@ -101,7 +101,7 @@ class Variable:
         self.later_run = -1
 
     def now(self, run: int) -> Variable:
-        """Return the variable's current successor in this run."""
+        """Return the variable that replaces this one in a run, or this variable if it was not replaced."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later
@@ -110,7 +110,7 @@ class Variable:
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """One function being inlined: its source and its name scopes."""
+    """A function during its inlining: its source and its name scopes."""
 
     compiler: Compiler
     source: Source
@@ -125,7 +125,7 @@ class FunctionFrame:
     returned: Any = None
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable that a node of this function binds or reads, or None if no assignment reaches it."""
+        """Return the variable that a node of this function assigns or reads. Return None if no assignment reaches it."""
         number = self.source.webs.of.get(key)
         return None if number is None else self.compiler.variable((*self.path, number), name)
 
@@ -134,11 +134,11 @@ class FunctionFrame:
         return self.source.place(node)
 
     def placed(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return an error with a source location: its own, or else the node's."""
+        """Return an error with a source location. An error without a location gets that of the node."""
         return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error of this kind at a node."""
+        """Raise an error of this kind, located at a node."""
         raise _ERRORS[kind](message, self.place(node), self.called)
 
 
@@ -152,7 +152,7 @@ class Compiler:
         self.lines = False  # whether operations carry the user's line
         self.watch: Watch | None = None  # for the sanitizer: who is told of every access
         self.reporting = True  # whether asserts and raises reach the host
-        self.dividing = False  # whether a division by zero is an error
+        self.checked_divisions: frozenset[str] = frozenset()  # the ops in which a division by zero is an error
         # whether numbers have Numba's types (Python's are int64 and float64): as asked for, and in the current function
         self.numba_asked = self.numba = False
         self.doubles: list[Place | None] = []  # with Numba's types: where a float32 became a float64, first
@@ -179,7 +179,7 @@ class Compiler:
         self.block: tuple[int, int, int] | None = None  # threads of a block, where the kernel is compiled for them
 
     def use_types_for(self, function: Any) -> None:
-        """Compute as the kernel's options say, but in functions of weft's own, which are written for NumPy's types."""
+        """Use the kernel's promotion rules in a function, but NumPy's rules in weft's own functions."""
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
@@ -201,7 +201,7 @@ class Compiler:
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how often a call has been compiled in this run. Unrolled loops compile it repeatedly."""
+        """Return how often a call has already been compiled in this run. Unrolled loops compile a call repeatedly."""
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1
@@ -215,13 +215,13 @@ class Compiler:
     # -- errors -----------------------------------------------------------------------------
 
     def fail(self, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error without a source location, which the enclosing expression adds."""
+        """Raise an error without a source location. The enclosing expression adds the location."""
         raise _ERRORS[kind](message)
 
     # -- numbers ----------------------------------------------------------------------------
 
     def number(self, value: Any, what: str = "a number") -> Constant | ScalarValue:
-        """Return a value as a number. Raises KernelTypeError for other values."""
+        """Return a value if it is a number. Raises KernelTypeError for other values."""
         if isinstance(value, ScalarValue):
             return value
         if isinstance(value, Constant):
@@ -233,14 +233,14 @@ class Compiler:
         self.fail(f"{what} is needed here, not {describe(value)}")
 
     def kind(self, value: Constant | ScalarValue) -> Any:
-        """Return a number's type for promotion: its dtype, or a Python type if it is weak."""
+        """Return a number's type for promotion: its dtype, or a Python type if the number is weak (NEP 50)."""
         if isinstance(value, ScalarValue):
             return WEAK[value.dtype.kind] if value.weak else value.dtype
         held = value.value
         return held.dtype if isinstance(held, np.generic) else type(held)
 
     def ir(self, value: Any, dtype: Any = None) -> Value:
-        """Return a number as an IR value, cast to `dtype` if given."""
+        """Return a number as an IR value. If `dtype` is given, the number is cast."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
@@ -249,7 +249,7 @@ class Compiler:
             kind = number_kind(ConstantKind((), held))
             assert kind is not None
             dtype = kind.dtype
-        return self.builder.constant(_cast_constant(held, np.dtype(dtype)), dtype)
+        return self.builder.constant(_cast_constant(held, np.dtype(dtype), self.numba), dtype)
 
     def scalar(self, value: Any) -> ScalarValue:
         """Return a number as a run-time scalar."""
@@ -267,7 +267,7 @@ class Compiler:
         value = self.number(value)
         dtype = np.dtype(dtype)
         if isinstance(value, Constant):
-            cast = _cast_constant(value.value, dtype)
+            cast = _cast_constant(value.value, dtype, self.numba)
             return Constant(cast.item() if weak else cast)
         natural = value.natural and dtype.kind in "iu"
         return ScalarValue(self.builder.cast(value.ir, dtype), weak, natural)
@@ -284,7 +284,7 @@ class Compiler:
         self.fail(f"{describe(value)} is neither true nor false: compare it with something")
 
     def apply(self, name: str, *operands: Any) -> Constant | ScalarValue:
-        """Apply an op to numbers, with NumPy's promotion."""
+        """Apply an op to numbers, with the promotion rules of the current function (NumPy's or Numba's)."""
         numbers = [self.number(value, f"a number for {name}") for value in operands]
         if name in _COUNTING and not self.numba:
             numbers = [self._count(n) for n in numbers]
@@ -344,7 +344,7 @@ class Compiler:
         return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), natural)
 
     def index(self, value: Any, what: str = "an index") -> Value:
-        """Return an integer as an IR index."""
+        """Convert an integer to an IR value of the index dtype."""
         value = self.number(value, what)
         dtype = number_kind(kind_of(value)).dtype if isinstance(value, Constant) else value.dtype  # type: ignore[union-attr, arg-type]
         if dtype.kind not in "biu":
@@ -354,7 +354,7 @@ class Compiler:
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: Any, message: str, values: tuple[Value, ...] = ()) -> None:
-        """End the thread where `condition` holds (None: always), and make the launch raise `error`.
+        """If `condition` holds at run time (always, if None), end the thread and make the launch raise `error`.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """
@@ -384,18 +384,18 @@ class Compiler:
         b.leave(self.exit)
 
     def error_record(self) -> Value:
-        """Return the hidden parameter for error reports, 16 int64."""
+        """Return the hidden pointer parameter for error reports, which consist of 16 int64 words."""
         if self.errors is None:
             self.errors = self.hide("errors", INT, ("errors",))
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Append a hidden pointer parameter. The launch passes what `what` names."""
+        """Append a hidden pointer parameter. `what` tells the launch which pointer to pass."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Append a hidden index parameter."""
+        """Append a hidden index parameter. `what` tells the launch which number to pass."""
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))
@@ -405,7 +405,7 @@ class Compiler:
     # -- variables --------------------------------------------------------------------------
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable of a key, which is the same in every run."""
+        """Return the variable of a key. All runs of a compilation share it."""
         found = self.variables.get(key)
         if found is None:
             found = self.variables[key] = Variable(name)
@@ -441,7 +441,7 @@ class Compiler:
         self._store(variable, value)
 
     def _succeed(self, variable: Variable, value: Any) -> None:
-        """Replace a variable by a successor of another kind, if the old value cannot be read any more."""
+        """Replace a variable by a new one of another kind. Callers ensure that the old value is never read again."""
         if variable.later is None:
             variable.later = Variable(variable.name)
             raise Restart  # what was read before its first value, in a loop, has to be looked at again
@@ -449,9 +449,7 @@ class Compiler:
         self.assign(variable.later, value)
 
     def _choose(self, variable: Variable, value: ArrayValue) -> None:
-        """Turn a variable that holds an array into a run-time choice, if it is assigned another array of the same
-        kind.
-        """
+        """If a variable is assigned a second, similar array, give it the kind `ArrayKind` and restart compilation."""
         held = variable.held[0] if variable.held is not None else None
         if held is None or held is value or not isinstance(held, ArrayValue):
             return
@@ -544,7 +542,7 @@ class Compiler:
         )
 
     def _chosen(self, variable: Variable, kind: ArrayKind) -> ArrayValue:
-        """Return the array that a variable holds, built from its address and extents."""
+        """Return the array that a variable of `ArrayKind` holds at run time, from the stored address and extents."""
         b = self.builder
         address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
         memory = np.dtype(np.uint8) if kind.dtype.names is not None else kind.dtype
@@ -557,14 +555,14 @@ class Compiler:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
-        """Reset a variable's kind, for the next iteration of an unrolled loop."""
+        """Reset a variable's kind. The next iteration of an unrolled loop may give it another one."""
         variable.kind = None
         variable.run = -1
         variable.later = None
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
-        """Emit at the start of the kernel, so that the values are visible everywhere."""
+        """Within the ``with`` block, emit operations at the start of the kernel, visible in the whole kernel."""
         with self.builder.at(0):
             yield
 
@@ -575,8 +573,8 @@ def _is_natural(value: Constant | ScalarValue) -> bool:
     return isinstance(value.value, (int, np.integer)) and bool(value.value >= 0)
 
 
-def _cast_constant(value: Any, dtype: np.dtype) -> Any:
-    """Cast a Python or NumPy number to a dtype by the op table's rules."""
+def _cast_constant(value: Any, dtype: np.dtype, wraps: bool) -> Any:
+    """Cast a Python or NumPy number to a dtype by the op table's rules. If `wraps`, Python integers wrap around."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic) and is_bfloat16(value.dtype):
@@ -589,7 +587,7 @@ def _cast_constant(value: Any, dtype: np.dtype) -> Any:
     if dtype.kind in "iu" and isinstance(value, (int, np.integer)):
         bits = 8 * dtype.itemsize
         wrapped = int(value) & ((1 << bits) - 1)
-        if type(value) is int and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        if type(value) is int and not wraps and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
             raise KernelTypeError(f"Python int {value} is out of bounds for {dtype}")
         return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
     if isinstance(value, (complex, np.complexfloating)) and dtype.kind in "iuf":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from types import FunctionType
 from typing import Any
 
@@ -12,10 +13,23 @@ from weft.dsl.kernel.language.types import as_signatures
 from weft.runtime import Device
 
 
-class DeviceFunction:
-    """A function that kernels call. Called from Python, it runs as Python.
+def reduce_function(held: Any, *arguments: Any) -> Any:
+    """Return the ``__reduce__`` value of a decorated function: its name if importable, else its type and `arguments`.
 
-    With signatures, numbers are cast to the argument types of the first that fits best, and the result to its type.
+    cloudpickle sends functions of ``__main__`` by value, because the other process has another ``__main__``.
+    """
+    elsewhere = held.__module__ == "__main__" and "cloudpickle" in sys.modules
+    found: Any = sys.modules.get(held.__module__)
+    for part in held.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return held.__qualname__ if found is held and not elsewhere else (type(held), arguments)
+
+
+class DeviceFunction:
+    """A function that kernels can call. Python calls it as a plain function.
+
+    With signatures, a call uses the first one that fits best: numbers are cast to its argument types, and the result is
+    cast to its result type.
     """
 
     __name__: str
@@ -53,11 +67,11 @@ class DeviceFunction:
         )
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the LLVM IR of one signature, or a dict for all declared signatures by argument types."""
+        """Return the LLVM IR of one signature, or a dict of all declared signatures by argument types."""
         return self._stage("llvm", signature, cc)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX of one signature, or a dict for all declared signatures by argument types."""
+        """Return the PTX of one signature, or a dict of all declared signatures by argument types."""
         return self._stage("asm", signature, cc)
 
     inspect_ptx = inspect_asm
@@ -75,6 +89,9 @@ class DeviceFunction:
             )
         return {s.arguments: face.stages_of(self, s, cc)[name] for s in self.signatures}
 
+    def __reduce__(self) -> Any:
+        return reduce_function(self, self.function, self.signatures)
+
     def __repr__(self) -> str:
         return f"<weft device function {self.function.__name__}>"
 
@@ -87,8 +104,9 @@ class KernelFunction:
 
 
 def device(function: Any = None, *signature: Any, **options: Any) -> Any:
-    """Make a function callable from kernels, ``@weft.device``, or set the device of new arrays, ``with
-    weft.device("cpu")``.
+    """Make a function callable from kernels (``@weft.device``).
+
+    With a device name, return a context that sets the device of new arrays: ``with weft.device("cpu")``.
 
     A device function is inlined at each call, for the types of that call. Recursive functions become functions of the
     kernel. Kernels can also call plain Python functions without this decorator.

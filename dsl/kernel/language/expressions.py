@@ -20,6 +20,7 @@ import numpy as np
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Unresolved, Variable
+from weft.dsl.kernel.language.device_function import KernelFunction
 from weft.dsl.kernel.language.iteration import item_of, items_of, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError, suggestion
 from weft.dsl.kernel.language.known import compute
@@ -28,6 +29,7 @@ from weft.dsl.kernel.language.outside import wrap
 from weft.dsl.kernel.language.value_operators import binary, compare, componentwise, has_lanes, negate
 from weft.dsl.kernel.language.values import (
     ArrayValue,
+    ChildKernel,
     Closure,
     Constant,
     Generator,
@@ -73,7 +75,7 @@ def _name(frame: FunctionFrame, node: ast.Name) -> Any:
 
 
 def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
-    """Return the value of a name where `node` reads it."""
+    """Return the value that a name has at `node`."""
     c = frame.compiler
     if name in frame.source.webs.names:
         variable = frame.variable(key, name)
@@ -134,7 +136,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """Compile a short-circuit ``first and rest()`` (`stop` False) or ``first or rest()`` (`stop` True)."""
+    """Compile a short-circuit ``first and rest()``, or ``first or rest()`` if `stop` is True."""
     c = frame.compiler
     truth = c.truth(first)
     if isinstance(truth, bool):
@@ -175,7 +177,7 @@ def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
 
 
 def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
-    """Compile one side of a conditional expression. Its type may be left to the other side in a recursion."""
+    """Compile one side of a conditional expression. A side that calls the function recursively may be deferred."""
     try:
         frame.compiler.assign(variable, evaluate(frame, node))
     except Unresolved:
@@ -226,6 +228,8 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> An
             isinstance(held, type) and issubclass(held, enum.Enum) and isinstance(index, Constant)
         ):
             return compute(c, describe(owner), held.__getitem__, index.value)
+        case Constant(value=held) if isinstance(held, KernelFunction):
+            return ChildKernel(held, index)
         case Constant(value=held) if isinstance(held, dict):
             c.fail("a dict from outside cannot be read in a kernel: pass what is needed as arguments", "syntax")
         case Constant(value=held) if hasattr(held, "__getitem__") and not isinstance(held, (str, bytes)):
@@ -235,7 +239,7 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> An
 
 
 def field_name(c: Compiler, record: RecordValue, number: int) -> str:
-    """Return the name of a field by its number."""
+    """Return the name of the field with this number."""
     names = record.dtype.names or ()
     if not -len(names) <= number < len(names):
         c.fail(f"a record of {len(names)} fields has no field {number}")
@@ -243,7 +247,7 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Return the item of a range at an index, negative ones counted from its end."""
+    """Return the item of a range at an index. Negative indices count from the end."""
     if isinstance(index, Constant):
         place, length = arrays.known_shape(index), length_of(c, owner)
         if place is None:
@@ -307,7 +311,7 @@ def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
 
 
 def unpack(frame: FunctionFrame, value: Any) -> tuple[Any, ...]:
-    """Return the items of a value with a known number of items."""
+    """Return the items of a value whose number of items is known at compile time."""
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items
     return items_of(frame.compiler, value)
@@ -334,7 +338,7 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
-    """Return the format of a value in an f-string. C's printf must support it."""
+    """Return the format specification of a value in an f-string. C's printf must support the format."""
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)
@@ -360,7 +364,7 @@ def _lambda(frame: FunctionFrame, node: ast.Lambda) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Compile a function defined inside a kernel."""
+    """Evaluate the definition of a function inside a kernel. The body is compiled at each call."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}
@@ -389,7 +393,7 @@ def _call(frame: FunctionFrame, node: ast.Call) -> Any:
 
 
 def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -> TupleValue:
-    """Compile a comprehension into a tuple. The number of items must be known."""
+    """Compile a comprehension into a tuple. The number of items must be known at compile time."""
     made: list[Any] = []
 
     def turn(k: int) -> None:
@@ -447,7 +451,7 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: Any) -> None:
 
 
 def named_variable(frame: FunctionFrame, name: str) -> Any:
-    """Return the variable called `name` if inner functions use it too, else None."""
+    """Return the variable of a name if inner functions also use this name, otherwise None."""
     number = frame.source.webs.shared.get(name)
     return None if number is None else frame.compiler.variable((*frame.path, number), name)
 

@@ -12,7 +12,7 @@ from weft.dsl.kernel.language.values import Extent
 
 
 class Building(Protocol):
-    """Protocol of objects with a builder."""
+    """Protocol of objects that have a kernel IR builder."""
 
     builder: KernelBuilder
 

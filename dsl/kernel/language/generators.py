@@ -16,7 +16,7 @@ from weft.dsl.kernel.language.values import Generator
 
 
 def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
-    """Compile the loops of a generator expression, calling `action` with each item."""
+    """Compile the loops of a generator expression. `action` is called with the value of each item."""
     frame: FunctionFrame = generator.frame
     node: ast.GeneratorExp = generator.node
     body: list[ast.stmt] = [ast.copy_location(LoopStep(lambda: action(evaluate(frame, node.elt))), node)]

@@ -33,7 +33,7 @@ def handles(*objects: Any) -> Callable[[Handler], Handler]:
 
 
 def find_function(held: Any) -> Handler | None:
-    """Return the handler of a Python object, or None."""
+    """Return the handler of a Python object, or None if it has no handler."""
     try:
         return TABLE.get(held)
     except TypeError:

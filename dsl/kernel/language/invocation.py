@@ -1,4 +1,4 @@
-"""One call during compilation, the first argument of every handler."""
+"""A call during compilation, the first argument of every handler."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 
 @dataclass(slots=True)
 class Invocation:
-    """A call's source location and compilation."""
+    """A call in a kernel: the calling function's frame, and the syntax node of the call."""
 
     frame: FunctionFrame
     node: ast.AST
 
     @property
     def c(self) -> Compiler:
-        """The compilation."""
+        """The compiler of the kernel."""
         return self.frame.compiler

@@ -40,7 +40,7 @@ def make_range(c: Compiler, arguments: list[Any]) -> Range:
 
 
 def known_range(value: Range) -> range | None:
-    """Return a range whose arguments are all known at compile time, or None."""
+    """Return a range whose arguments are known at compile time, or None if they are not."""
     ends = (value.start, value.stop, value.step)
     if not all(isinstance(e, Constant) for e in ends):
         return None
@@ -48,7 +48,7 @@ def known_range(value: Range) -> range | None:
 
 
 def length_of(c: Compiler, value: Any) -> Constant | ScalarValue:
-    """Return the number of items."""
+    """Return the number of items of an iterable."""
     match value:
         case TupleValue(items=items):
             return Constant(len(items))
@@ -99,7 +99,7 @@ def _range_length(c: Compiler, value: Range) -> ScalarValue:
 
 
 def item_of(c: Compiler, value: Any, k: Any) -> Any:
-    """Return item number `k`, which must be in range."""
+    """Return the item with number `k`, which must be in range."""
     match value:
         case TupleValue(items=items):
             if isinstance(k, Constant):
@@ -126,14 +126,14 @@ def item_of(c: Compiler, value: Any, k: Any) -> Any:
 
 
 def _as_int64(c: Compiler, value: Any) -> Any:
-    """Return an item of a range as a Python int."""
+    """Return an item of a range as an int64 that is promoted like a Python int."""
     if isinstance(value, Constant):
         return value
     return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.natural)
 
 
 def has_tuple(value: Any) -> bool:
-    """Return whether an iterable contains a tuple or enumeration, so that the loop must be unrolled."""
+    """Return whether an iterable contains a tuple or an enumeration. Loops over it must be unrolled."""
     match value:
         case TupleValue():
             return True

@@ -27,11 +27,13 @@ class Place:
 
     def show(self) -> str:
         """Return the location as Python's own errors show it."""
+        where = show_cell(self.file) or f'File "{self.file}"'
+        if not self.text:
+            return f"  {where}, line {self.line}"
         stripped = self.text.strip()
         shift = len(self.text) - len(self.text.lstrip())
         width = max(self.end - self.column, 1)
         caret = " " * max(self.column - shift, 0) + "^" * min(width, max(len(stripped) - self.column + shift, 1))
-        where = show_cell(self.file) or f'File "{self.file}"'
         return f"  {where}, line {self.line}\n    {stripped}\n    {caret}"
 
 
@@ -41,7 +43,7 @@ class KernelError(WeftError):
     Attributes
     ----------
     place : Place or None
-        Where in the user's source.
+        The location in the user's source.
     """
 
     def __init__(self, message: str, place: Place | None = None, calls: tuple[Place, ...] = ()) -> None:

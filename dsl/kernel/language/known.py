@@ -46,7 +46,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def known(c: Compiler, value: Any, what: str) -> Any:
-    """Return the object of a constant. Raises KernelTypeError for a value not known at compile time."""
+    """Return the Python object of a constant. Raises KernelTypeError for a value that is not known at compile time."""
     if not isinstance(value, Constant):
         c.fail(f"{what} has to be known when the kernel is compiled, but it is {describe(value)}")
     return value.value
@@ -62,12 +62,12 @@ def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any)
 
 
 def can_fold(name: str) -> bool:
-    """Return whether an op is one of Python's operators."""
+    """Return whether an op corresponds to a Python operator."""
     return name in _OPERATORS
 
 
 def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
-    """Apply an operator to constant numbers."""
+    """Apply a Python operator to constant numbers at compile time."""
     kinds = [o.dtype if isinstance(o, np.generic) else type(o) for o in objects]
     objects = [k.type(o) if isinstance(k, np.dtype) else o for k, o in zip(beside(kinds), objects, strict=True)]
     shown = " and ".join(map(repr, objects))

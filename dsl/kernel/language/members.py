@@ -13,6 +13,7 @@ from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents, names
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.kernel_errors import suggestion
+from weft.dsl.kernel.language.numba_objects import from_numba
 from weft.dsl.kernel.language.values import (
     INT,
     ArrayValue,
@@ -190,4 +191,4 @@ def _of_object(c: Compiler, owner: Constant, held: Any, name: str) -> Any:
         c.fail(
             f"attributes of {describe(owner)} cannot be read in a kernel: pass what is needed as arguments", "attribute"
         )
-    return Constant(found)
+    return Constant(from_numba(found))

@@ -123,14 +123,18 @@ TRIPLES = {
 
 
 class SimulatedThread(Protocol):
-    """Protocol of a thread of a kernel that runs as plain Python."""
+    """Protocol of a thread in a kernel that runs as plain Python."""
 
     def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         """Execute the intrinsic at `path` in this thread."""
         ...
 
     def number(self, path: str) -> int:
-        """Return the value of ``threadIdx.x``, ``laneid`` ..."""
+        """Return the value of the thread number at `path`, such as ``threadIdx.x`` or ``laneid``."""
+        ...
+
+    def launch_later(self, start: Callable[[], None]) -> None:
+        """Register a launch that starts when the grid of this thread has ended."""
         ...
 
 
@@ -142,7 +146,7 @@ running = _Running()
 
 
 def current_thread(path: str) -> SimulatedThread:
-    """Return the simulated thread that runs now. Raises TypeError outside kernels."""
+    """Return the simulated thread that is running. Raises TypeError outside of kernels."""
     if running.thread is None:
         raise TypeError(f"cuda.{path} works inside a kernel only: in a function under @weft.kernel or @weft.device")
     return running.thread
@@ -157,12 +161,12 @@ def _read_parameter(text: str) -> Parameter:
 
 
 class Intrinsic:
-    """A function that only threads of a kernel can call.
+    """A function that only the threads of a kernel can call.
 
     Attributes
     ----------
     path : str
-        Its name in `weft.cuda`, such as ``"atomic.add"``.
+        The function's name in `weft.cuda`, such as ``"atomic.add"``.
     """
 
     def __init__(self, path: str, parameters: str, doc: str) -> None:
@@ -182,7 +186,7 @@ class Intrinsic:
         return self._signature
 
     def bind(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments by parameter name, with defaults. Raises TypeError that names the function."""
+        """Return the arguments by parameter name, including defaults. Raises TypeError for wrong arguments."""
         try:
             bound = self.__signature__.bind(*arguments, **keywords)
         except TypeError as error:
@@ -201,7 +205,7 @@ class Intrinsic:
 
 
 class ThreadNumbers:
-    """A 3-D number of the running thread: ``threadIdx``, ``blockIdx``, ``blockDim`` or ``gridDim``."""
+    """An index or size with three components: ``threadIdx``, ``blockIdx``, ``blockDim`` or ``gridDim``."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -230,7 +234,7 @@ class ThreadNumbers:
 
 
 class ThreadNumber:
-    """A number of the running thread read without a call, such as ``laneid``. It acts as an int."""
+    """A number of the running thread that is read without a call, such as ``laneid``. It behaves like an int."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -261,7 +265,7 @@ class ThreadNumber:
 
 
 def _install_operators() -> None:
-    """Add an int's operators to `ThreadNumber`."""
+    """Attach an int's operators to `ThreadNumber`."""
 
     def plain(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, *others: function(int(self), *(int(o) if o is self else o for o in others))
@@ -308,7 +312,7 @@ class Namespace:
 
 
 class BrainNamespace(Namespace):
-    """``cuda.bf16``: bfloat16 functions, and the type and conversions, which need ml_dtypes."""
+    """The namespace ``cuda.bf16``: bfloat16 functions. If ml_dtypes is installed, also the type and its conversions."""
 
     __slots__ = ()
 
@@ -326,7 +330,7 @@ class BrainNamespace(Namespace):
 
 
 def _make_names() -> dict[str, Any]:
-    """Return every object of the table by its path, and the namespaces."""
+    """Return all objects of the table by path, and the namespaces."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
     for space in ("shared", "local", "const", "atomic", "cg"):
         prefix = f"{space}."

@@ -29,7 +29,7 @@ _COMPUTED = frozenset(
 
 
 def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
-    """Return the dtypes that the operands of an op are converted to.
+    """Return the dtypes to which Numba's rules convert the operands of an op before NumPy's promotion.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
 
 
 def turns_double(kinds: Iterable[np.dtype]) -> bool:
-    """Return whether a float32 meets a number with which it becomes a float64."""
+    """Return whether a float32 is promoted to float64 by another operand."""
     kinds = tuple(kinds)
     return np.dtype(np.float32) in kinds and np.result_type(*kinds) == _DOUBLE
 
 
 def has_floats(constants: Iterable[Any]) -> bool:
-    """Return whether a constant is a NumPy float, which Numba does not convert Python numbers to."""
+    """Return whether a constant is a NumPy float or complex number. Numba casts no Python number to its dtype."""
     return any(isinstance(c.value, np.generic) and c.value.dtype.kind not in "biu" for c in constants)

@@ -1,4 +1,4 @@
-"""Global and closure names of a kernel: numbers, tuples, functions and arrays.
+"""Global names and closure variables that a kernel uses: numbers, tuples, functions and arrays.
 
 In: a Python object. Out: a value. Invariant: host arrays are copied when the kernel is compiled. weft arrays are
 passed at each launch.
@@ -14,11 +14,12 @@ from weft.codegen import Pointer, is_supported
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.kernel.language import extents, names
 from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.numba_objects import from_numba
 from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, TupleValue
 
 
 def wrap(c: Compiler, value: Any, label: str = "") -> Any:
-    """Return a Python object from outside the kernel as a value."""
+    """Convert a Python object from outside the kernel to a value of the kernel language."""
     if isinstance(value, (tuple, list)):
         fields = tuple(getattr(type(value), "_fields", ()))
         return TupleValue(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
@@ -29,11 +30,11 @@ def wrap(c: Compiler, value: Any, label: str = "") -> Any:
     if isinstance(value, names.ThreadNumber):
         (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
         return ScalarValue(c.builder.cast(found, np.int64), True, True)
-    return Constant(value)
+    return Constant(from_numba(value))
 
 
 def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
-    """Copy a host array to constant memory at compile time."""
+    """Copy a host array to constant memory when the kernel is compiled."""
     found = c.tables.get(id(values))
     if found is not None:
         return found
@@ -65,7 +66,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
 
 
 def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
-    """Copy an array of records to constant memory, aligned for any field."""
+    """Copy an array of records to constant memory, with the alignment that its fields need."""
     words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
     words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
     with c.at_top():

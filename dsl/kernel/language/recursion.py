@@ -32,7 +32,7 @@ from weft.dsl.kernel.language.values import (
 
 @dataclass(slots=True)
 class Recursive:
-    """One specialisation of a recursive function: its name in the kernel, and its result over all runs."""
+    """A specialisation of a recursive function: its name in the kernel, and its result variable, shared by all runs."""
 
     name: str
     result: Variable
@@ -42,12 +42,12 @@ class Recursive:
 
 
 def marked(c: Compiler) -> set[Any]:
-    """Return the functions known to be recursive."""
+    """Return the functions that the compiler has found to be recursive."""
     return {key[0] for key in c.recursive}
 
 
 def call_recursive(call: Invocation, function: Any, key: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call of a function of the kernel, which is compiled at its first call."""
+    """Compile a call of a recursive function. The first call in a run also compiles the function."""
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")
@@ -76,7 +76,7 @@ def _name(function: Any) -> str:
 
 
 def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
-    """Append the IR values of an argument to `flat`. Return a key of its other properties."""
+    """Append the IR values of an argument to `flat`. Return a key for the argument's other properties."""
     match value:
         case Constant():
             number = c.scalar(value)
@@ -96,7 +96,7 @@ def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
 
 
 def _restore(value: Any, values: list[Any]) -> Any:
-    """Rebuild an argument from the function's own parameters."""
+    """Rebuild an argument from the parameters of the function."""
     match value:
         case Constant() | ScalarValue():
             found = values.pop(0)

@@ -1,7 +1,8 @@
 """Source code of Python functions as syntax trees, with locations.
 
-In: a function, which may be a lambda, nested, or defined in a notebook. Out: a `Source`. Invariant: line and column
-numbers are those of the user's file.
+In: a function, which may be a lambda, nested, or defined in a notebook. Out: a `Source`. A function without
+source text, such as one made by `exec`, is decompiled from its byte code. Invariant: line and column numbers are those
+of the user's file.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
+from weft.dsl.kernel.language.byte_code.instructions import Unreadable
+from weft.dsl.kernel.language.byte_code.reader import equals, read_function
 from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, Place
 from weft.dsl.kernel.language.webs import Webs, find_webs
-from weft.runtime import show_cell
 
 Tree = ast.FunctionDef | ast.Lambda
 
@@ -66,53 +68,50 @@ def _source(code: CodeType) -> Source:
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     lines = inspect.getblock(linecache.getlines(file)[first - 1 :])
     if not lines:
-        raise _no_source(code)
+        return _without_text(code)
     if code.co_name == "<lambda>":
         return _lambda_source(code)
     text = textwrap.dedent("".join(lines))
     shift = len(lines[0]) - len(lines[0].lstrip())
-    module = ast.parse(text)
+    try:
+        module = ast.parse(text)
+    except SyntaxError:
+        return _without_text(code)
     tree = module.body[0]
     ast.increment_lineno(module, first - 1)
     if isinstance(tree, ast.AsyncFunctionDef):
         place = Place(file, tree.lineno, shift, shift + 9, linecache.getline(file, tree.lineno).rstrip("\n"))
         raise KernelSyntaxError("a kernel is no coroutine: leave `async` out", place)
     if not isinstance(tree, ast.FunctionDef) or tree.name != code.co_name:
-        raise _no_source(code)  # it was made by `exec`, in a program on the command line
+        return _without_text(code)
+    if file == "<string>" and not equals(tree, code):
+        return _without_text(code)  # it was made by `exec`, in a program on the command line
     return Source(tree, file, tree.name, find_webs(tree), shift)
 
 
-def _no_source(code: CodeType) -> KernelSyntaxError:
-    return KernelSyntaxError(
-        f"{code.co_name} has no source: kernels are compiled from the text of a function, "
-        "so it has to stand in a file or a notebook cell"
-    )
+def _without_text(code: CodeType) -> Source:
+    """Decompile a function without source text from its byte code."""
+    try:
+        tree = read_function(code)
+    except Unreadable as error:
+        line = error.line or code.co_firstlineno
+        message = f"{code.co_name} has no source text, and {error.message}: write it in a file or a notebook cell"
+        raise KernelSyntaxError(message, Place(code.co_filename, line, 0, 1, "")) from None
+    return Source(tree, code.co_filename, code.co_name, find_webs(tree))
 
 
 def _lambda_source(code: CodeType) -> Source:
-    """Return the source of a lambda's code object. Lambdas on one line are told apart by their bytecode."""
+    """Return the source of a lambda's code object. Several lambdas on one line are distinguished by their byte code."""
     module = ast.parse("".join(linecache.getlines(code.co_filename)))
-    found = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
-    # instructions that stand for nothing in the source have no width
-    columns = [p[2] for p in code.co_positions() if p[0] is not None and p[2] is not None and p[2] != p[3]]
-    if columns:
-        inside = [n for n in found if n.col_offset <= min(columns) and max(columns) <= (n.end_col_offset or 1 << 30)]
-    else:  # (Python 3.12 knows no column of a constant that is returned)
-        inside = [n for n in found if isinstance(n.body, ast.Constant) and n.body.value in code.co_consts]
-    exact = [n for n in inside if _names(n) == code.co_varnames[: code.co_argcount]]
-    if not exact:
-        where = show_cell(code.co_filename) or code.co_filename
-        raise KernelSyntaxError(f"the lambda in line {code.co_firstlineno} of {where} cannot be found")
-    tree = max(exact, key=lambda n: n.col_offset)
+    lambdas = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    tree = next((n for n in lambdas if equals(n, code)), None)
+    if tree is None:
+        return _without_text(code)
     return Source(tree, code.co_filename, "<lambda>", find_webs(tree))
 
 
-def _names(node: ast.Lambda) -> tuple[str, ...]:
-    return tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args))
-
-
 def outer_value(function: FunctionType, name: str) -> Any:
-    """Return the value of a function's free name: from its closure, module or builtins. Raises KeyError."""
+    """Return the value of a function's free name, from its closure, module or the builtins. Raises KeyError."""
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]

@@ -35,10 +35,11 @@ RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another
 
 @dataclass(slots=True)
 class Specialisation:
-    """A kernel for certain argument types.
+    """A kernel compiled for certain argument types.
 
-    `descriptors` say how each argument is passed, `hidden` are the parameters behind the user's, `sites` what it can report, `written` the numbers of the arguments
-    that it writes to, `watch` what the sanitizer knows of its accesses, `doubled` the first place where Numba's types turn a float32 into a
+    `descriptors` define how each argument is passed, and `hidden` lists the parameters that follow the user's. `sites`
+    are the errors that the kernel can report, and `written` the numbers of the arguments that it writes to. `watch` is
+    the sanitizer's instrumentation. `doubled` is the first source location at which Numba's types promote a float32 to
     float64.
     """
 
@@ -54,17 +55,20 @@ class Specialisation:
 
     @property
     def cooperative(self) -> bool:
-        """Whether the kernel has a grid barrier, so that all blocks must run concurrently."""
+        """Whether the kernel contains a grid barrier, which requires that all blocks run concurrently."""
         return any(o.opcode == "grid_barrier" for o in self.kernel.walk())
 
     def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
-        """Return how many blocks of this size and dynamic shared memory the current device runs concurrently."""
+        """Return how many blocks the current device runs concurrently, for a block size and dynamic shared memory."""
         from weft.dsl.cuda.devices import current_context
 
         context = current_context()
         threads = math.prod(blockdim) if isinstance(blockdim, tuple) else int(blockdim)
         blocks = context.get_active_blocks_per_multiprocessor(self, threads, dynsmemsize)
         return blocks * context.device.MULTIPROCESSOR_COUNT
+
+
+_DIVISIONS = frozenset(("divide", "floor_divide", "remainder"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class Options:
     max_registers: int = 0
     launch_bounds: tuple[int, ...] = ()
     numba: bool = False  # whether numbers have Numba's types
+    links: tuple[str, ...] = ()  # digests of linked code
 
     def attributes(self) -> dict[str, Any]:
         """Return the kernel IR's attributes."""
@@ -89,6 +94,8 @@ class Options:
             found["max_registers"] = self.max_registers
         if self.launch_bounds:
             found["launch_bounds"] = self.launch_bounds
+        if self.links:
+            found["links"] = self.links
         return found
 
 
@@ -110,20 +117,21 @@ def specialise(
     Parameters
     ----------
     watch : None, or Watch
-        For the sanitizer: who is told of every access.
+        The sanitizer's instrumentation, which records every access.
     device : None, or (result dtype or None, abi)
-        Compile a function for others to call instead of a kernel; with the abi "row", for a row of the op table.
+        If given, compile a function that other code calls, instead of a kernel. The abi "row" is for the op table.
 
     Raises
     ------
     KernelError
-        With the user's file, line and a caret.
+        If the kernel cannot be compiled. The message shows the user's file and line with a caret.
     NeedsLaunch
-        Where a shape depends on the block that the kernel is launched with.
+        If a shape depends on the block size of the launch.
     """
     c = Compiler(call_value, target, (checked or options.debug) and watch is None, index_dtype)
     c.reporting = reporting or options.debug
-    c.dividing = options.debug
+    if options.debug:
+        c.checked_divisions = _DIVISIONS - ({"divide"} if options.fastmath else set())
     c.numba_asked = options.numba
     c.use_types_for(function)
     c.block = block
@@ -152,10 +160,8 @@ def _run(
     frame = FunctionFrame(c, source, (), lambda free: wrap(c, outer_value(function, free), free))
     c.stack.append(function)
     if device is not None:
-        return _device_function(c, frame, name, descriptors, device)
-    c.builder.kernel.attributes.update(options.attributes())
-    if c.lines:
-        c.builder.kernel.attributes["file"] = source.file
+        return _device_function(c, frame, name, descriptors, device, options)
+    _set_attributes(c, source, options)
     arguments = source.tree.args
     parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     for k, (parameter, descriptor) in enumerate(zip(parameters, descriptors, strict=True)):
@@ -167,6 +173,12 @@ def _run(
         else:
             lower_body(frame, body)
     return _finished(c, source)
+
+
+def _set_attributes(c: Compiler, source: Any, options: Options) -> None:
+    c.builder.kernel.attributes.update(options.attributes())
+    if c.lines:
+        c.builder.kernel.attributes["file"] = source.file
 
 
 def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
@@ -217,9 +229,9 @@ def _identifier(name: str) -> str:
 
 
 def _device_function(
-    c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any
+    c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any, options: Options
 ) -> Specialisation:
-    """Compile a function callable from other code. A first run infers its result's dtype."""
+    """Compile a function that other code can call. A first run infers the dtype of its result."""
     wanted, abi = device
     source = frame.source
     b = c.builder
@@ -258,12 +270,13 @@ def _device_function(
             b.yield_(*(b.cast(v, t) for v, t in zip(values_out, results, strict=True)))
     if not known and frame.result.kind is not None:
         raise Restart
-    b.kernel.attributes.update(explicit=True, device=f"{name}_inside", abi=abi)
+    _set_attributes(c, source, options)
+    b.kernel.attributes.update(device=f"{name}_inside", abi=abi)
     return _finished(c, source, result)
 
 
 def _as_number(c: Compiler, value: Any) -> Any:
-    """Return a result as a number. Raises for other values."""
+    """Return a result as a number. Raises KernelTypeError for other values."""
     if not isinstance(value, Constant):
         return value
     if not is_number(value.value):
@@ -272,10 +285,10 @@ def _as_number(c: Compiler, value: Any) -> Any:
 
 
 def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
-    """Return a function parameter's value, built from its IR values."""
+    """Return the value of a function parameter, built from its IR values."""
 
     class Source:
-        """A builder whose parameters are the function's own."""
+        """A builder that takes the parameters of the function instead of declaring new ones."""
 
         def pointer(self, *ignored: Any, **options: Any) -> Any:
             return values.pop(0)

@@ -51,7 +51,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler itself inserts in a loop."""
+    """A loop statement that the compiler inserts."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         super().__init__()
@@ -154,8 +154,9 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Open the scopes of `break`, `else` and `continue`. Yield the label that ends the loop, and a context for its
-    body.
+    """Open the scopes of `break`, `else` and `continue`.
+
+    Yield the label that ends the loop, and a context for the loop's body.
     """
     c = frame.compiler
     leave = c.new_label("break")
@@ -233,7 +234,7 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
 
 
 def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
-    """Compile a loop over a range. The body's variable is a copy of the counter."""
+    """Compile a loop over a range. The loop variable is a copy of the counter."""
     c = frame.compiler
     known = known_range(items)
     if known is not None and not known:
@@ -273,7 +274,7 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
 
 
 def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> None:
-    """Compile a loop over a tuple by unrolling, since items may differ in type."""
+    """Compile a loop over a tuple by unrolling it, since its items may differ in type."""
     c = frame.compiler
     if count > UNROLL_LIMIT:
         c.fail(f"a tuple of {count} items is too long for a loop: use an array")
@@ -385,7 +386,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return a message with ``{}`` for run-time numbers, and these numbers."""
+    """Return a message with ``{}`` in place of its run-time numbers, and these numbers."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):
@@ -467,7 +468,7 @@ def inline(frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[A
 
 
 def _runs_straight(body: list[ast.stmt]) -> bool:
-    """Return whether the only return is the last statement."""
+    """Return whether the function's only return is its last statement."""
     for k, statement in enumerate(body):
         if isinstance(statement, ast.Return):
             return k == len(body) - 1
@@ -514,7 +515,7 @@ def enter(
 
 
 def bind_parameter(frame: FunctionFrame, variable: Variable, value: Any) -> None:
-    """Bind a parameter to its argument. Every inlined call has its own parameters."""
+    """Bind a parameter to its argument. Each inlined call has parameters of its own."""
     frame.compiler.assign(variable, value)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weft.dsl import kernel as face  # for what is loaded when it is used
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.python_mode.argument_conversion import convert
 
@@ -24,7 +25,7 @@ Layout = Literal["A", "C", "F"]
 
 
 class Type:
-    """Base class of types. A subscript gives an array type, a call gives a signature."""
+    """Base class of types. ``float32[:]`` is an array type, and ``void(float32)`` is a signature."""
 
     __slots__ = ()
 
@@ -46,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a number. Calling it casts a number, or with types makes a signature."""
+    """The type of a number. A call with a number casts it; a call with types makes a signature."""
 
     name: str
     dtype: np.dtype
@@ -83,7 +84,10 @@ class NoneType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArrayType(Type):
-    """The type of an array. `dtype` is a scalar or record type; `layout` is C or F if contiguous, else A."""
+    """The type of an array.
+
+    `dtype` is a scalar or record type. `layout` is "C" or "F" if the array is contiguous, otherwise "A".
+    """
 
     dtype: Type
     ndim: int
@@ -101,7 +105,7 @@ class ArrayType(Type):
 
     @property
     def is_contig(self) -> bool:
-        """Whether the array is known to be contiguous."""
+        """Whether the type implies that the array is contiguous."""
         return self.layout != "A"
 
     def __getitem__(self, axes: Any) -> ArrayType:
@@ -206,7 +210,7 @@ class RecordType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Optional(Type):
-    """The type of a value of `type` or None."""
+    """The type of None or a value of another type."""
 
     type: Type
 
@@ -226,19 +230,19 @@ class CPointer(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signature:
-    """Argument types and the result type (None: inferred)."""
+    """Argument types and the result type. A result type of None is inferred by the compiler."""
 
     result: Type | None
     arguments: tuple[Type, ...]
 
     @property
     def return_type(self) -> Type | None:
-        """The result type."""
+        """The type of the result."""
         return self.result
 
     @property
     def args(self) -> tuple[Type, ...]:
-        """The argument types."""
+        """The types of the arguments."""
         return self.arguments
 
     def __repr__(self) -> str:
@@ -323,7 +327,7 @@ def from_dtype(dtype: Any) -> Type:
     Raises
     ------
     KernelTypeError
-        Where kernels have no such elements (text, dates, objects, another byte order).
+        If kernels do not support such elements (text, dates, objects, non-native byte order).
     """
     kind = np.dtype(dtype)
     found = SCALARS.get(kind)
@@ -347,7 +351,9 @@ def from_dtype(dtype: Any) -> Type:
 
 
 def as_type(value: Any) -> Type:
-    """Convert a type, NumPy dtype or scalar class, or Python's bool, int, float or complex to a type."""
+    """Convert a type of weft, Numba, NumPy or Python, such as a dtype, `np.float32` or `float`, to a type of weft."""
+    if type(value).__module__.startswith("numba."):
+        value = face.from_numba(value)
     if isinstance(value, Type):
         return value
     if value is None:
@@ -356,7 +362,7 @@ def as_type(value: Any) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return "C", "F" or "A" for elements with these byte strides (None: C order).
+    """Return the layout "C", "F" or "A" of elements with these byte strides. None means C order.
 
     Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
     """
@@ -390,7 +396,7 @@ def typeof(value: Any) -> Type:
     Parameters
     ----------
     value
-        A number, an array of NumPy's, weft's or anything with ``__cuda_array_interface__``, a record, an enum's member, a
+        A number, an array of NumPy or weft, an object with ``__cuda_array_interface__``, a record, an enum member, a
         (named) tuple or dataclass of such values, or None.
 
     Raises
@@ -454,7 +460,7 @@ def parse_signature(text: str) -> Signature:
     Raises
     ------
     TypeError
-        Saying what cannot be read, with a caret under it.
+        If the text cannot be parsed. The message marks the position with a caret.
     """
     value = _parse(text)
     match value:
@@ -466,7 +472,9 @@ def parse_signature(text: str) -> Signature:
 
 
 def as_signature(value: Any) -> Signature:
-    """Convert text, a signature, or a tuple of argument types to a signature."""
+    """Convert text, a tuple of argument types, or a signature of weft or Numba to a signature."""
+    if type(value).__module__.startswith("numba."):
+        value = face.from_numba(value)
     match value:
         case Signature():
             return value
@@ -478,7 +486,7 @@ def as_signature(value: Any) -> Signature:
 
 
 def as_signatures(value: Any) -> tuple[Signature, ...]:
-    """Convert one signature or a list of them to a tuple of signatures."""
+    """Convert one signature, or a list of signatures, to a tuple of signatures."""
     return tuple(map(as_signature, value)) if isinstance(value, list) else (as_signature(value),)
 
 
@@ -498,7 +506,7 @@ def _parse(text: str) -> Any:
 
 
 def _read(node: ast.expr, text: str, lead: int) -> Any:
-    """Return what a node of the text denotes: a type, a signature, a tuple of types or a constant."""
+    """Return the object that a syntax node denotes: a type, a signature, a tuple of types or a constant."""
 
     def fail(at: ast.AST, what: str) -> TypeError:
         return _refuse(text, lead + getattr(at, "col_offset", 0), what)

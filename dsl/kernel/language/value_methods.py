@@ -44,7 +44,7 @@ def call_method(call: Invocation, owner: Any, name: str, arguments: list[Any], k
 
 
 def replaced(c: Compiler, owner: TupleValue, keywords: dict[str, Any]) -> TupleValue:
-    """Return a named tuple or dataclass with some fields replaced."""
+    """Return a copy of a named tuple or dataclass with some fields replaced."""
     for name in keywords:
         if name not in owner.names:
             c.fail(f"{describe(owner)} has no field {name!r}")
@@ -113,7 +113,7 @@ def _array_method(
 
 
 def _fold(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
-    """Compile a reduction over all elements, in order."""
+    """Compile a reduction over all elements of an array, in order."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -237,7 +237,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Replace a length of -1 in a reshape at run time by the length that completes the size."""
+    """In a reshape, replace a length that is negative at run time by the length that preserves the size."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.natural]
     if not unknown:

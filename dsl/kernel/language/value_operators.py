@@ -38,9 +38,6 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 }
 
 
-_DIVISIONS = frozenset(("divide", "floor_divide", "remainder"))
-
-
 def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> Any:
     """Compile a binary Python operator."""
     name = _BINARY.get(operator)
@@ -72,7 +69,7 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
             {"bitwise_or": lambda a, b: a | b, "bitwise_and": lambda a, b: a & b}[name](left.value, right.value)
         )
     left, right = (arrays.element(c, s) if isinstance(s, ArrayValue) else s for s in sides)
-    if c.dividing and name in _DIVISIONS:
+    if name in c.checked_divisions:
         zero = c.apply("equal", right, Constant(0))
         if not (isinstance(zero, Constant) and not zero.value):
             c.report(c.ir(zero), ZeroDivisionError, "division by zero")

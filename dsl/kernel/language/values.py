@@ -2,7 +2,7 @@
 
 A value is a compile-time constant (`Constant`), a run-time number (`ScalarValue`), or composed of these:
 `TupleValue`, `ArrayValue`, `RecordValue`, and a few helpers that exist only at compile time. A variable's *kind*
-determines which of these it holds, and in which dtype. `join` returns the kind that holds both of two kinds.
+determines which of these it holds, and in which dtype. `join` returns a kind that holds the values of two kinds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ WEAK: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """A Python object known at compile time: a number (Python ones are weak), function, module, type, None or text."""
+    """A Python object known at compile time: a number, function, module, type, None or text.
+
+    Python numbers are weak, as in NEP 50.
+    """
 
     value: Any
 
@@ -34,8 +37,8 @@ class Constant:
 class ScalarValue:
     """A run-time number of the thread.
 
-    `weak`: it comes from Python numbers alone (NEP 50), so it takes the dtype of what it meets. `natural`: it is
-    known not to be negative, so that it needs no wrapping as an index.
+    A `weak` number is computed from Python numbers only, and takes the dtype of the other operand (NEP 50). A `natural`
+    number is known at compile time not to be negative, so an index needs no wrapping.
     """
 
     ir: Value
@@ -51,7 +54,10 @@ class ScalarValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TupleValue:
-    """A tuple, or a value with named fields: a named tuple, a dataclass or a vector (`maker`)."""
+    """A tuple, or a value with named fields.
+
+    `maker` is the constructor of a named tuple, a dataclass or a vector.
+    """
 
     items: tuple[Any, ...]
     maker: Any = None
@@ -60,10 +66,11 @@ class TupleValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayValue:
-    """An array in memory. Strides count elements, or bytes for structured dtypes, whose pointer is to bytes.
+    """An array in memory.
 
-    `label` is its name in messages; `packed`: it lies in C order without gaps; `origin`: the number of the argument
-    whose memory it is, or -1.
+    Strides count elements. Those of structured dtypes count bytes, and the pointer points to bytes. `label` is the
+    array's name in messages. `packed` arrays are in C order without gaps. `origin` is the number of the argument that
+    holds the memory, or -1.
     """
 
     pointer: Value
@@ -97,6 +104,14 @@ class RecordValue:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ChildKernel:
+    """``kernel[grid, block]`` in a kernel, with the value in the brackets."""
+
+    kernel: Any
+    configuration: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Range:
     """``range(start, stop, step)``."""
 
@@ -107,7 +122,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """``zip(*parts)``, or with `count` an ``enumerate``."""
+    """``zip(*parts)``, or ``enumerate``: a part of None stands for the index of the item."""
 
     parts: tuple[Any, ...]
 
@@ -130,7 +145,7 @@ class Sliced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """A method of a value, or a property of the CUDA model: `name` of `owner`."""
+    """A method of a value, or a property of the CUDA model. It is the member `name` of `owner`."""
 
     owner: Any
     name: str
@@ -187,7 +202,7 @@ class ScalarKind:
 
 @dataclass(frozen=True, slots=True)
 class ConstantKind:
-    """The kind of a variable that always holds this object."""
+    """The kind of a variable whose value is one constant object."""
 
     key: tuple[Any, ...]
     value: Any = field(compare=False)
@@ -237,7 +252,7 @@ Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable that holds an array chosen at run time, or None for local arrays."""
+    """Return the kind of a variable that holds an array chosen at run time. Return None for a local array."""
     if array.space == "local":
         return None
     return ArrayKind(array.dtype, array.ndim, array.space, array.packed, array.writable)
@@ -251,9 +266,9 @@ def is_number(value: Any) -> bool:
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """Return kinds for promotion: Python ints and floats beside bfloat16 become bfloat16.
+    """Return the kinds of operands for promotion. If one is bfloat16, Python ints and floats become bfloat16.
 
-    NumPy has it so for its own floats; of ml_dtypes' it knows only what can be cast to them, and would take float32.
+    NumPy does so for its own float dtypes, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """
     kinds = tuple(kinds)
     brain = next((k for k in kinds if isinstance(k, np.dtype) and is_bfloat16(k)), None)
@@ -261,7 +276,7 @@ def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def kind_of(value: Any) -> Kind:
-    """Return the kind of variable that holds `value`."""
+    """Return the kind of a variable that holds `value`."""
     match value:
         case Constant(value=held):
             return ConstantKind(_key(held), held)
@@ -282,7 +297,7 @@ def _key(value: Any) -> tuple[Any, ...]:
 
 
 def number_kind(kind: ConstantKind) -> ScalarKind | None:
-    """Return the kind of a constant as a run-time number, or None if it is no number."""
+    """Return the kind that a constant has as a run-time number. Return None if the constant is not a number."""
     value = kind.value
     if isinstance(value, enum.Enum):
         value = value.value
@@ -299,7 +314,10 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind that holds both kinds, or None. With Numba's types, Python's numbers are int64 and float64."""
+    """Return the kind that can hold values of both kinds, or None.
+
+    If `numba`, Python numbers are int64 and float64.
+    """
     if first == second:
         return first
     if isinstance(first, ArrayKind) and isinstance(second, ArrayKind):

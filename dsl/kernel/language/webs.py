@@ -1,4 +1,4 @@
-"""SSA webs: assignments of one name that form one variable because a common use reads them.
+"""SSA webs. A web is one variable: the assignments of a name that reach a common use.
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. A
 name with two unrelated uses may thus have two types. Invariant: two definitions that reach a common use are one
@@ -19,8 +19,9 @@ State = dict[str, frozenset[int]]
 class Webs:
     """The variables of one function.
 
-    `names` are its local names; `of` maps ``id(node)`` of a name, argument or inner function (and ``(id(node), name)``
-    where a node binds a bare string) to a variable's number; `shared` are the names that inner functions use.
+    `names` are the local names. `of` maps ``id(node)`` of a name, argument or inner function to a variable's number.
+    For nodes that contain a bound name only as a string, the key is ``(id(node), name)``. `shared` maps the names that
+    inner functions use to their variables.
     """
 
     names: frozenset[str]
@@ -34,7 +35,7 @@ def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
 
 
 def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
-    """Yield the nodes of a function outside its nested functions."""
+    """Yield the nodes of a function, without the nodes of nested functions."""
     body = function.body if isinstance(function.body, list) else [function.body]
     stack: list[ast.AST] = list(body)
     while stack:
@@ -45,7 +46,7 @@ def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
 
 
 def bound_names(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
-    """Return the names that a function binds: its parameters and assigned names."""
+    """Return the names that a function binds: parameters and assigned names."""
     arguments = function.args
     names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
@@ -75,7 +76,7 @@ class _Flow:
         self.continues: list[list[State]] = []
 
     def run(self) -> Webs:
-        """Analyse the function from its parameters to its end."""
+        """Analyse the function from its parameters to its end, and return its webs."""
         for node in own_nodes(self.function):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 inner = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

@@ -80,13 +80,13 @@ def compile_ptx(
 def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
     """Return the text of each stage of a device function: ``kernel``, ``llvm`` and ``asm``."""
     target = resolve_target(architecture(cc))
-    return lower_stages(_specialised(pyfunc, sig, target, make_options({}), True, "c").kernel, target)
+    return lower_stages(_specialised(pyfunc, sig, target, make_options(pyfunc.options), True, "c").kernel, target)
 
 
 def _specialised(
     pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
 ) -> Specialisation:
-    """Return a function in kernel IR for a signature."""
+    """Compile a function to kernel IR for a signature. Return the specialisation."""
     (signature,) = as_signatures(sig)
     function: Any = pyfunc.py_func if isinstance(pyfunc, (KernelDispatcher, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
@@ -135,11 +135,11 @@ def compile(
 
 
 def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[Any, Any]:
-    """Compile a function as `compile` does, for the current GPU."""
+    """Compile a function for the current GPU, as `compile` does."""
     return compile(pyfunc, sig, **options)
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function as `compile` does. The code is in a list of one, since nothing needs to be linked."""
+    """Compile a function as `compile` does, but return the code in a list with one item."""
     code, result = compile(pyfunc, sig, **options)
     return [code], result

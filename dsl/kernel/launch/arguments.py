@@ -34,7 +34,7 @@ _LANES = ("x", "y", "z", "w")
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Same:
-    """A constant argument, equal only to the same object."""
+    """A constant argument. Mutable objects are equal only to themselves."""
 
     value: Any
 
@@ -55,7 +55,7 @@ def _plain(value: Any) -> bool:
 
 
 def describe_scalar(value: Any) -> Descriptor | None:
-    """Return the descriptor of a number, or None."""
+    """Return the descriptor of a number, or None for other values."""
     kind = type(value)
     if kind is float:
         return ("scalar", np.dtype(np.float64), True)
@@ -92,7 +92,7 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
 
 
 def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Return whether elements with these byte strides are C-contiguous."""
+    """Return whether elements with these byte strides are in C order without gaps."""
     expected = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != expected and 0 not in shape:
@@ -133,7 +133,7 @@ def describe(value: Any) -> Descriptor:
 
 
 def parts_of(value: Any) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
-    """Return the constructor, field names and fields of a composite argument, or None."""
+    """Return the constructor, field names and fields of a composite argument. Return None for other arguments."""
     if isinstance(value, Vector):
         return type(value), _LANES[: value.lanes], tuple(value)
     if isinstance(value, tuple):
@@ -174,7 +174,7 @@ _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
 def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether an argument can be passed as a signature's type without any loss of value."""
+    """Return whether an argument can be converted to a signature's type without loss."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return bool(np.can_cast(dtype, target, "safe"))
@@ -184,7 +184,7 @@ def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether an argument can be passed as a signature's type. Numbers are cast; arrays must fit."""
+    """Return whether an argument can be converted to a signature's type. Numbers are cast; arrays must fit exactly."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return dtype_kind(dtype) in _TAKES[dtype_kind(target)]
@@ -199,7 +199,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) -> Any:
-    """Declare the kernel's parameters for one argument, and return its value in the kernel."""
+    """Declare the kernel's parameters for an argument. Return the argument's value in the kernel."""
     b = c.builder
     match descriptor:
         case ("scalar", dtype, weak):
@@ -247,7 +247,7 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 
 
 def pack(value: Any, dtype: np.dtype) -> int:
-    """Return a number as the low bytes of a 64-bit word."""
+    """Return a 64-bit word whose low bytes are those of a number."""
     code = _CODES.get(dtype.char)
     if is_bfloat16(dtype):
         return int(np.asarray(value).astype(dtype).view(np.uint16))
@@ -258,7 +258,7 @@ def pack(value: Any, dtype: np.dtype) -> int:
 
 
 def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:
-    """Append the words of an argument other than an array."""
+    """Append the 64-bit words of an argument that is not an array."""
     match descriptor:
         case ("scalar", dtype, _):
             if dtype.kind == "c":

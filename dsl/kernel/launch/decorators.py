@@ -1,4 +1,4 @@
-"""Numba's decorators, `cuda.jit`, `cuda.vectorize` and `cuda.guvectorize`: weft's, with Numba's types of numbers."""
+"""Numba's decorators `cuda.jit`, `cuda.vectorize` and `cuda.guvectorize`: weft's decorators with Numba's number types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
-from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, kernel
+from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, kernel, make_options
 from weft.dsl.kernel.library import generalized, vectorized
 from weft.runtime import setting
 
@@ -19,7 +19,7 @@ _REJECTED = {
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Make a kernel, or with ``device=True`` a function callable from kernels.
+    """Make a function a kernel, or with ``device=True`` a function callable from kernels.
 
     Parameters
     ----------
@@ -27,41 +27,37 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
         As for `weft.kernel`.
     device : bool
     weak_scalars : bool
-        Whether Python numbers take the dtype of what they meet, as in NumPy 2 and in `weft.kernel`. By default (setting
+        Whether Python numbers take the dtype of the other operand, as in NumPy 2 and `weft.kernel`. By default (setting
         ``WEFT_WEAK_SCALARS``) they are int64 and float64, and integers compute in 64 bits, as in Numba.
     **options
-        As for `weft.kernel`. Numba's ``inline``, ``opt``, ``cache``, ``link`` and similar options have no effect.
+        As for `weft.kernel`. Numba's ``inline``, ``opt``, ``cache`` and similar options have no effect.
     """
     for name, remedy in _REJECTED.items():
         if name in options:
             raise KernelTypeError(f"jit has no option {name!r}: {remedy}")
-    if device:
-        if isinstance(func_or_sig, (FunctionType, DeviceFunction, KernelDispatcher)):
-            return DeviceFunction(func_or_sig.py_func if isinstance(func_or_sig, KernelDispatcher) else func_or_sig)
-        return lambda inner: DeviceFunction(inner, () if func_or_sig is None else func_or_sig)
     options.setdefault("weak_scalars", setting("weak_scalars"))
-    return kernel(func_or_sig, **options)
+    if not device:
+        return kernel(func_or_sig, **options)
+    make_options(options)  # raises for unknown options
+    if isinstance(func_or_sig, KernelDispatcher):
+        func_or_sig = func_or_sig.py_func
+    if isinstance(func_or_sig, (FunctionType, DeviceFunction)):
+        return DeviceFunction(func_or_sig, **options)
+    return lambda inner: DeviceFunction(inner, () if func_or_sig is None else func_or_sig, **options)
 
 
 def vectorize(function: Any = None, signatures: Any = None, **options: Any) -> Any:
-    """Make a function of numbers one of arrays, as `weft.vectorize`, with Numba's types of numbers."""
+    """Make a function of numbers apply to arrays, as `weft.vectorize` does, but with Numba's number types."""
     options.setdefault("weak_scalars", setting("weak_scalars"))
     return vectorized.vectorize(function, signatures, **options)
 
 
 def guvectorize(function: Any = None, layout: Any = None, **options: Any) -> Any:
-    """Make a function of small arrays one of larger ones, as `weft.guvectorize`, with Numba's types of numbers."""
+    """Make a function of small arrays apply to larger ones, as `weft.guvectorize` does, but with Numba's number types."""
     options.setdefault("weak_scalars", setting("weak_scalars"))
     return generalized.guvectorize(function, layout, **options)
 
 
-def declare_device(name: str, sig: Any, **options: Any) -> Any:
-    """Raise KernelTypeError: functions of other object code cannot be linked."""
-    raise KernelTypeError(
-        f"{name}: functions of other object code cannot be linked; write it as a @weft.device function"
-    )
-
-
 def literal_unroll(container: Any) -> Any:
-    """Return the container. Loops over tuples are always unrolled."""
+    """Return the container unchanged. Loops over tuples are always unrolled."""
     return container

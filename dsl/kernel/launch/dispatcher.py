@@ -1,4 +1,4 @@
-"""Kernels as Python objects, specialised by argument types and launched with brackets.
+"""Kernels as Python objects, specialised by argument types and launched by ``kernel[grid, block](...)``.
 
 In: a Python function, grid and block, and arguments. Out: a launch on the device of the arguments. Invariant: errors
 of a launch are raised before it runs. An array that a kernel writes is unshared, so earlier expressions see the old
@@ -19,7 +19,7 @@ import numpy as np
 from weft.codegen import Kernel
 from weft.dsl import kernel as face  # for what is loaded when it is used
 from weft.dsl.cuda.streams import as_queue
-from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction
+from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction, reduce_function
 from weft.dsl.kernel.language.kernel_errors import KernelError, KernelTypeError, LaunchError
 from weft.dsl.kernel.language.source import source_of
 from weft.dsl.kernel.language.specialise import Options, Specialisation, specialise
@@ -41,14 +41,14 @@ Triple = tuple[int, int, int]
 
 
 def triple(what: str, size: Any) -> Triple:
-    """Return a grid or block size as three integers. Raises LaunchError or KernelTypeError."""
+    """Return a grid or block size as three integers. Raises LaunchError or KernelTypeError for invalid sizes."""
     items = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     if not 1 <= len(items) <= 3:
-        raise LaunchError(f"a {what} has 1 to 3 numbers, not {len(items)}: {size!r}")
+        raise LaunchError(f"{what}dim must be a sequence of 1, 2 or 3 integers, got {list(items)}")
     numbers = []
     for item in items:
         if isinstance(item, (bool, np.bool_, np.ndarray)) or not hasattr(item, "__index__"):
-            raise KernelTypeError(f"a {what} is made of integers, not of {item!r}")
+            raise KernelTypeError(f"{what}dim must be a sequence of integers, got {list(items)}")
         numbers.append(int(item.__index__()))
     limits = MAX_BLOCK if what == "block" else MAX_GRID
     for axis, number, limit in zip("xyz", numbers, limits, strict=False):
@@ -64,7 +64,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with its grid and block, called with the arguments."""
+    """A kernel with a grid and a block. A call with the kernel's arguments launches it."""
 
     __slots__ = ("block", "grid", "kernel", "ready", "shared_bytes", "stream")
 
@@ -90,8 +90,8 @@ class ConfiguredKernel:
 class KernelDispatcher(KernelFunction, Inspection):
     """A function that runs on every thread of a grid, created by `weft.kernel`.
 
-    ``k[grid, block](...)``, ``k[grid, block, stream, shared_bytes](...)`` launch it; ``k.forall(n)(...)`` chooses the grid
-    for n threads.
+    ``k[grid, block](...)`` and ``k[grid, block, stream, shared_bytes](...)`` launch the kernel. ``k.forall(n)(...)``
+    chooses the grid for n threads.
     """
 
     def __init__(
@@ -112,6 +112,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         self._compiling = True
         functools.update_wrapper(self, function)
         self.source = source_of(function)
+        self._signatures = tuple(signatures)
         self._signature = _signature_of(self, function)
         self._plain = all(
             p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and p.default is inspect.Parameter.empty
@@ -125,10 +126,13 @@ class KernelDispatcher(KernelFunction, Inspection):
     def __repr__(self) -> str:
         return f"<weft kernel {self.__name__}>"
 
+    def __reduce__(self) -> Any:
+        return reduce_function(self, self.py_func, self._signatures, self.options)
+
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         raise LaunchError(
-            f"{self.__name__} is a kernel: give it a grid and a block, {self.__name__}[blocks, threads](...), or "
-            f"{self.__name__}.forall(n)(...)"
+            f"launch configuration was not specified: {self.__name__} is a kernel, so write "
+            f"{self.__name__}[blocks, threads](...) or {self.__name__}.forall(n)(...)"
         )
 
     def __getitem__(self, configuration: Any) -> ConfiguredKernel:
@@ -156,13 +160,11 @@ class KernelDispatcher(KernelFunction, Inspection):
         threads = triple("block", blockdim)
         if self.options.launch_bounds and prod(threads) > self.options.launch_bounds[0]:
             raise LaunchError(
-                f"a block of {prod(threads)} threads; {self.__name__} was made for at most {self.options.launch_bounds[0]} "
-                "(launch_bounds)"
+                f"a block of {prod(threads)} threads; {self.__name__} was compiled for at most {self.options.launch_bounds[0]} "
+                "(launch_bounds): CUDA_ERROR_INVALID_VALUE"
             )
-        if stream is None:
-            raise LaunchError("the stream is 0 for the default one, or what cuda.stream() makes; it cannot be None")
         try:
-            queue = as_queue(stream)
+            queue = as_queue(0 if stream is None else stream)
         except TypeError as error:
             raise LaunchError(str(error)) from None
         return ConfiguredKernel(self, triple("grid", griddim), threads, queue, shared)
@@ -170,14 +172,14 @@ class KernelDispatcher(KernelFunction, Inspection):
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
         """Return the kernel with enough blocks for one thread per task."""
         if int(ntasks) < 0:
-            raise LaunchError(f"forall of {ntasks} tasks")
+            raise LaunchError(f"Can't create ForAll with negative task count: {ntasks}")
         threads = int(tpb) or 256
         return self.configure(max(-(-int(ntasks) // threads), 1), threads, stream, sharedmem)
 
     # -- compiling ----------------------------------------------------------------------------
 
     def compile(self, signature: Any) -> Specialisation:
-        """Compile ahead of time for a signature, such as ``"void(float32[:], int32)"``."""
+        """Compile the kernel ahead of time for a signature, such as ``"void(float32[:], int32)"``."""
         (found,) = as_signatures(signature)
         if found.result not in (None,) and type(found.result).__name__ != "NoneType":
             raise KernelTypeError(f"a kernel returns nothing, but the signature says {found.result}")
@@ -197,7 +199,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         block: Triple | None,
         watched: bool = False,
     ) -> Specialisation:
-        """Return the kernel for arguments of these types, with `watched` instrumented for the sanitizer.
+        """Return the kernel for arguments of these types. If `watched`, it is instrumented for the sanitizer.
 
         Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """
@@ -224,7 +226,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _ahead(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the compiled signature to which arguments of these types are converted."""
+        """Return the compiled signature to which arguments of these types can be converted."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
@@ -234,15 +236,15 @@ class KernelDispatcher(KernelFunction, Inspection):
                     return signature
         shown = ", ".join(str(type_of(d)) for d in descriptors)
         have = "; ".join(f"({', '.join(str(type_of(d)) for d in k)})" for k in known)
-        raise KernelTypeError(f"{self.__name__} was compiled for {have}, not for ({shown})")
+        raise KernelTypeError(f"No matching definition: {self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> KernelDispatcher:
-        """Return the kernel specialised to the types of these arguments, or to these types. Results are cached.
+        """Return the kernel specialised to arguments or types. Results are cached.
 
         Raises RuntimeError if the kernel is already specialised.
         """
         if not self._compiling:
-            raise RuntimeError(f"{self.__name__} is already specialized: it was compiled for its types alone")
+            raise RuntimeError(f"Dispatcher already specialized: {self.__name__} was compiled for its types only")
         if arguments and all(isinstance(kind, Type) for kind in arguments):
             device, values = default_device(), tuple(map(args.from_type, arguments))
         else:
@@ -255,7 +257,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Return the device of the arguments, and their descriptors."""
+        """Return the device and the descriptors of the arguments."""
         launch = DispatchedLaunch(self, ConfiguredKernel(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
         return launch.device, launch.describe()
 
@@ -311,7 +313,7 @@ class KernelDispatcher(KernelFunction, Inspection):
 
 
 def _is_single(kernel: Kernel) -> bool:
-    """Return whether a kernel has float32 parameters and none of float64."""
+    """Return whether a kernel has float32 parameters, but none of float64 or complex128."""
     kinds = {getattr(p.value.type, "dtype", p.value.type) for p in kernel.parameters}
     return np.dtype(np.float32) in kinds and kinds.isdisjoint((np.dtype(np.float64), np.dtype(np.complex128)))
 
@@ -328,7 +330,7 @@ def _signature_of(kernel: KernelDispatcher, function: FunctionType) -> inspect.S
 
 
 def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
-    """Make a Python function a kernel: ``@weft.kernel``.
+    """Make a Python function a kernel, usually as the decorator ``@weft.kernel``.
 
     Parameters
     ----------
@@ -344,6 +346,8 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
         Maximum threads per block, and optionally minimum blocks per multiprocessor.
     lineinfo : bool
         Emit line numbers in the GPU code, for profilers.
+    link : list
+        Files, or objects such as `cuda.CUSource`, with the functions that `cuda.declare_device` declares.
 
     Returns
     -------
@@ -355,13 +359,12 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     return lambda inner: KernelDispatcher(inner, found, make_options(options))
 
 
-_KNOWN = ("debug", "fastmath", "lineinfo", "max_registers", "launch_bounds", "weak_scalars")
+_KNOWN = ("debug", "fastmath", "lineinfo", "link", "max_registers", "launch_bounds", "weak_scalars")
 # Numba's options that say nothing here: everything is inlined, optimised, cached and linked as it is.
 _IGNORED = (
     "opt",
     "inline",
     "forceinline",
-    "link",
     "cache",
     "lto",
     "shared_memory_carveout",
@@ -373,11 +376,7 @@ _IGNORED = (
 
 
 def make_options(given: dict[str, Any]) -> Options:
-    """Return a decorator's options. Raises KernelTypeError for unknown ones."""
-    if given.get("link"):
-        raise KernelTypeError(
-            "other object code cannot be linked to a kernel: write what it does in Python, or as inline PTX"
-        )
+    """Return the options given to a decorator. Raises KernelTypeError for unknown options."""
     unknown = [name for name in given if name not in _KNOWN and name not in _IGNORED]
     if unknown:
         raise KernelTypeError(f"kernels have no option {unknown[0]!r}; they have {', '.join(_KNOWN)}")
@@ -385,7 +384,8 @@ def make_options(given: dict[str, Any]) -> Options:
     bounds = tuple(bounds) if isinstance(bounds, (tuple, list)) else (int(bounds),)
     if len(bounds) > 3:
         raise LaunchError(
-            f"launch_bounds are threads a block, blocks a multiprocessor and blocks a cluster, not {bounds}"
+            f"launch_bounds are threads per block, blocks per multiprocessor and blocks per cluster. Got {len(bounds)} "
+            f"launch bounds: {bounds}"
         )
     return Options(
         debug=bool(given.get("debug") or given.get("boundscheck")),
@@ -394,4 +394,5 @@ def make_options(given: dict[str, Any]) -> Options:
         max_registers=int(given.get("max_registers") or 0),
         launch_bounds=bounds,
         numba=given.get("weak_scalars") is False,
+        links=face.link_digests(given["link"]) if given.get("link") else (),
     )

@@ -13,7 +13,7 @@ class ArgHint:
     value
         The host array.
     copies_in, copies_out : bool
-        Whether it is copied to the device before the kernel, and back after it.
+        Whether the array is copied to the device before the kernel runs, and back afterwards.
     """
 
     __slots__ = ("value",)
@@ -28,20 +28,20 @@ class ArgHint:
 
 
 class In(ArgHint):
-    """An argument copied to the device only. The kernel's writes are lost."""
+    """An argument that is only copied to the device. Elements that the kernel writes are lost."""
 
     __slots__ = ()
     copies_out = False
 
 
 class Out(ArgHint):
-    """An argument copied back only. It is uninitialised in the kernel."""
+    """An argument that is only copied back from the device. It is uninitialised when the kernel starts."""
 
     __slots__ = ()
     copies_in = False
 
 
 class InOut(ArgHint):
-    """An argument copied to the device and back, like a host array without a hint but without the warning."""
+    """An argument that is copied to the device and back. So is a host array without a hint, but with a warning."""
 
     __slots__ = ()

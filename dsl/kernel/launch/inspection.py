@@ -23,7 +23,10 @@ DEFAULT_ARCHITECTURE = "sm_75"
 
 
 def architecture(cc: Any = None) -> str:
-    """Return the architecture to compile for: ``(8, 0)`` gives sm_80, None the current GPU's or sm_75."""
+    """Return the architecture to compile for.
+
+    ``(8, 0)`` gives sm_80. None gives the architecture of the current GPU, or sm_75 without a GPU.
+    """
     if cc is None:
         target = default_device().target
         return target.name if target.kind == "cuda" else DEFAULT_ARCHITECTURE
@@ -34,7 +37,7 @@ def architecture(cc: Any = None) -> str:
 
 
 def type_of(descriptor: Descriptor) -> types.Type:
-    """Return the type of a descriptor, as shown in signatures."""
+    """Return the type of a descriptor, for display in signatures."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)
@@ -69,16 +72,16 @@ class Inspection:
 
     @property
     def signatures(self) -> list[tuple[types.Type, ...]]:
-        """The argument types that the kernel was compiled for."""
+        """The argument types for which the kernel was compiled."""
         return list(self.overloads)
 
     @property
     def specialized(self) -> bool:
-        """Whether the kernel accepts only the signatures it was compiled for."""
+        """Whether the kernel accepts only the signatures for which it was compiled."""
         return not self._compiling
 
     def disable_compile(self, flag: bool = True) -> None:
-        """Reject argument types other than those compiled so far."""
+        """Reject argument types for which the kernel has not been compiled so far."""
         self._compiling = not flag
 
     # -- code -----------------------------------------------------------------------------------
@@ -133,7 +136,7 @@ class Inspection:
         return self._asked(signature, cc, lambda kernel: kernel.sass)
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the same as `inspect_sass`."""
+        """Return the result of `inspect_sass`."""
         return self.inspect_sass(signature, cc)
 
     def inspect_types(self, file: Any = None) -> None:
@@ -144,7 +147,7 @@ class Inspection:
     # -- resources --------------------------------------------------------------------------------
 
     def _resource(self, signature: Any, cc: Any, what: Any) -> Any:
-        """Return a number for one signature or a specialised kernel, else a dict for all signatures."""
+        """Return a number if a signature is given or the kernel is specialised, otherwise a dict by signature."""
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
         return next(iter(found.values())) if alone else found
@@ -166,7 +169,7 @@ class Inspection:
         return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the maximum number of threads per block, which registers may limit below 1024."""
+        """Return the maximum number of threads per block. A kernel that uses many registers runs fewer than 1024."""
 
         def most(kernel: CompiledKernel) -> int:
             registers = max(kernel.resources["registers"], 1)

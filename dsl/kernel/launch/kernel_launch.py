@@ -1,4 +1,4 @@
-"""One launch of a kernel: argument words, copies of host arrays, and reported errors.
+"""The launch of a kernel: argument words, copies of host arrays, and reported errors.
 
 Invariant: an array that the kernel writes is unshared, so earlier expressions see the old values. A host array
 without a hint is copied both ways on a GPU, and used in place on the CPU.
@@ -19,6 +19,7 @@ from weft.dsl import kernel as face  # for what is loaded when it is used
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.cuda.array_creation import as_cuda_array, device_array_like, is_cuda_array, to_device
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
+from weft.dsl.kernel.language.names import running
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.hints import ArgHint, In, InOut
 from weft.dsl.kernel.launch.ready import LIMIT, Ready
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class DispatchedLaunch:
-    """One launch: its argument words and the copies made after it."""
+    """A launch: its device, its prepared arguments, and the host arrays to copy back after it."""
 
     watched = False  # whether the sanitizer's form of the kernel is launched
 
@@ -60,9 +61,9 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Specialise the kernel, launch it, and raise any error that it reports.
+        """Specialise the kernel and launch it. Raises an error that the kernel reports.
 
-        What later launches of the same `signature` need is left with the launcher.
+        With a `signature`, the launcher caches the launch for later calls of the same signature.
         """
         launcher = self.launcher
         descriptors = self.describe()
@@ -76,12 +77,8 @@ class DispatchedLaunch:
                 self.memory(self.given[k]._storage, True)
         for k, (value, descriptor) in enumerate(zip(self.given, found.descriptors, strict=True)):
             self._items(value, descriptor, k in found.written, items)
-        record = self._hidden(found, items)
-        function = found.functions.get(self.device)
-        if function is None:
-            function = found.functions[self.device] = obtain_function(self.device, found.kernel)
-            if hasattr(function, "origin"):
-                function.origin = self.kernel.py_func.__code__, 0  # for messages
+        record, queue = self._hidden(found, items)
+        function = self._function(found)
         for _, host, number in self.copies:
             if number in found.written and not host.flags.writeable:
                 raise KernelTypeError(
@@ -95,21 +92,46 @@ class DispatchedLaunch:
         for copy, host, number in self.copies:
             if number in found.written:
                 copy.copy_to_host(host)
+        self._finish(found, record, queue)
+
+    def run_words(self, descriptors: tuple[Any, ...], items: list[int]) -> None:
+        """Launch the kernel with argument words that are already packed."""
+        self.spans, self.extents = face.spans_of(descriptors, items)
+        target, block = self.device.target, self.launcher.block
+        found = self.kernel.specialisation(descriptors, target, self.choose_index(), block, self.watched)
+        record, queue = self._hidden(found, items)
+        self.start(found, self._function(found), items)
+        self._finish(found, record, queue)
+
+    def _function(self, found: Specialisation) -> Any:
+        """Return the kernel, compiled and loaded for the device."""
+        function = found.functions.get(self.device)
+        if function is None:
+            function = found.functions[self.device] = obtain_function(self.device, found.kernel)
+            if hasattr(function, "origin"):
+                function.origin = self.kernel.py_func.__code__, 0  # for messages
+        return function
+
+    def _finish(self, found: Specialisation, record: Any, queue: Any) -> None:
+        """Raise the error that a thread reported, if any. Launch the kernels that threads have recorded."""
         if record is not None:
             _report(self.device, record, found)
+        if queue is not None:
+            sites = next(what[1] for what in found.hidden if what[0] == "launches")
+            face.launch_children(self, queue, sites)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
         """Return the device of the arguments."""
         return _device_of(given)
 
     def choose_index(self) -> np.dtype:
-        """Return the narrowest index dtype that the arguments and the grid allow."""
+        """Return the narrowest index dtype that the sizes of the arguments and of the grid allow."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the memory of an argument, unshared if the kernel writes to it."""
+        """Return the memory of an argument. If the kernel writes to it, no other array shares it."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
@@ -142,7 +164,7 @@ class DispatchedLaunch:
         return tuple(self._describe(value) for value in self.given)
 
     def _prepare(self, value: Any) -> Any:
-        """Return an argument ready for the device. Host arrays are copied unless the device can use them directly."""
+        """Convert an argument for the device. Host arrays are copied unless the device can access them."""
         if isinstance(value, (LazyArray, int, float)) or hasattr(value, "kernel_type"):
             return value
         hint = value if isinstance(value, ArgHint) else None
@@ -158,7 +180,7 @@ class DispatchedLaunch:
         return self._copied(value, hint) if isinstance(value, np.ndarray) else value
 
     def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
-        """Return a host array on the device."""
+        """Copy a host array to the device. On the CPU, only `In` arguments are copied."""
         args.describe_array(value.dtype, value.ndim, True)  # raises for what kernels do not take
         if self.device.name == "cpu":
             # a kernel that writes to what is copied in only writes to a copy
@@ -260,8 +282,9 @@ class DispatchedLaunch:
         if not descriptor[3]:
             items.extend(strides)
 
-    def _hidden(self, found: Specialisation, items: list[int]) -> Any:
-        record = None
+    def _hidden(self, found: Specialisation, items: list[int]) -> tuple[Any, Any]:
+        """Append the words of the hidden arguments. Return the error record and the launch queue, or None."""
+        record = queue = None
         for what in found.hidden:
             match what[0]:
                 case "errors":
@@ -269,9 +292,12 @@ class DispatchedLaunch:
                     items.append(record.address)
                 case "array":
                     items.append(self.memory(what[1]._storage, True).address)
+                case "launches":
+                    queue = face.make_queue(self.device)
+                    items.append(queue.address)
                 case "dynamic_bytes":
                     items.append(self.launcher.shared_bytes)
-        return record
+        return record, queue
 
 
 def _device_of(given: tuple[Any, ...]) -> Device:
@@ -284,7 +310,7 @@ def _device_of(given: tuple[Any, ...]) -> Device:
 
 
 def _foreign(value: Any) -> Any:
-    """Return an array of another library, converted through its protocol."""
+    """Convert another library's array through its protocol, to a CUDA or NumPy array. Keep other values."""
     if is_cuda_array(value):
         return as_cuda_array(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:
@@ -293,7 +319,7 @@ def _foreign(value: Any) -> Any:
 
 
 def _report(device: Device, record: Any, found: Specialisation) -> None:
-    """Raise the error that a thread reported."""
+    """Raise the error that a thread reported, if any."""
     words = np.array(device.download(record, np.dtype(np.int64), (16,)))
     if not words[0]:
         return
@@ -313,7 +339,10 @@ def _report(device: Device, record: Any, found: Specialisation) -> None:
 
 
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
-    """Run every thread as plain Python, on host copies of device arrays."""
+    """Run every thread as plain Python. Arrays on a device are copied to the host."""
+    if running.thread is not None:  # a thread launches it
+        running.thread.launch_later(partial(run_in_python, function, launcher, given))
+        return
     hosts: list[Any] = []
     back: list[tuple[Any, Any]] = []
     for value in given:

@@ -1,4 +1,4 @@
-"""Cached launches: the same kernel, grid and block, with arguments of the same types and shapes.
+"""Cached launches: the same kernel, grid and block, and arguments with the same types and shapes.
 
 In: the arguments of a launch. Out: its 64-bit words, in which only addresses and numbers are new. Invariant: the
 signature contains everything that a specialisation depends on, so a cached launch uses the right one. Only whole
@@ -46,18 +46,18 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
 
 
 class Ready:
-    """A cached launch that needs only new addresses and numbers.
+    """A cached launch. Only addresses and numbers are new in each call.
 
     Parameters
     ----------
     launcher : Launcher
     found : Specialisation
     function
-        What the device loaded.
+        The kernel, loaded on the device.
     given : tuple
-        The arguments that it was launched with.
+        The arguments of the first launch.
     items : list of int
-        Their items.
+        The argument words of the first launch.
     """
 
     __slots__ = ("_arrays", "_function", "_items", "_numbers", "_owned", "_prepared")

@@ -1,1 +1,1 @@
-"""Functions available in kernels, and array functions made of kernels."""
+"""Functions available in kernels, and array functions that launch kernels."""

@@ -22,7 +22,7 @@ _ROUNDED: dict[str, Callable[..., Any]] = {"rn": np.rint, "rz": np.trunc, "rd": 
 
 
 def _narrow(x: Any, way: str) -> Any:
-    """Convert a float64 to bfloat16."""
+    """Convert a float64 to bfloat16, rounding in the direction `way` (rn, rz, rd or ru)."""
     odd = round_to_odd(x)  # inexact numbers stay so
     bits = np.uint16(0x7FFF)
     if way == "rn":
@@ -36,8 +36,9 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to a float64 with a sticky last bit, so that rounding it further rounds the integer
-    correctly.
+    """Convert an integer to a float64 that rounds to a shorter float exactly as the integer does.
+
+    The last bit is sticky: it is set if the conversion is inexact.
     """
     found = np.float64(x)
     high = x >> 12
@@ -87,12 +88,12 @@ def bfloat16_as_uint16(x: Any) -> Any:
 
 
 def int16_as_bfloat16(x: Any) -> Any:
-    """Return the bfloat16 with these bits."""
+    """Return the bfloat16 whose bits are those of an int16."""
     return np.int16(x).view(bfloat16)
 
 
 def uint16_as_bfloat16(x: Any) -> Any:
-    """Return the bfloat16 with these bits."""
+    """Return the bfloat16 whose bits are those of a uint16."""
     return np.uint16(x).view(bfloat16)
 
 

@@ -1,4 +1,4 @@
-"""Functions of Python, `operator`, NumPy and libraries on collections and arrays inside kernels.
+"""Compilation of function calls in kernels: collections, arrays, `operator`, libdevice and vectors.
 
 In: a call and its arguments as values. Out: a value.
 """
@@ -255,7 +255,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Translate a Python format of a number to C's printf."""
+    """Convert the Python format specification of a number to the format of C's printf."""
     if not spec:
         return ""
     floating = dtype_kind(number.dtype) in "fc"
@@ -349,7 +349,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """Apply a function of bfloat16 bits to bfloat16 numbers. The result is bfloat16 too."""
+    """Compile a call of a function of bfloat16 bits with bfloat16 numbers. Resulting bits become a bfloat16 number."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):

@@ -1,4 +1,4 @@
-"""`weft.guvectorize`: functions of core arrays, applied by one thread per element of the outer axes.
+"""`weft.guvectorize`: generalized ufuncs. One thread calls the function for each index of the outer axes.
 
 In: a Python function of arrays, and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: one launch on evaluated inputs,
 with new or given output arrays. Invariant: core axes come last, and the others broadcast.
@@ -26,7 +26,7 @@ Layout = tuple[tuple[str, ...], ...]
 
 
 def parse_layout(text: str) -> tuple[Layout, Layout]:
-    """Return the core axes of inputs and outputs. Raises KernelTypeError."""
+    """Return the core axes of each input and each output. Raises KernelTypeError for a malformed layout."""
     group = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
     if not re.fullmatch(rf"\s*{group}(\s*,\s*{group})*\s*->\s*({group}(\s*,\s*{group})*)?\s*", text):
         raise KernelTypeError(f"a layout reads as '(m,n),(n)->(m)', not {text!r}")
@@ -40,7 +40,7 @@ def parse_layout(text: str) -> tuple[Layout, Layout]:
 
 
 class GeneralizedFunction:
-    """A function of core arrays applied over the other axes, created by `weft.guvectorize`."""
+    """A generalized ufunc: a function of the core axes, applied over all other axes. Created by `weft.guvectorize`."""
 
     def __init__(self, function: FunctionType, layout: str, signatures: Any = (), options: Any = None) -> None:
         self.function = function.function if isinstance(function, DeviceFunction) else function
@@ -57,7 +57,8 @@ class GeneralizedFunction:
         for signature in self.signatures:
             if signature.result is not None and not isinstance(signature.result, NoneType):
                 raise KernelTypeError(
-                    f"a guvectorized function returns nothing, but the signature {signature} says {signature.result}"
+                    f"guvectorized functions cannot return values, but the signature {signature} specifies {signature.result} "
+                    "return type"
                 )
         self.kernel = KernelDispatcher(_over_outer_axes(self.function), options=options or make_options({}))
 
@@ -80,9 +81,14 @@ class GeneralizedFunction:
         count = len(self.inputs)
         given = operands[count:]
         if len(operands) < count or len(operands) > count + len(self.outputs):
-            raise KernelTypeError(f"{self.__name__}() takes {count} inputs, but {len(operands)} arguments were given")
+            plural = "s" * (len(operands) != 1)
+            raise KernelTypeError(
+                f"{self.__name__}: a gufunc accepts {count} positional arguments (the inputs) or "
+                f"{count + len(self.outputs)} positional arguments (inputs and outputs). "
+                f"Got {len(operands)} positional argument{plural}."
+            )
         if out is not None and given:
-            raise ValueError(f"outputs of {self.__name__} are given behind the inputs and as out")
+            raise ValueError("cannot specify argument 'out' as both positional and keyword")
         if out is not None:
             given = out if isinstance(out, tuple) else (out,)
         given = tuple(convert(t) if hasattr(t, "__cuda_array_interface__") else t for t in given)
@@ -108,7 +114,10 @@ class GeneralizedFunction:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
-        """Return the dtypes of inputs and outputs, and the signature that gives them."""
+        """Return the dtypes of inputs and outputs, and the matching signature.
+
+        Without signatures, the input dtypes are None, and so is the signature.
+        """
         count = len(arrays)
         for signature in self.signatures:
             dtypes = [
@@ -171,7 +180,7 @@ class GeneralizedFunction:
 
 
 def _over_outer_axes(function: FunctionType) -> Any:
-    """Return a kernel that calls the function once per index of the outer axes."""
+    """Return a kernel that calls the function once for each index of the outer axes."""
 
     def over_outer_axes(inputs, outputs, count):  # type: ignore[no-untyped-def]
         i = cuda.grid(1)
@@ -182,7 +191,7 @@ def _over_outer_axes(function: FunctionType) -> Any:
 
 
 def guvectorize(function: Any = None, layout: Any = None, signature: Any = None, **options: Any) -> Any:
-    """Apply a function of core arrays over outer axes: ``@weft.guvectorize([...], "(n),(n)->()")``.
+    """Make a generalized ufunc from a function of arrays: ``@weft.guvectorize([...], "(n),(n)->()")``.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ class ThreadBlock:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A group of `width` adjacent lanes of a warp, a power of two."""
+    """A group of `width` adjacent lanes of a warp. `width` is a power of two."""
 
     width: int
 
@@ -139,19 +139,19 @@ class Tile:
         syncwarp(self.mask())
 
     def shfl(self, value: Any, rank: int) -> Any:
-        """Return `value` of the thread with this rank, modulo the size."""
+        """Return the `value` of the thread whose rank is `rank` modulo the tile's size."""
         return shfl_sync(self.mask(), value, rank, self.width)
 
     def shfl_up(self, value: Any, delta: int) -> Any:
-        """Return `value` of the thread `delta` ranks below, or this thread's own if there is none."""
+        """Return the `value` of the thread `delta` ranks below, or this thread's `value` if there is no such thread."""
         return shfl_up_sync(self.mask(), value, delta, self.width)
 
     def shfl_down(self, value: Any, delta: int) -> Any:
-        """Return `value` of the thread `delta` ranks above, or this thread's own if there is none."""
+        """Return the `value` of the thread `delta` ranks above, or this thread's `value` if there is no such thread."""
         return shfl_down_sync(self.mask(), value, delta, self.width)
 
     def shfl_xor(self, value: Any, mask: int) -> Any:
-        """Return `value` of the thread whose rank is this thread's rank ^ `mask`."""
+        """Return the `value` of the thread whose rank is this thread's rank XOR `mask`."""
         return shfl_xor_sync(self.mask(), value, mask, self.width)
 
     def any(self, predicate: Any) -> bool:
@@ -167,11 +167,11 @@ class Tile:
         return ballot_sync(self.mask(), predicate) >> self.start()
 
     def match_any(self, value: Any) -> int:
-        """Return a bit mask of the ranks with this thread's `value`."""
+        """Return a bit mask of the ranks whose `value` equals this thread's `value`."""
         return match_any_sync(self.mask(), value) >> self.start()
 
     def match_all(self, value: Any) -> tuple[int, bool]:
-        """Return a bit mask of all ranks and True if all have the same `value`, else 0 and False."""
+        """Return a bit mask of all ranks and True if all threads have the same `value`, otherwise 0 and False."""
         found, same = match_all_sync(self.mask(), value)
         return found >> self.start(), same
 
@@ -202,7 +202,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class CoalescedGroup:
-    """The group of the active lanes of a warp at its creation, with the bit mask `members`."""
+    """The lanes of a warp that were active when the group was created. `members` is their bit mask."""
 
     members: int
 
@@ -230,7 +230,7 @@ class CoalescedGroup:
         syncwarp(self.members)
 
     def shfl(self, value: Any, rank: int) -> Any:
-        """Return `value` of the thread with this rank."""
+        """Return the `value` of the thread with this rank."""
         return shfl_sync(self.members, value, self.lane(rank))
 
     def any(self, predicate: Any) -> bool:
@@ -265,7 +265,7 @@ def this_thread_block() -> ThreadBlock:
 
 
 def coalesced_threads() -> CoalescedGroup:
-    """Return the group of the lanes active here."""
+    """Return the group of the warp's lanes that are active at this point."""
     return CoalescedGroup(activemask())
 
 
@@ -276,12 +276,14 @@ def tiled_partition(group: Any, size: int) -> Tile:
     ----------
     group : ThreadBlock or Tile
     size : int
-        1, 2, 4, 8, 16 or 32; no wider than `group`, where that is a tile.
+        1, 2, 4, 8, 16 or 32. If `group` is a tile, at most its size.
 
     Raises
     ------
-    TypeError, ValueError
-        For any other group, any other size.
+    TypeError
+        If `group` is of another type.
+    ValueError
+        If `size` has another value.
     """
     if not isinstance(group, (ThreadBlock, Tile)):
         raise TypeError(f"cg.tiled_partition divides a block or a tile, not {type(group).__name__}")

@@ -1,4 +1,4 @@
-"""Intrinsics of the CUDA model, with one handler per path of `names.TABLE`.
+"""Compilation of CUDA intrinsics. A handler is registered for each path, such as ``shared.array``.
 
 In: a call, and its arguments by parameter name. Out: a value. Masks and lanes are uint32. Counters and positions are
 non-negative Python ints.
@@ -51,7 +51,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
 
 
 def handles(*paths: str) -> Callable[[Handler], Handler]:
-    """Register a handler for paths."""
+    """Return a decorator that registers a function as the handler of the intrinsics at `paths`."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:
@@ -180,7 +180,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """Raised if a shape depends on the launch, so that the kernel must be compiled for its block size."""
+    """Raised if an array's shape depends on the launch. The kernel must then be compiled for one block size."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:
@@ -238,7 +238,7 @@ def _const(call: Invocation, ary: Any) -> Any:
 
 
 def bits(c: Compiler, value: Any) -> Value:
-    """Return a mask as uint32. -1 sets all bits."""
+    """Return a lane mask as a uint32. The mask -1 selects all lanes."""
     if not isinstance(value, (Constant, ScalarValue)):
         value = Constant(value)
     if isinstance(value, Constant):
@@ -342,7 +342,7 @@ _ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 
 def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = False) -> ArrayValue:
-    """Return the element that an atomic updates, as a 0-d view."""
+    """Return the array element that an atomic operation updates, as a 0-d view."""
     c = call.c
     if not isinstance(ary, ArrayValue):
         c.fail(f"cuda.atomic.{name} works on an element of an array, not on {describe(ary)}")

@@ -19,26 +19,27 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, 
 
 
 class LibraryFunction:
-    """One function of a library.
+    """A libdevice, float16 or bfloat16 function that kernels can call.
 
-    Called on numbers it works as plain Python: arguments are converted as a kernel converts them, results are NumPy
-    scalars.
+    Called on numbers outside a compiled kernel, it runs as plain Python: arguments are converted as in kernels, and
+    results are NumPy scalars.
 
     Parameters
     ----------
     name : str
     signature : str
-        NumPy's type characters, ``"dd->d"``; several results after the arrow make a tuple.
+        NumPy's type characters, such as ``"dd->d"``. A function with several results returns a tuple.
     host : str or function
-        What computes it where no libdevice is: the name of a row of the op table, or a function in the kernel language.
+        Implementation for targets without libdevice: the name of an op, or a function in the kernel language.
     symbol : str
-        libdevice's name, or empty. Results after the first are written through pointers that follow the arguments;
-        with `by_pointer` the first one too.
+        Name of the libdevice function, or empty. It returns the first result, and writes the others through pointers
+        that follow the arguments.
     by_pointer : bool
+        Whether the first result is also written through a pointer.
     doc : str
-        What it computes, with the bound on the host form's error where that is not exact.
+        Description, with an error bound if `host` is not exact.
     python : callable
-        What plain Python runs, where `host` does not serve.
+        Implementation in plain Python. The default is `host`.
     """
 
     __slots__ = ("arguments", "by_pointer", "doc", "host", "name", "python", "results", "symbol")
@@ -66,7 +67,7 @@ class LibraryFunction:
         self.python = python or (host if callable(host) else _row_in_python(host))
 
     def __call__(self, *values: Any) -> Any:
-        """Compute the result for numbers in plain Python."""
+        """Compute the function for numbers, in plain Python."""
         if len(values) != len(self.arguments):
             kinds = ", ".join(d.name for d in self.arguments)
             raise TypeError(f"{self.name} takes {len(self.arguments)} arguments ({kinds}), not {len(values)}")
@@ -79,7 +80,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_brains(self, values: tuple[Any, ...]) -> Any:
-        """Apply a function of bfloat16 bits to bfloat16 numbers. The result is bfloat16 too."""
+        """Call a function of bfloat16 bits with bfloat16 numbers. Convert resulting bits to a bfloat16 number."""
         brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
@@ -95,7 +96,7 @@ class LibraryFunction:
 
 
 def _row_in_python(name: str) -> Callable[..., Any]:
-    """Return the NumPy function or reference of an op, for scalars."""
+    """Return the Python implementation of an op: its NumPy function, or its reference if NumPy has none."""
     row = find_op(name)
     found = getattr(np, row.ufunc) if row.ufunc else row.reference
     assert found is not None

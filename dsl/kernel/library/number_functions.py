@@ -1,4 +1,4 @@
-"""Functions of numbers inside kernels, from Python, `math`, `cmath` and NumPy."""
+"""Compilation of calls to scalar functions in kernels: Python's built-ins, `math`, `cmath` and NumPy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _rows(module: Any, names: dict[str, str]) -> None:
 
 
 def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
-    """Compile a function of `math`. Constants are folded by Python if possible."""
+    """Compile a call of a `math` or `cmath` function as an op."""
     c = call.c
     arity = len(operands)
     if arity != find_op(row).arity:
@@ -107,7 +107,7 @@ def _rect(call: Invocation, r: Any, phi: Any) -> Any:
 
 
 def _rect_parts(r: Any, phi: Any) -> Any:
-    """Compute the parts of ``cmath.rect(r, phi)`` in a kernel, with Python's results at 0 and infinity."""
+    """Compute the real and imaginary parts of ``cmath.rect(r, phi)`` in a kernel, including Python's special cases."""
     real, imag = r * np.cos(phi), r * np.sin(phi)
     if r == 0 and not np.isfinite(phi):
         real, imag = abs(r), abs(r)
@@ -121,7 +121,7 @@ def _rect_parts(r: Any, phi: Any) -> Any:
 
 
 def make_complex(call: Invocation, real: Any, imag: Any) -> Any:
-    """Return the complex number of two parts."""
+    """Return the complex number with these real and imaginary parts."""
     c = call.c
     if isinstance(real, Constant) and isinstance(imag, Constant):
         return compute(c, "complex()", complex, real.value, imag.value)
@@ -192,7 +192,7 @@ def number_dtype(c: Compiler, number: Any) -> np.dtype:
 
 
 def _round_digits(x: float, digits: int) -> float:
-    """Compute ``round(x, digits)`` in a kernel."""
+    """Compute ``round(x, digits)`` in a kernel. `digits` may be a run-time value."""
     up = 10.0 ** min(max(digits, 0), 22)
     beyond = 10.0 ** max(digits - 22, 0)
     down = 10.0 ** max(-digits, 0)
@@ -341,7 +341,7 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
 
 
 def _extreme_item(call: Invocation, generator: Generator, row: str, strict: str) -> Any:
-    """Compile the minimum or maximum of a generator's items. A flag marks the first item."""
+    """Compile the minimum or maximum of a generator's items. A run-time flag distinguishes the first item."""
     c = call.c
     key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
     best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")

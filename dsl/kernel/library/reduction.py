@@ -1,4 +1,4 @@
-"""`weft.reduce`: reduction of an array with a user function.
+"""`weft.reduce`: reduction of an array by a user function.
 
 Invariant: the order of the reduction depends only on the array's length, so every run gives the same bits. The
 function must be associative and commutative.
@@ -82,7 +82,7 @@ class Reduce:
 
 
 def _fold_blocks(function: FunctionType) -> Any:
-    """Return a kernel in which each thread reduces elements at a grid stride, then the block reduces its threads."""
+    """Return a kernel that reduces elements in a grid-stride loop, then combines the results of a block's threads."""
 
     def fold_blocks(values, partial, count):  # type: ignore[no-untyped-def]
         folded = cuda.shared.array(THREADS, values.dtype)

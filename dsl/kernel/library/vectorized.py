@@ -28,7 +28,7 @@ from weft.codegen import (
     print_kernel,
     resolve_target,
 )
-from weft.dsl.arrays.array import as_operand, start
+from weft.dsl.arrays.array import Array, as_operand, start
 from weft.dsl.arrays.delivery import deliver
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
@@ -44,7 +44,7 @@ _COST_OF_LOOPS = 200
 class VectorFunction(DeviceFunction):
     """A function of numbers applied elementwise, created by `weft.vectorize`.
 
-    Called on arrays (they broadcast) it records a fused operation; inside kernels it is a device function.
+    A call on arrays, which broadcast, records an operation that can be fused. Inside kernels it is a device function.
     """
 
     def __init__(self, function: Any, signatures: Sequence[Signature] = (), options: Options | None = None) -> None:
@@ -83,6 +83,7 @@ class VectorFunction(DeviceFunction):
         Returns
         -------
         Array, or tuple of arrays if the function returns a tuple
+            `cuda.vectorize` returns an ndarray if all arrays are NumPy's.
         """
         if len(operands) == self.nin + 1 and out is None:
             *operands, out = operands  # type: ignore[assignment]
@@ -101,7 +102,11 @@ class VectorFunction(DeviceFunction):
                 deliver(row.name, node, o, where, casting) for row, node, o in zip(rows, nodes, outs, strict=True)
             )
         out = out[0] if isinstance(out, tuple) else out
-        return deliver(rows[0].name, nodes[0], out, where, casting)
+        result = deliver(rows[0].name, nodes[0], out, where, casting)
+        of_host = out is None and any(isinstance(x, np.ndarray) for x in operands)
+        if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
+            return np.array(result)  # NumPy arrays give NumPy arrays, as in Numba
+        return result
 
     def reduce(self, array: Any, axis: Any = 0, stream: Any = 0, **ignored: Any) -> Any:
         """Reduce a 1-D array with the function."""
@@ -110,7 +115,7 @@ class VectorFunction(DeviceFunction):
         return Reduce(self.function)(array)
 
     def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
-        """Return the ops for operands of these dtypes or weak Python types, one per result."""
+        """Return one op per result, for operands of these dtypes or weak Python types."""
         descriptors, result = self._typed(kinds)
         made = specialise(
             self.function,
@@ -153,7 +158,7 @@ class VectorFunction(DeviceFunction):
         )
 
     def _row(self, kernel: Kernel, body: Function, straight: bool, k: int) -> OpDef:
-        """Return result number `k` as an op."""
+        """Return an op that computes result number `k` of the function."""
         text = print_kernel(Kernel("row", [], kernel.body, INDEX, "threaded", {}, [body]))
         digest = hashlib.sha256(f"{straight} {text}".encode()).hexdigest()[:16]
         name = f"{_identifier(self.__name__)}_{digest}" + (f"_{k}" if len(body.results) > 1 else "")
@@ -177,8 +182,9 @@ class VectorFunction(DeviceFunction):
 
 
 def _takes(kind: Any, dtype: np.dtype) -> bool:
-    """Return whether a signature's dtype accepts an operand: by a safe cast, or for a Python number of the same or
-    a lower kind.
+    """Return whether a dtype of a signature accepts an operand.
+
+    NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.
     """
     if not isinstance(kind, type):
         return bool(np.can_cast(kind, dtype, "safe"))
@@ -186,7 +192,7 @@ def _takes(kind: Any, dtype: np.dtype) -> bool:
 
 
 def _only(body: Function, k: int) -> Function:
-    """Return the function with only one of its results."""
+    """Return a copy of a function that returns only its result number `k`."""
     *inside, last = body.body.operations
     block = Block(body.body.parameters)
     block.operations = [*inside, Operation("yield", (last.operands[k],))]

@@ -1,1 +1,1 @@
-"""Kernels run as plain Python, for debuggers and as a reference."""
+"""Execution of kernels as plain Python, for debuggers and as a reference."""

@@ -1,4 +1,4 @@
-"""Conversion of scalars with the rules of compiled kernels.
+"""Conversion of scalars by the rules of compiled kernels.
 
 In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: integers wrap, out-of-range
 floats saturate, and NaN becomes 0, as for a `cast` of the kernel IR.
@@ -16,7 +16,7 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import beside_brains, wide
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """Convert a scalar to another dtype by the rules of the kernel IR's `cast`."""
+    """Convert a scalar to another dtype by the rules of the kernel IR operation `cast`."""
     value = wide(value)
     if dtype.names is not None:
         return np.asarray(value, dtype)[()]
@@ -37,14 +37,14 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 
 def common_dtype(*values: Any) -> np.dtype:
-    """Return the result dtype of an operation on scalars. Python's own are weak."""
+    """Return the result dtype of an operation on scalars. Python numbers are weak."""
     numbers = beside_brains(values)
     numbers = tuple(int(v) if hasattr(v, "__index__") and not isinstance(v, (np.generic, bool)) else v for v in numbers)
     return np.result_type(*numbers)
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
-    """Compute ``a * b + c`` in the operands' common float dtype, rounded once."""
+    """Compute ``a * b + c`` in the operands' common dtype. A float result is rounded once."""
     dtype = common_dtype(a, b, c)
     if dtype.kind != "f":
         return convert(a, dtype) * convert(b, dtype) + convert(c, dtype)
@@ -62,7 +62,7 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
 
 
 def round_fraction(exact: Fraction, dtype: np.dtype) -> Any:
-    """Return the float of a dtype nearest to a rational number, ties to even."""
+    """Round a rational number to the nearest float of a dtype, with ties to even."""
     info = np.finfo(dtype)
     sign, size = (-1, -exact) if exact < 0 else (1, exact)
     exponent = size.numerator.bit_length() - size.denominator.bit_length()

@@ -28,7 +28,7 @@ def run_python(
     shared_bytes: int,
     arguments: Iterable[Any],
 ) -> None:
-    """Run a kernel's function once for each thread, as Python.
+    """Run a kernel's function as Python, once for each thread.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ def run_python(
     Raises
     ------
     DivergenceError
-        Where threads wait for one another at different barriers or warp operations.
+        If threads wait for one another at different barriers or warp operations.
     Exception
-        What the function raises, with a note naming block and thread; no other thread runs after it.
+        Any exception of the function, with a note that names block and thread. No other thread runs after it.
 
     Notes
     -----
-    Threads run one after another in the calling OS thread. One that waits for others keeps its stack, and the rest
-    go on in another OS thread while it sleeps, so a debugger always sees one thread run.
+    Threads run one after another in the calling OS thread. If a thread waits for others, its OS thread sleeps with its
+    stack, and the other threads continue in another OS thread. So a debugger always sees exactly one running thread.
     """
     passed = tuple(_as_seen(argument) for argument in arguments)
     launch = SimulatedLaunch(
@@ -61,7 +61,7 @@ def run_python(
 
 
 def _as_seen(argument: Any) -> Any:
-    """Return an argument as a kernel sees it. Arrays convert values written to them."""
+    """Prepare an argument for a kernel that runs as Python. Arrays then convert the values assigned to them."""
     if isinstance(argument, np.ndarray):
         return as_kernel_array(argument)
     if isinstance(argument, tuple):

@@ -1,7 +1,8 @@
-"""bfloat16 scalars in kernels run as plain Python.
+"""bfloat16 scalars for kernels that run as plain Python.
 
-ml_dtypes' scalars become float32 beside a Python float. In kernels they remain bfloat16, as NumPy's own floats keep
-their dtype. Invariant: a `Brain` holds an ml_dtypes scalar, and its operations are NumPy's on that scalar.
+With ml_dtypes, an operation on a bfloat16 scalar and a Python float gives float32. In kernels it gives bfloat16, as
+NumPy's own floats keep their dtype. Invariant: a `Brain` holds an ml_dtypes scalar, and its operations are NumPy's on
+that scalar.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from weft.codegen import is_bfloat16
 
 
 class Brain(NDArrayOperatorsMixin):
-    """A bfloat16 scalar as a kernel sees it."""
+    """A bfloat16 scalar whose operations have the result dtypes of compiled kernels."""
 
     __slots__ = ("held",)
     __array_priority__ = 2000.0
@@ -62,12 +63,12 @@ class Brain(NDArrayOperatorsMixin):
 
 
 def seen(value: Any) -> Any:
-    """Return a value as kernels see it: a bfloat16 scalar as a `Brain`."""
+    """Return a bfloat16 scalar as a `Brain`. Other values are unchanged."""
     return Brain(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 
 
 def plain(value: Any) -> Any:
-    """Return the scalar in a `Brain`, or any other value unchanged."""
+    """Return the ml_dtypes scalar in a `Brain`. Other values are unchanged."""
     return value.held if isinstance(value, Brain) else value
 
 
@@ -78,7 +79,7 @@ def wide(value: Any) -> Any:
 
 
 def beside_brains(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert Python ints and floats beside bfloat16 scalars to bfloat16."""
+    """Unwrap `Brain` operands. If any operand is bfloat16, convert Python ints and floats to bfloat16."""
     held = tuple(map(plain, values))
     brain = next((v.dtype for v in held if isinstance(v, (np.generic, np.ndarray)) and is_bfloat16(v.dtype)), None)
     return held if brain is None else tuple(brain.type(v) if type(v) in (int, float) else v for v in held)

@@ -1,4 +1,4 @@
-"""Replacement of library functions and number types in kernels run as plain Python.
+"""Replacement of library functions and number types in kernels that run as plain Python.
 
 In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do
 not raise. Number types convert as in kernels (integers wrap, floats saturate). Functions of numbers from NumPy and
@@ -38,7 +38,7 @@ ROWS = {
 
 
 def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
-    """Return the result dtype of a float function, or None if all arguments are Python numbers."""
+    """Return the result dtype of a float function. Return None if all arguments are Python numbers."""
     if not any(isinstance(value, (np.generic, Brain)) for value in values):
         return None
     found = common_dtype(*values)
@@ -46,7 +46,7 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
-    """Return a function of `math` that keeps the operand's dtype and does not raise."""
+    """Return a version of a `math` function that keeps the operand's dtype and raises no errors."""
     function = getattr(math, name)
     row = find_op(ROWS[name])
     reference: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
@@ -68,7 +68,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return the float64 result where Python's function raises."""
+    """Return the float64 result of a function for arguments with which Python's version raises an error."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
         case "lgamma":  # a pole, or too large
@@ -83,7 +83,7 @@ def _raised(name: str, reference: Any, plain: list[Any]) -> float:
 
 
 class _Cast(type):
-    """Metaclass of stand-ins for `int`, `float` etc.: calling one converts as a kernel does, and the rest is the builtin's."""
+    """Metaclass of stand-ins for number types such as `int`. Calls convert as kernels do."""
 
     real: type
 
@@ -109,7 +109,7 @@ class _Cast(type):
 
 
 def _cast(kind: type) -> type:
-    """Return the kernel's version of a number type. NumPy accepts it as a dtype."""
+    """Return the stand-in for a number type in kernels. NumPy accepts it as a dtype."""
     return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
 
 
@@ -127,7 +127,7 @@ _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
 
 
 class _View:
-    """Stand-in for a module that replaces some of its members."""
+    """Stand-in for a module in which some members are replaced."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -140,7 +140,7 @@ class _View:
 
 
 def replacement(held: Any) -> Any:
-    """Return the replacement of an object in a kernel, or None if it is unchanged."""
+    """Return the object that replaces `held` in kernels, or None if `held` is not replaced."""
     match held:
         case ModuleType(__name__=name) if name in _VIEWED:
             return _View(held)
@@ -164,7 +164,7 @@ def _row_function(name: str) -> Callable[..., Any]:
 
 
 class _Forms:
-    """The functions reachable from a kernel, each with its globals replaced."""
+    """Copies of the functions that a kernel can reach, with their globals replaced."""
 
     def __init__(self) -> None:
         self.replaced = False
@@ -172,7 +172,7 @@ class _Forms:
         self._globals: dict[int, dict[str, Any]] = {}
 
     def function(self, function: FunctionType) -> FunctionType:
-        """Return the function's code with the replaced globals."""
+        """Return a copy of a function, with its globals replaced."""
         if function in self._made:
             return self._made[function]
         own = function.__globals__
@@ -195,7 +195,7 @@ class _Forms:
         return made
 
     def value(self, held: Any) -> Any:
-        """Return the replacement of an object that a name refers to."""
+        """Return the replacement of the object that a name refers to, or the object itself if it is not replaced."""
         if isinstance(held, DeviceFunction):
             return self.function(held.function)
         if isinstance(held, FunctionType):
@@ -207,7 +207,7 @@ class _Forms:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names that a function and its nested functions look up."""
+    """Yield the global names and attributes that a function and its nested functions look up."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -215,7 +215,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with the kernel's replacements, or `function` itself if it uses none."""
+    """Return a copy of a function with its globals replaced, or the function itself if nothing is replaced."""
     if not isinstance(function, FunctionType):
         return function
     forms = _Forms()

@@ -1,4 +1,4 @@
-"""Scheduler of the threads of a kernel run as plain Python.
+"""Scheduler of the threads of a kernel that runs as plain Python.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
 thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. A thread
@@ -36,18 +36,19 @@ Fold = Callable[[dict[int, Any]], Mapping[int, Any]]
 
 
 class DivergenceError(KernelError, RuntimeError):
-    """Raised if threads wait for one another at different places and none can continue."""
+    """Raised if threads wait for each other at different source locations and none can continue."""
 
 
 class Abandoned(BaseException):
-    """Raised to unwind a thread whose launch was ended by another thread's error."""
+    """Raised in a thread to unwind it after another thread's error has ended the launch."""
 
 
 @dataclass(slots=True)
 class Wait:
-    """What a thread waits for, with the value it contributes. Waits with equal `key` belong together.
+    """The synchronization that a thread waits for, and the value it contributes.
 
-    `fold` takes what each thread brought, by its number (lane for a warp, rank in the block else), to what each gets.
+    Threads whose waits have equal `key` wait for each other. `fold` maps the contributed values to the threads'
+    results. Both are dicts by lane for a warp, otherwise by rank in the block.
     """
 
     scope: Scope
@@ -68,7 +69,7 @@ class Wait:
 
 
 class SimulatedBlock:
-    """A started block: its threads and its shared memory."""
+    """A block that has started: its threads and its shared memory."""
 
     def __init__(self, launch: SimulatedLaunch, index: Triple) -> None:
         self.index = index
@@ -89,7 +90,7 @@ class SimulatedBlock:
 
 
 class RunningThread:
-    """One simulated thread: its state, and what it waits for."""
+    """A simulated thread: its state, and its current wait."""
 
     __slots__ = (
         "answer",
@@ -119,8 +120,12 @@ class RunningThread:
         self.answer: Any = None
         self.ended = False
 
+    def launch_later(self, start: Callable[[], None]) -> None:
+        """Queue a launch, which starts when the grid of this thread has ended."""
+        self.launch.children.append(start)
+
     def number(self, path: str) -> int:
-        """Return the value of ``threadIdx.x``, ``laneid`` ..."""
+        """Return the value of a built-in variable, such as ``threadIdx.x`` or ``laneid``."""
         if not self.numbers:
             triples = {
                 "threadIdx": self.index,
@@ -146,7 +151,7 @@ class RunningThread:
             raise
 
     def meet(self, scope: Scope, path: str, value: Any, fold: Fold, lanes: int = 0) -> Any:
-        """Wait for the other threads, and return this thread's result of `fold` over all contributed values."""
+        """Wait for the other threads. Return this thread's result of `fold`, which combines the values of all threads."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
         self.wait = Wait(scope, path, site, user_line(frames), lanes, value, fold)
@@ -156,7 +161,7 @@ class RunningThread:
         return self.answer
 
     def nap(self) -> None:
-        """Yield to the other threads."""
+        """Let other threads run, then continue."""
         self.launch.sleepers.append(self)
         assert self.stack is not None
         self.stack.suspend(self)
@@ -166,7 +171,7 @@ class RunningThread:
 
 
 def call_frames() -> list[FrameType]:
-    """Return the frames from the running intrinsic to the kernel function, innermost first."""
+    """Return the stack frames from the running intrinsic to the kernel function, innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not Intrinsic.__call__.__code__:
         frame = frame.f_back
@@ -187,7 +192,10 @@ def user_line(frames: Sequence[FrameType]) -> str:
 
 
 class Stack:
-    """An OS thread that runs simulated threads one after another. It runs only while it holds the baton."""
+    """An OS thread that runs simulated threads one after another.
+
+    It runs only while it holds the baton, a token that exactly one stack holds at a time.
+    """
 
     def __init__(self, launch: SimulatedLaunch) -> None:
         self._launch = launch
@@ -197,7 +205,7 @@ class Stack:
         self._carrier: threading.Thread | None = None
 
     def start(self, thread: RunningThread) -> None:
-        """Start an OS thread with the baton and a simulated thread to run."""
+        """Start the OS thread, which gets the baton and runs a simulated thread."""
         trace = sys.gettrace()  # a debugger's, of the thread that starts this one
 
         def run() -> None:
@@ -217,12 +225,12 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Pass the baton to this stack, with a simulated thread to run if it is idle."""
+        """Pass the baton to this stack. If it is idle, it starts the simulated thread `thread`."""
         self._next = thread
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """Unwind the stack's simulated thread, and join the OS thread. `at_once` also interrupts running code."""
+        """Unwind the simulated thread, then join the OS thread. With `at_once`, running code is interrupted."""
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return
@@ -232,7 +240,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run simulated threads to their ends as long as this stack gets any."""
+        """Run `thread` to its end, and then further simulated threads, until there are none left for this stack."""
         launch = self._launch
         before = running.thread
         try:
@@ -252,7 +260,7 @@ class Stack:
             running.thread = before
 
     def _take(self) -> RunningThread | None:
-        """Return the next simulated thread for this stack. Until then, pass the baton to other stacks."""
+        """Return the next simulated thread to start on this stack, or None. Other stacks may run in the meantime."""
         launch = self._launch
         thread = launch.choose()
         if thread is None:
@@ -287,10 +295,10 @@ class Stack:
 
 @dataclass(eq=False)
 class SimulatedLaunch:
-    """One run of a kernel: its blocks and its schedule.
+    """A run of a kernel: its blocks and its schedule.
 
-    Turns: threads that others have let go; threads of the newest block that have not started; threads that sleep. Where
-    none is left, lanes at an `activemask` go on; then, if all wait for the grid, the next block starts.
+    Released threads run first, then threads of the newest block that have not started, then sleeping threads. If there
+    are none, lanes that wait at an `activemask` are released. If all threads wait for the grid, the next block starts.
     """
 
     function: Callable[..., Any]
@@ -301,6 +309,7 @@ class SimulatedLaunch:
     actions: Mapping[str, Callable[..., Any]]
     over: bool = False
     failure: BaseException | None = None
+    children: list[Callable[[], None]] = field(default_factory=list)  # launches by its threads
     stacks: list[Stack] = field(default_factory=list)
     idle: list[Stack] = field(default_factory=list)
     sleepers: deque[RunningThread] = field(default_factory=deque)
@@ -318,7 +327,7 @@ class SimulatedLaunch:
         return getattr(self.function, "__name__", "kernel")
 
     def run(self) -> None:
-        """Run every thread. Raises a thread's exception, or DivergenceError."""
+        """Run all threads. Raises the first exception of a thread, or DivergenceError."""
         self._main.carry(self.choose())
         self.over = True
         for stack in self.stacks:  # one after another, since each may run the user's `finally`
@@ -326,11 +335,13 @@ class SimulatedLaunch:
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
+        for start in self.children:
+            start()
 
     # -- who has a turn --
 
     def choose(self) -> RunningThread | None:
-        """Return the thread to run next, or None at the end or after a failure."""
+        """Return the thread to run next. Return None at the end of the launch or after a failure."""
         while self.failure is None:
             if self._ready:
                 return self._ready.popleft()
@@ -346,14 +357,14 @@ class SimulatedLaunch:
         return None
 
     def finish(self, stack: Stack) -> bool:
-        """End the launch. Return whether `stack` belongs to the calling thread; otherwise that one gets the baton."""
+        """End the launch, and pass the baton to the main stack. Return whether `stack` is the main stack."""
         self.over = True
         if stack is not self._main:
             self._main.resume()
         return stack is self._main
 
     def fail(self, error: BaseException, thread: RunningThread) -> None:
-        """Record the first error, with its thread."""
+        """Record the error of a thread, unless an earlier error is recorded."""
         if self.failure is None:
             error.add_note(f"in thread {thread} of block {thread.block.index}, kernel {self.name}")
             self.failure = error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None)
@@ -372,7 +383,7 @@ class SimulatedLaunch:
     # -- who meets whom --
 
     def arrive(self, thread: RunningThread) -> None:
-        """Register that a thread waits, and release its group if it is complete."""
+        """Register that a thread waits. If its group is complete, release the group."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1
@@ -403,7 +414,7 @@ class SimulatedLaunch:
             self._release(members)
 
     def _release(self, group: list[RunningThread]) -> None:
-        """Release a group of threads, each with its result."""
+        """Release the threads of a group, and give each its result."""
         first = group[0].wait
         assert first is not None
         by_lane = first.scope in ("warp", "active")
@@ -441,7 +452,7 @@ class SimulatedLaunch:
         return True
 
     def _report_stuck(self) -> bool:
-        """Fail if no thread can run and threads of a block wait for one another."""
+        """Record a DivergenceError if threads of a block wait for one another. Return whether there is such a block."""
         for block in self._blocks:
             if any(key[0] != "grid" for key in block.arrived):
                 return self._diverge(block.threads, f"block {block.index}")
@@ -461,7 +472,7 @@ class SimulatedLaunch:
 
 
 def _name_threads(threads: list[RunningThread]) -> str:
-    """Return the names of a few threads, and the number of the rest."""
+    """Return text that names the first four threads, and counts the others."""
     names = [str(thread) for thread in threads[:4]]
     rest = len(threads) - len(names)
     return ("threads " if len(threads) > 1 else "thread ") + ", ".join(names) + (f" and {rest} more" if rest else "")

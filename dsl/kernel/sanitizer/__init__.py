@@ -1,1 +1,1 @@
-"""Sanitizer of kernels: out-of-bounds accesses, races, and barriers in divergent flow."""
+"""Sanitizer of kernels: out-of-bounds accesses, races, and barriers in divergent control flow."""

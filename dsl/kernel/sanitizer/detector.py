@@ -1,4 +1,4 @@
-"""Detection of errors from the events of a launch.
+"""Detection of races and other errors in the events of a launch.
 
 In: events in order, and the sites that they name. Out: findings. Two accesses of different threads to the same bytes
 race if one of them writes, not both are atomic, not both write the same value (then the order does not matter), and
@@ -37,7 +37,7 @@ Known = dict[Any, int]
 
 @dataclass(slots=True)
 class Unwritten:
-    """The memory range [`start`, `stop`) with a flag per byte in `fresh`: 1 if never written."""
+    """The memory range [`start`, `stop`). `fresh` has a flag for each byte, which is 1 until the byte is written."""
 
     start: int
     stop: int
@@ -46,7 +46,7 @@ class Unwritten:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One detected error. The other thread of a race is known by site and thread only."""
+    """A detected error. In a race, `other`, `other_block` and `other_thread` identify the other access."""
 
     kind: str
     site: Site
@@ -59,9 +59,10 @@ class Finding:
 
 
 class ThreadState:
-    """A thread's state: barriers passed, its knowledge of other threads, and the group it waits with.
+    """A thread's state: the barriers it has passed, its vector clock, and the group it waits with.
 
-    `now` is what an access of this moment is remembered by: the thread, its barriers, those of the grid, its clock.
+    `now` identifies the current moment in the record of an access: the thread, its numbers of block barriers and grid
+    barriers, and its clock.
     """
 
     __slots__ = ("block", "clock", "epoch", "grid", "group", "known", "now", "number", "released", "seen", "written")
@@ -82,7 +83,7 @@ class ThreadState:
         self.seen: dict[Site, Access] = {}
 
     def forget(self) -> None:
-        """Clear an ended thread's state. This breaks reference cycles, so memory is freed immediately."""
+        """Clear the state of a thread that has ended. This breaks reference cycles and thus frees memory immediately."""
         self.seen.clear()
         self.group = self.known = self.released = None
         del self.now
@@ -93,7 +94,7 @@ Access = tuple[Now, Site, "int | None"]  # the last one is the value that is wri
 
 
 class Cell:
-    """The recorded accesses of a few bytes that several threads accessed."""
+    """The recorded accesses to a few bytes that several threads have accessed."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 
@@ -104,7 +105,7 @@ class Cell:
         self.released: Known | None = None  # by fences before atomics here
 
     def add(self, access: Access) -> None:
-        """Record an access without a conflict."""
+        """Record an access that conflicts with no other."""
         thread, kind = access[0][0], access[1].kind
         kept = self.reads if kind is READ else self.atomics
         if kind is WRITE:
@@ -117,7 +118,7 @@ class Cell:
             kept[thread] = access
 
     def conflict(self, new: Access) -> Access | None:
-        """Return an earlier access that races with a new one, or None."""
+        """Return an earlier access that races with a new access, or None if there is none."""
         thread, kind, value = new[0][0], new[1].kind, new[2]
         for access in self.writes.values():
             if not ordered(access[0], thread) and (kind is not WRITE or value is None or access[2] != value):
@@ -134,7 +135,7 @@ Memory = dict[int, "Access | Cell"]
 
 
 class BlockState:
-    """A block's state: its threads, shared memory, and arrivals at barriers."""
+    """A block's state: its threads, shared memory, and the threads' arrivals at barriers."""
 
     __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
 
@@ -153,7 +154,7 @@ class BlockState:
 
 
 def ordered(before: Now, thread: ThreadState) -> bool:
-    """Return whether an earlier access happens before the present of `thread`."""
+    """Return whether an earlier access happens before everything that `thread` does from now on."""
     other, epoch, grid, clock = before
     if other is thread or grid < thread.grid:
         return True
@@ -164,7 +165,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def together(parts: Sequence[Known | None]) -> Known | None:
-    """Merge the knowledge of several threads."""
+    """Merge the vector clocks of several threads."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
@@ -183,12 +184,12 @@ class Detector:
     Parameters
     ----------
     sites : sequence of Site
-    blocks, size : int
-        Blocks of the grid, threads of a block.
+    size : int
+        Threads of a block.
     unwritten : sequence of Unwritten
-        Memory of the device that starts without values; what is written is noted there.
+        Device memory that is uninitialised at first. Writes clear its flags.
     at_once : bool
-        Whether blocks take turns (cooperative launches); else one comes after the other.
+        Whether the events of blocks interleave, as in cooperative launches. Otherwise blocks run one after another.
     """
 
     def __init__(
@@ -209,7 +210,7 @@ class Detector:
         self.unit = min(units, default=1)
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Process events."""
+        """Process a sequence of events."""
         sites, unit, block = self.sites, self.unit, self.block
         threads = block.threads
         for row in rows:
@@ -254,7 +255,7 @@ class Detector:
                     self.meet(memory, place, held, access, row)
 
     def enter(self, number: int) -> BlockState:
-        """Return the state of the block that the next events belong to."""
+        """Return the state of the block to which the next events belong."""
         if not self.at_once:
             self.leave()
             self.block = BlockState(number, self.size)
@@ -266,7 +267,7 @@ class Detector:
         return self.block
 
     def finish(self, stuck: bool = False) -> list[Finding]:
-        """Return all findings. `stuck` means that the launch ended in a deadlock."""
+        """Return all findings. If `stuck`, the launch ended in a deadlock."""
         for block in list(self.blocks.values()) if self.at_once else [self.block]:
             self.block = block
             if stuck:
@@ -278,7 +279,7 @@ class Detector:
     # -- accesses ---------------------------------------------------------------------------------
 
     def meet(self, memory: Memory, place: int, held: Access | Cell | None, access: Access, row: Row) -> None:
-        """Process an access to bytes accessed before, or an atomic."""
+        """Process an access to bytes that were accessed before, or an atomic operation."""
         now, site, _ = access
         thread = now[0]
         if isinstance(held, tuple):
@@ -367,7 +368,7 @@ class Detector:
         thread.group = key, group
 
     def part(self, thread: ThreadState) -> None:
-        """Process a thread's release: all threads of its group now know what each of them knew."""
+        """Release the group of a thread from a synchronization point, and merge the vector clocks of the group."""
         assert thread.group is not None
         key, group = thread.group
         known = together([one.known for one in group])
@@ -390,7 +391,7 @@ class Detector:
             one.move_on()
 
     def arrive(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Process a thread's arrival at a barrier, which must be the same for the whole block."""
+        """Process a thread's arrival at a barrier. All threads of a block must arrive at the same barrier."""
         block, turn = thread.block, thread.epoch
         if turn == len(block.barriers):
             block.barriers.append((site, thread))
@@ -417,7 +418,7 @@ class Detector:
         block.threads = []
 
     def tell_stuck(self) -> None:
-        """Report threads that wait forever for others of their warp."""
+        """Report threads that wait forever for other threads of their warp."""
         for key, group in self.block.groups.items():
             if isinstance(key, tuple) and not self.block.stopped:
                 self.block.stopped = True
@@ -426,13 +427,13 @@ class Detector:
     # -- findings ---------------------------------------------------------------------------------
 
     def tell_fresh(self, fresh: dict[int, tuple[Site, ThreadState, Row]]) -> None:
-        """Report reads of memory that no thread had written."""
+        """Report the recorded reads of uninitialised memory."""
         for site, thread, row in fresh.values():
             self.tell("uninitialised", site, thread, row)
         fresh.clear()
 
     def tell(self, kind: str, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
-        """Record a finding, once for each pair of sites."""
+        """Record a finding, at most once for each pair of sites."""
         key = kind, site, other and other[1]
         self.counts[key] += 1
         if self.counts[key] > 1 or len(self.findings) >= FINDINGS:

@@ -28,7 +28,7 @@ def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
 
 @contextmanager
 def judge(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
-    """Check a launch of an instrumented kernel inside the ``with``, which yields the consumer of its events."""
+    """Check the kernel launch within the ``with`` block. Yield the function that takes the kernel's events."""
     sites = [_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.watched)]
     detector = Detector(sites, function.schedule.threads)
     stuck: KernelFault | None = None

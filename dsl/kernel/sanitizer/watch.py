@@ -1,4 +1,4 @@
-"""Instrumentation: a `watch` operation before every access and every synchronization.
+"""Instrumentation of kernels with a `watch` operation before every access and every synchronization.
 
 In: accesses and indices during compilation. Out: `watch` operations, and a `Site` for each. Invariant: an index is
 checked before its address is computed, and an address before it is used, so that a thread ends instead of accessing
@@ -26,7 +26,7 @@ BYTE = np.dtype(np.uint8)
 
 
 class SiteKind(IntEnum):
-    """What a thread does at a site. Accesses come first."""
+    """The kind of operation at a site. Accesses come first."""
 
     READ = 0
     WRITE = 1
@@ -55,8 +55,9 @@ _MASKED = frozenset({"warp_barrier", "shuffle", "vote", "match", "warp_reduce"})
 class Site:
     """An instrumented source location of a kernel.
 
-    `array` is the name that the array has there, `space` its memory, `size` the bytes of an access, `align` what its
-    address is a multiple of, `numbers` how many numbers the index has; `valued`: the value that is written follows them. `compares`: a compare and swap.
+    `array` is the name of the accessed array, `space` its memory space, `size` the number of bytes of an access, and
+    `align` the required alignment. `numbers` is the number of indices in an event. `valued` says that the written value
+    follows the indices, and `compares` that the operation is a compare-and-swap.
     """
 
     kind: SiteKind
@@ -85,7 +86,7 @@ class WatchingBuilder(KernelBuilder):
         regions: Any = (),
         **attributes: Any,
     ) -> tuple[Value, ...]:
-        """Append any operation and return its results."""
+        """Append an operation of any kind and return its results."""
         if opcode in _KINDS:
             self._watch.event(Site(_KINDS[opcode], self._watch.place), ())
         elif opcode in _MASKED:
@@ -102,7 +103,7 @@ class Watch:
         self._named: dict[tuple[int, str], tuple[ArrayValue, ArrayValue]] = {}
 
     def begin(self, c: Compiler, name: str) -> KernelBuilder:
-        """Start a run and return its builder."""
+        """Start a run of the compiler: forget the previous sites, and return a new builder."""
         self.sites = []
         self._named = {}
         self.c = c
@@ -110,23 +111,23 @@ class Watch:
 
     @property
     def width(self) -> int:
-        """Number of words of an event."""
+        """The number of words of an event."""
         return 3 + max((site.numbers + site.valued for site in self.sites), default=0)
 
     @property
     def place(self) -> Place:
-        """Current source location of the compiler."""
+        """The source location that is being compiled."""
         found = self.c.place
         assert found is not None
         return found
 
     def event(self, site: Site, operands: tuple[Value, ...]) -> Value:
-        """Emit a `watch` and return whether the address is aligned."""
+        """Emit a `watch` operation. Return its run-time result: whether the address is aligned."""
         self.sites.append(site)
         return self.c.builder.emit("watch", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return an array labelled with the variable that holds it, unless it is a field of a labelled array."""
+        """Return an array labelled with its variable's name. A field of a labelled array keeps its label."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))
@@ -139,9 +140,10 @@ class Watch:
     def bounds(
         self, array: ArrayValue, parts: Sequence[Any], asked: list[tuple[Any, Extent, Extent]]
     ) -> tuple[str, tuple[Value, ...]]:
-        """Instrument an index. `asked` holds its numbers, each with its position and the length of its axis.
+        """Emit the bounds check of an index.
 
-        Returns what the chosen part is called, and its index in the array of that name.
+        Each item of `asked` has a component of the index, the position that it refers to, and the length of its axis.
+        Return the name of the array, and the index of the selected part in it.
         """
         c, b = self.c, self.c.builder
         index = tuple(c.index(part) for part, _, _ in asked)
@@ -165,14 +167,14 @@ class Watch:
         return array.label, whole
 
     def refuse(self, outside: Value, array: ArrayValue, index: tuple[Value, ...]) -> None:
-        """Report an out-of-bounds index and end the thread if `outside` holds."""
+        """Emit a branch that reports an out-of-bounds index and ends the thread if `outside` is true."""
         with self.c.builder.if_(outside):
             name = array.label or "the array"
             self.event(Site(SiteKind.OUTSIDE, self.place, name, array.space, numbers=len(index)), index)
             self.c.builder.leave(self.c.exit)
 
     def fits(self, array: ArrayValue, bytes_held: Value, start: Extent) -> None:
-        """Check that an array lies within the dynamic shared memory."""
+        """Emit a check that an array lies within the dynamic shared memory."""
         b = self.c.builder
         behind: Value = b.constant(array.dtype.itemsize)
         extents = [b.constant(n) if isinstance(n, int) else n for n in array.shape]
@@ -187,9 +189,9 @@ class Watch:
     def access(
         self, view: ArrayValue, kind: SiteKind, align: int = 0, value: Value | None = None, compares: bool = False
     ) -> None:
-        """Instrument the access to one element. A misaligned access ends the thread.
+        """Emit a `watch` before an access to one element. A misaligned access ends the thread.
 
-        `align`: as the access says; `value`: what is written.
+        `align` is the required alignment, or 0 for that of the dtype. `value` is the written value.
         """
         if view.space == "constant":
             return

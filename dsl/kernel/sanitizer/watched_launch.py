@@ -6,8 +6,8 @@ executed. It detects reads of uninitialised memory (shared, local, and device ar
 ``empty``), races within a block and between blocks, and barriers that not all threads of a block reach.
 
 Invariant: the same kernel runs, compiled for the CPU with 64-bit indices. Blocks run one after the other, unless the
-grid synchronizes. Arrays of other devices are copied there and back. An access takes one to two microseconds, and the
-record of an accessed element about 300 bytes. A thread that is stopped inside a recursive function continues after
+grid synchronizes. Arrays of other devices are copied to the CPU and back. An access takes one to two microseconds, and
+the record of an accessed element about 300 bytes. A thread that is stopped inside a recursive function continues after
 the call. Elsewhere it ends. Constant memory is checked only for bounds.
 """
 
@@ -38,7 +38,7 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """The other side of a race: a thread and its source location.
+    """The other access of a race: a thread and its source location.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Report:
     access : str
         The thread's operation: read, write, atomic, index, barrier or warp operation.
     other : Party or None
-        The other thread of a race, or of threads at different barriers.
+        The other thread of a race, or of two threads at different barriers.
     count : int
         Number of occurrences.
     """
@@ -173,7 +173,7 @@ class WatchedLaunch(DispatchedLaunch):
         return get_device("cpu")
 
     def choose_index(self) -> np.dtype:
-        """Return int64, so that an out-of-bounds index does not wrap."""
+        """Return int64. With a narrower dtype, an out-of-bounds index could wrap around and look valid."""
         return np.dtype(np.int64)
 
     def _prepare(self, value: Any) -> Any:
@@ -192,7 +192,7 @@ class WatchedLaunch(DispatchedLaunch):
         return found
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the memory of an argument, and register its uninitialised bytes."""
+        """Return the memory of an argument, and register the bytes that are not initialised."""
         fresh = storage.expr is not None and storage.buffer is None and storage.expr.kind == "empty"
         known = None if storage.buffer is None else storage.buffer.unwritten
         buffer = super().memory(storage, written)
@@ -204,7 +204,7 @@ class WatchedLaunch(DispatchedLaunch):
         return buffer
 
     def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
-        """Launch the kernel, analyse its events, and raise SanitizerError for findings."""
+        """Launch the kernel and analyse its events. Raises SanitizerError if there are findings."""
         launcher = self.launcher
         assert found.watch is not None
         detector = Detector(found.watch.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
@@ -229,7 +229,7 @@ class WatchedLaunch(DispatchedLaunch):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Disable Python's garbage collector, which would repeatedly scan the recorded accesses."""
+    """Disable Python's garbage collector within the ``with`` block. It would scan the recorded accesses repeatedly."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -246,7 +246,7 @@ class _HostCopy:
         self.values = values
 
     def copy_to_host(self, ary: np.ndarray) -> None:
-        """Copy the values back."""
+        """Copy the values back to the original array `ary`."""
         ary[...] = self.values
 
 

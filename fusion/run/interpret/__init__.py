@@ -1,4 +1,4 @@
-"""Tier 1: graphs without a plan run operation by operation on NumPy arrays.
+"""Tier 1: execution of graphs without a plan, operation by operation on NumPy arrays.
 
 `program` orders a graph, and `frame` holds the values of one run. `maps` runs elementwise operations over blocks,
 `moves` operations that move elements, and `folds` reductions and scans. Invariant: the bits are those of a plan. If

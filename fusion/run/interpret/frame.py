@@ -1,4 +1,4 @@
-"""Frames: the state of one run of a program.
+"""Frames, each of which is the state of one run of a program.
 
 In: a program and an epoch. Out: the buffers of its outputs. Invariant: memory is overwritten only if no needed value
 is in it. Memory from before the run is overwritten only after every step that can fail, and an interrupt then waits
@@ -20,7 +20,7 @@ from weft.runtime import Buffer, thread_count
 
 
 class Interpreted:
-    """The results of a run, in the form that `evaluate.settle` takes from a plan."""
+    """The results of a run, in the form of a plan's results, for `evaluate.settle`."""
 
     __slots__ = ("complete", "handed", "outputs")
 
@@ -31,9 +31,9 @@ class Interpreted:
 
 
 def interpret(program: Program, epoch: Epoch) -> list[Any]:
-    """Run a program. Returns a table with each output's buffer at its number.
+    """Run a program. Return a table that holds the buffer of each output at the output's number.
 
-    Raises NeedsKernelError where only a plan gives the bits; nothing has been overwritten then.
+    Raises NeedsKernelError if only a plan gives the right bits. No memory has been overwritten then.
     """
     frame = ValueFrame(program, epoch)
     interrupt: KeyboardInterrupt | None = None
@@ -61,7 +61,7 @@ def interpret(program: Program, epoch: Epoch) -> list[Any]:
 
 
 def _count_unshared() -> int:
-    """Return the references to a buffer that only a list holds."""
+    """Return the reference count of a buffer that only a list holds."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return getrefcount(slots[0])
 
@@ -70,14 +70,14 @@ _UNSHARED = _count_unshared()
 
 
 class ValueFrame:
-    """The values of a run, and the ownership of their memory.
+    """The values of a run, with the ownership of their memory.
 
     Attributes
     ----------
     values : list
         Arrays by number; None before they are made, and once nothing needs them.
     home : list of int
-        The number of the value whose memory each lies in; -1: in memory that is nobody's to write to.
+        For each value, the number of the value in whose memory it lies, or -1 for memory that must not be written.
     buffers : dict of int to Buffer
     """
 
@@ -100,7 +100,7 @@ class ValueFrame:
     # -- memory ---------------------------------------------------------------------------------
 
     def new(self, node: Expr) -> Any:
-        """Allocate memory for a value."""
+        """Return new memory for a value."""
         number = self.program.numbers[node]
         buffer = self.device.allocate(node.nbytes)
         self.buffers[number] = buffer
@@ -113,7 +113,7 @@ class ValueFrame:
         return self.device.download(self.slots[node.attrs[0]], node.dtype, node.shape)
 
     def share(self, number: int, operand: int) -> None:
-        """Record that a value is stored in the memory of its operand."""
+        """Record that a value shares the memory of its operand."""
         self.home[number] = self.home[operand]
 
     def packed(self, node: Expr, number: int, array: Any) -> Any:
@@ -123,7 +123,7 @@ class ValueFrame:
         return found
 
     def apart(self, number: int, other: int) -> Any:
-        """Return a value in memory that it shares with no other value."""
+        """Return the value `number`. It is copied if the value `other` shares its memory."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.home[number] >= 0:
@@ -133,7 +133,10 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return memory for a new version of a value: the value's own if nothing else needs it, else a copy."""
+        """Return memory with the elements of the previous version of a value, for the step that updates it.
+
+        It is the memory of the previous version if nothing else needs that, otherwise a copy.
+        """
         previous = step.operands[0]
         array, home = self.values[previous], self.home[previous]
         if home >= 0 and self.left[previous] == 1 and self.inside[home] == 1 and array.flags.c_contiguous:
@@ -147,7 +150,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return memory for an update at the end of a program, which may overwrite memory from before the run."""
+        """Return memory for an update at the end of a program. It may be memory from before the run."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.home[previous] >= 0:
@@ -160,7 +163,7 @@ class ValueFrame:
         return self.device.lend(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
-        """Find the leaves that nothing else refers to."""
+        """Find the leaves whose memory final updates may overwrite, because nothing else refers to it."""
         readers: dict[int, int] = {}
         for step in self.program.steps[self.program.tail :]:
             for operand in set(step.operands):
@@ -179,7 +182,7 @@ class ValueFrame:
             self.values[previous] = self.device.download(self.slots[slot], node.dtype, node.shape)
 
     def done(self, step: ValueStep) -> None:
-        """Release values that only a completed step needed."""
+        """Release the values that no later step needs."""
         number = step.number
         if self._settled[number]:
             return
@@ -206,7 +209,7 @@ class ValueFrame:
     # -- results --------------------------------------------------------------------------------
 
     def table(self) -> list[Any]:
-        """Return the outputs' buffers by number, each C-contiguous and unshared."""
+        """Return the buffers of the outputs by number. Each is C-contiguous and unshared."""
         found: list[Any] = [None] * len(self.values)
         taken: set[int] = set()
         for node, number in self.program.outputs:

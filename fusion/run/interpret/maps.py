@@ -1,4 +1,4 @@
-"""Elementwise operations over blocks that fit the cache.
+"""Elementwise operations, computed over blocks that fit into the cache.
 
 In: an elementwise value, and the values computed only for it. Out: a `Cluster`: calls of primitives on blocks of
 arrays and registers. Invariant: in every block a register is written before it is read, and it belongs to one thread.
@@ -29,8 +29,10 @@ BLOCK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveCall:
-    """A call of a primitive. Operands below 0 are registers (-1 is the first), others inputs. The result is a
-    register, or 0 for the cluster's array.
+    """A call of a primitive on registers and inputs.
+
+    Operands below 0 are registers (-1 is the first), and others are inputs. The result is a register, or 0 for the
+    array of the cluster.
     """
 
     call: Callable[..., Any]
@@ -41,7 +43,7 @@ class PrimitiveCall:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Elementwise operations over the same shape, in order.
+    """Elementwise operations over one shape, in order.
 
     Attributes
     ----------
@@ -49,7 +51,7 @@ class Cluster:
     registers : int
     shape : tuple of int
     casts : tuple of (int, callable)
-        Inputs of one element that operations take in another dtype, and what makes it of them.
+        Single-element inputs that operations take in another dtype, with the functions that convert them.
     """
 
     operations: tuple[PrimitiveCall, ...]
@@ -59,8 +61,9 @@ class Cluster:
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values that are used only by elementwise values of the same shape, and are computed
-    block by block.
+    """Return the elementwise values that are used only by elementwise values of the same shape.
+
+    They are computed block by block, without an array of their own.
     """
     root: dict[Expr, Expr] = {}
     found: set[Expr] = set()
@@ -77,8 +80,9 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 
 
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
-    """Return the inputs of a value's cluster, and the cluster. With `any_bits` ops that cannot be compiled use
-    NumPy.
+    """Return the inputs of the cluster that computes `root`, and the cluster.
+
+    With `any_bits`, ops that cannot be compiled are computed by NumPy.
     """
     inputs: dict[tuple[Expr, np.dtype], int] = {}
 
@@ -103,7 +107,7 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
 
 class _Builder:
-    """The assignment of a cluster's values to registers, which are reused after their last use."""
+    """Builder of a cluster. It assigns values to registers, which are reused after their last use."""
 
     def __init__(self, inputs: dict[tuple[Expr, np.dtype], int], any_bits: bool) -> None:
         self.inputs = inputs
@@ -115,7 +119,7 @@ class _Builder:
         self._casts: list[int] = []  # registers of operands of the next operation alone
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-        """Return a primitive."""
+        """Return the primitive for an op."""
         try:
             return primitive(op, loop, dtype)
         except Exception:
@@ -124,7 +128,7 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Return the register or input of a value in this dtype."""
+        """Return the register or input that holds a value in this dtype."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             place = self.inputs.setdefault((node, own), len(self.inputs))
@@ -138,7 +142,7 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
-        """Append an operation."""
+        """Append a call of a primitive."""
         result = 0 if last else self._take()
         self._home[node] = result
         self.operations.append(PrimitiveCall(call, tuple(operands), result, node.dtype))
@@ -146,7 +150,7 @@ class _Builder:
         self._casts.clear()
 
     def release(self, node: Expr) -> None:
-        """Release the register of a value without further uses."""
+        """Release the register of a value that has no further uses."""
         self._free.append(self._home[node])
 
     def _take(self) -> int:
@@ -160,7 +164,7 @@ class _Builder:
 
 
 def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Compute an elementwise value."""
+    """Compute an elementwise value block by block."""
     cluster: Cluster = step.detail
     out = frame.new(step.node)
     if not out.size:
@@ -191,7 +195,10 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
-    """Yield indices of blocks with at most this many elements: whole inner axes, and a range of the next axis."""
+    """Yield an index for each block. A block has at most `most` elements.
+
+    A block consists of whole inner axes and a range of the next axis.
+    """
     if prod(shape) <= most:
         yield ...
         return

@@ -1,4 +1,4 @@
-"""Operations that move elements: views, gathers, updates, scatters, and values without computation.
+"""Operations without arithmetic: views, gathers, updates, scatters and constants.
 
 In: the values of operands. Out: an array, as a view of an operand's memory if possible.
 """
@@ -29,17 +29,17 @@ def run_scalar(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_constant(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return a constant with its shape."""
+    """Return a constant as an array with the constant's shape."""
     return np.broadcast_to(constant_value(step.node), step.node.shape)
 
 
 def run_empty(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Allocate memory."""
+    """Return uninitialised memory."""
     return frame.new(step.node)
 
 
 def run_iota(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return the index along an axis."""
+    """Return an array in which each element is its own index along an axis."""
     node = step.node
     axis = node.attrs[0]
     shape = tuple(n if k == axis else 1 for k, n in enumerate(node.shape))
@@ -68,7 +68,10 @@ def _strided(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset
 
 
 def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Replace the elements of a view, in the value's own memory if nothing else needs it."""
+    """Replace the elements of a view.
+
+    This happens in the memory of the previous version if nothing else needs it.
+    """
     shape, strides, offset = step.node.attrs
     # Invariant: doing this twice does no harm, since an interrupt may come anywhere
     value = frame.apart(step.operands[1], step.operands[0])
@@ -78,7 +81,7 @@ def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_scatter(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Replace or combine elements at computed indices."""
+    """Replace or combine the elements at computed indices."""
     node = step.node
     terms, shape = node.attrs
     value, indices = frame.apart(step.operands[1], step.operands[0]), [values[k] for k in step.operands[2:]]
@@ -94,7 +97,7 @@ def run_scatter(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_gather(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return elements at computed indices."""
+    """Return the elements at computed indices."""
     node = step.node
     base, indices = values[step.operands[0]], [values[k] for k in step.operands[1:]]
     (terms,) = node.attrs
@@ -115,7 +118,7 @@ def _taken_shape(base: Any, axis: int) -> tuple[int, ...]:
 
 
 def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[Any]) -> int:
-    """Return the axis along which one index array takes elements while all other axes are whole, or -1."""
+    """Return the axis along which an index array selects elements, if all other axes are whole. Otherwise return -1."""
     if len(indices) != 1 or len(terms) != len(shape) or not node.size:
         return -1
     own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
@@ -137,7 +140,7 @@ def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[An
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return an index array for each dimension, which broadcast to `shape`."""
+    """Return an index array for each dimension. Together they broadcast to `shape`."""
     found = []
     for first, steps, which in terms:
         total: Any = np.int64(first)
@@ -151,7 +154,7 @@ def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[
 
 
 def run_opaque(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Call a host function of whole arrays."""
+    """Call the host function of an opaque expression."""
     node = step.node
     arrays = []
     for k, child in zip(step.operands, node.operands, strict=True):

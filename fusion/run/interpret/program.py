@@ -1,4 +1,4 @@
-"""Programs: the order in which a graph is interpreted.
+"""Programs: graphs in the order in which they are interpreted.
 
 In: a graph and the requested versions. Out: a `Program`: steps in an order in which operands come first. Invariant:
 updates that may overwrite memory from before the run come last, after every step that can fail.
@@ -21,7 +21,7 @@ from weft.runtime import Device
 
 @dataclass(slots=True)
 class ValueStep:
-    """The computation of one value from others."""
+    """The computation of a value from other values."""
 
     node: Expr
     number: int
@@ -40,7 +40,7 @@ class Program:
     tail : int
         Position of the first step that may overwrite memory from before the run.
     uses : list of int
-        How many steps read a value, or one more than will: outputs, and leaves that others read later, are kept.
+        Number of steps that read each value, plus one if it is an output or a leaf that later work reads.
     outputs : list of (Expr, int)
     handed : list of int
         Number of each version's value; -1: it stays pending.
@@ -57,7 +57,7 @@ class Program:
     nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
 
     def moved(self, nodes: list[Expr]) -> Program:
-        """Return the same program with other offsets and constants, for a graph of the same form and lengths."""
+        """Return the program for a graph of the same form and lengths, with other offsets and constants."""
         new = dict(zip(self.nodes, nodes, strict=True))
         steps = [ValueStep(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]
         outputs = [(new[node], number) for node, number in self.outputs]
@@ -66,7 +66,7 @@ class Program:
 
 
 class Orders:
-    """The planner's reduction orders for a program, computed when the first reduction needs one."""
+    """The orders in which a plan would reduce, which are determined only when a reduction needs one."""
 
     def __init__(
         self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool
@@ -81,16 +81,16 @@ class Orders:
 
     @property
     def target(self) -> Any:
-        """Return the target whose reduction order is used."""
+        """The target whose order of reductions is used."""
         return order_target() if self._device.name == "cpu" else self._device.target
 
     @property
     def asked(self) -> bool:
-        """Return whether an order depends on which values a plan would materialize."""
+        """Whether an order depends on which values a plan would materialize."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
-        """Return the values that a plan would materialize, and the reductions that it may unroll."""
+        """The values that a plan would materialize, and the reductions that it may unroll."""
         if self._rules is None:
             rules = import_module("weft.fusion.plan.stored")  # (it loads the code generator)
             short = rules.find_short(self._order, set(self._outputs))
@@ -99,8 +99,9 @@ class Orders:
 
 
 def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:
-    """Order a graph. Raises NeedsKernelError if only a plan gives the bits; with `any_order` sums have NumPy's
-    order.
+    """Return the program that interprets a graph.
+
+    Raises NeedsKernelError if only a plan gives the bits. With `any_order`, sums have NumPy's order.
     """
     roots = graph.versions if wanted is None else [graph.versions[k] for k in wanted]
     order = topological(roots)
@@ -142,7 +143,10 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 
 
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
-    """Return the steps, and separately the final updates, which only other final updates and the user read."""
+    """Return the nodes without the final updates, and the final updates.
+
+    A final update is used only by the user, and by other final updates that overwrite parts of it.
+    """
     tail: set[Expr] = set()
     for node in reversed(order):
         if node.kind == "update" and all(u in tail and u.operands[0] is node for u in users[node]):

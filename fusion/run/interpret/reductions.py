@@ -1,4 +1,4 @@
-"""Reductions and scans, in the order in which a plan runs them.
+"""Reductions and scans, computed in the order of a plan.
 
 In: a reduction, and the computation of its operand. Out: the order for `reduce_arrays`. Invariant: if a plan's order is
 unknown or not the CPU's, the graph needs a kernel.
@@ -31,17 +31,17 @@ _SHIFTED = frozenset({"square", "multiply", "exp", "exp2"})
 
 
 def rounds(node: Expr) -> bool:
-    """Return whether the order of a reduction or scan changes its bits."""
+    """Return whether the result of a reduction or scan depends on its order."""
     return dtype_kind(node.dtype) in "fc" and node.op not in _EXACT
 
 
 def may_fail(node: Expr) -> bool:
-    """Return whether only execution can show that a node needs a kernel."""
+    """Return whether a node may turn out to need a kernel only when it is computed."""
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
 def choose_order(node: Expr, orders: Orders) -> Any:
-    """Return the order of a reduction, or None if `reduce_values` finds it from the operand's shape."""
+    """Return the order of a reduction. Return None if `reduce_values` finds it from the shape of the operand."""
     if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:  # (two have one order)
         return None
     if orders.machine.is_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
@@ -63,9 +63,10 @@ def _compiler() -> Any:
 
 
 def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
-    """Return a key of the computation of a reduction's operand from materialized values, without the offsets of views.
+    """Return a key of how the operand of a reduction is computed from materialized values.
 
-    Equal keys have equal orders: iterations of a loop that reduces one window after another make one kernel.
+    Offsets of views are not part of the key. Equal keys have equal orders, because the iterations of a loop that
+    reduces one window after another have the same kernel.
     """
     numbers: dict[Expr, int] = {}
     parts: list[Any] = []
@@ -91,8 +92,10 @@ def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Orders) -> bool:
 
 
 def may_be_shifted(node: Expr, origins: Any) -> bool:
-    """Return whether a node looks like the sum in a variance or a softmax: of squares or exponentials of x minus its mean or
-    maximum."""
+    """Return whether a node may be the sum in a variance or a softmax.
+
+    Such a sum is over squares or exponentials of x minus its mean or maximum.
+    """
     (operand,) = node.operands
     if node.op != "add" or operand.kind != "map" or operand.op not in _SHIFTED:
         return False
@@ -109,9 +112,9 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Return whether all values that an operand depends on are C-contiguous in memory and have its shape.
+    """Return whether all values that an operand depends on have its shape and are C-contiguous in memory.
 
-    Where the last axis alone is reduced, other values may be the same along some axes.
+    If only the last axis is reduced, some of the values may be broadcast.
     """
     shape = operand.shape
     long = [k for k, n in enumerate(shape) if n != 1]
@@ -142,21 +145,23 @@ def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
 
 
 def _is_in_memory(node: Expr) -> bool:
-    """Return whether every plan materializes a value. Plans may read assembled boxes without materializing them."""
+    """Return whether every plan materializes a value. Values assembled from boxes in new memory need not be."""
     while node.kind == "update":
         node = node.operands[0]
     return node.kind in ALWAYS_STORED and node.kind != "empty"
 
 
 def check_scan(node: Expr, orders: Orders) -> None:
-    """Raise NeedsKernelError for a scan whose rounding depends on the order of a kernel: one split among threads, or any on
-    a GPU."""
+    """Raise NeedsKernelError for a scan whose rounding depends on the order of a kernel.
+
+    These are scans that are split among threads, and all scans on a GPU.
+    """
     if rounds(node) and (orders.machine.is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 
 
 def run_reduce(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Run a reduction."""
+    """Compute a reduction."""
     node = step.node
     axes, _ = node.attrs
     array = values[step.operands[0]]
@@ -184,7 +189,7 @@ def _reduce(frame: ValueFrame, node: Expr, array: Any, axes: tuple[int, ...]) ->
 
 
 def run_scan(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Run a scan."""
+    """Compute a scan."""
     node = step.node
     out = frame.new(node)
     if out.size:

@@ -1,1 +1,1 @@
-"""Random numbers of NumPy's generators, drawn in native code on all threads."""
+"""Random numbers of NumPy's generators, drawn by native code on all threads."""

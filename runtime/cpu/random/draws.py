@@ -1,7 +1,7 @@
-"""Draws from NumPy's PCG64 generators, in native code on all threads.
+"""Draws from NumPy's PCG64 generators, by native code on all threads.
 
 In: a bit generator, a method and an array. Out: the numbers that NumPy's method draws, bit for bit, in the array, and
-the generator behind them. Invariant: native code is used only if it has drawn a sample as NumPy does.
+the generator in the state after them. Invariant: native code is used only if it has drawn a sample as NumPy does.
 
 The stream is cut into blocks. A thread finds the state of the generator at a block by a jump, and draws as if an
 element began there. That is true for 99 of 100 blocks, since most elements take one step of the generator; others are
@@ -43,7 +43,9 @@ _BLOCKS, _JOIN, _MORE = "weft_draw_blocks", "weft_draw_join", "weft_draw_more"
 
 
 class Drawing(NamedTuple):
-    """A method of `numpy.random.Generator`: its name, its sampler's file with constants, and its ziggurat's index.
+    """A method of `numpy.random.Generator` that native code implements.
+
+    It has a name, a sampler in a file of its own with constants, and the index of its ziggurat.
 
     Native code draws `least` elements in less time than NumPy's loop.
     """
@@ -66,7 +68,7 @@ METHODS = {
 
 
 class _Code(NamedTuple):
-    """The native functions of a method, the owner of their code, and the address of its tables."""
+    """The native functions of a method, the object that keeps their code alive, and the address of their tables."""
 
     blocks: Entry
     join: Entry
@@ -81,7 +83,9 @@ _lock = threading.Lock()
 
 
 def fill_with_draws(method: str, generator: Any, values: np.ndarray, scale: float = 1.0, place: float = -0.0) -> bool:
-    """Fill an array as a method of `numpy.random.Generator` would, if that is faster in native code.
+    """Fill an array as a method of `numpy.random.Generator` does, if native code is faster.
+
+    Return whether the array was filled.
 
     Parameters
     ----------
@@ -130,12 +134,15 @@ def _draw(code: _Code, state: int, values: np.ndarray, scale: float, place: floa
 
 
 def _state_of(generator: Any) -> int:
-    """Return the address of a PCG64 generator's state and increment, two numbers of 128 bits."""
+    """Return the address of a PCG64 generator's state and increment. Both are numbers of 128 bits."""
     return ctypes.c_int64.from_address(generator.ctypes.state_address).value
 
 
 def _load(method: str, count: int) -> _Code | None:
-    """Return the native code of a method once enough elements have been drawn, or None."""
+    """Return the native code of a method, or None if NumPy has to draw.
+
+    That is the case until enough elements have been drawn, and if native code does not draw the same as NumPy.
+    """
     with _lock:
         before = _drawn.get(method, 0)
         now = _drawn[method] = before + count
@@ -153,7 +160,7 @@ def _load(method: str, count: int) -> _Code | None:
 
 
 def _obtain(method: Drawing, compiling: bool) -> _Code | None:
-    """Link the native code of a method, or return None if it is not compiled yet."""
+    """Return the linked native code of a method, or None if it is not compiled yet."""
     names = (_BLOCKS, _JOIN, _MORE)
     code = optimised_object(_BLOCKS, _text(method), () if method.ziggurat is None else _SYMBOLS, compiling)
     if code is None:
@@ -176,12 +183,15 @@ def _text(method: Drawing) -> str:
 
 @cache
 def _ziggurats() -> np.ndarray:
-    """Return NumPy's tables of the normal and the exponential ziggurat, as words: limits, units, densities."""
+    """Return NumPy's tables of the normal and the exponential ziggurat.
+
+    Their words are limits, units and densities.
+    """
     return np.load(Path(__file__).with_name("ziggurat.npy"))
 
 
 def _draws_as_numpy(method: Drawing, code: _Code) -> bool:
-    """Return whether a method's native code draws a sample as NumPy does, and leaves the generator as NumPy does."""
+    """Return whether a method's native code draws the same sample as NumPy, and leaves the generator in the same state."""
     ours, theirs = np.random.PCG64(1), np.random.PCG64(1)
     state, increment = (ours.state["state"][key] for key in ("state", "inc"))
     at = _state_of(ours)

@@ -1,4 +1,4 @@
-"""Draws of many numbers from NumPy's random generators, with NumPy's bits.
+"""Draws of many numbers from NumPy's random generators, with the same bits as NumPy.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: a NumPy array as the method returns it.
 """
@@ -49,7 +49,7 @@ DRAWN = frozenset(_DRAWS)  # names of methods
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Call a method of a generator in native code, or return None if NumPy has to draw.
+    """Draw many numbers by native code, as a method of a generator does. Return None if NumPy has to draw them.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def draw_many(
 
 
 def drawing(generator: np.random.Generator, name: str) -> Callable[..., Any]:
-    """Return a method of a generator, which draws many numbers in native code if it is one of `DRAWN`."""
+    """Return a method of a generator by its name. The methods in `DRAWN` draw many numbers by native code."""
     draw: Callable[..., Any] = getattr(generator, name)
     if name not in DRAWN:
         return draw

@@ -1,4 +1,4 @@
-"""A runner of explicit kernels on the CPU device."""
+"""A runner for explicit kernels on the CPU device."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from weft.runtime import CpuDevice
 
 @cache
 def device() -> CpuDevice:
-    """Return one device for all tests."""
+    """Return the device that all tests share."""
     return CpuDevice()
 
 
 def pack(kernel: Kernel, arguments: Sequence[Any]) -> array[int]:
-    """Return a launch's argument slots: the addresses of arrays and the bits of numbers."""
+    """Return the argument slots of a launch: the addresses of arrays, and the bits of numbers."""
     slots = array("q")
     for parameter, argument in zip(kernel.parameters, arguments, strict=True):
         kind = parameter.value.type
@@ -58,6 +58,9 @@ def run(
     shared_bytes: int = 0,
     function: Any = None,
 ) -> None:
-    """Compile a kernel, unless it was the last one, and run it. Arrays are written in place."""
+    """Compile a kernel and run it. Arrays are written in place.
+
+    The last kernel is cached.
+    """
     sizes = [(*axes, 1, 1)[:3] for axes in (grid, block)]
     device().launch_grid(function or load(kernel), sizes[0], sizes[1], shared_bytes, pack(kernel, arguments))  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""Random explicit kernels without races: variables, nested control flow, exchanges through shared memory and warps.
+"""Random explicit kernels without races.
+
+They have variables, nested control flow, and exchanges through shared memory and warps.
 
 Meetings stand where all threads that have not returned get to; whether that can be proven is up to the compiler.
 """
@@ -20,7 +22,7 @@ FULL = 0xFFFFFFFF
 
 @dataclass
 class Place:
-    """The context of a statement: which threads execute it, its depth, and its enclosing loops."""
+    """The context of a statement: the threads that execute it, its depth, and the loops around it."""
 
     together: bool = True  # all threads of the block
     warps: bool = True  # all threads of a warp, or none
@@ -30,7 +32,7 @@ class Place:
 
 
 class Program:
-    """A generator of one kernel."""
+    """A generator of one random kernel."""
 
     def __init__(self, seed: int, threads: int) -> None:
         self.rng = random.Random(seed)
@@ -141,7 +143,7 @@ class Program:
                 self.statements(inner, self.rng.randint(1, 3))
 
     def some_warps(self, place: Place) -> None:
-        """Write a branch that whole warps take."""
+        """Write a branch whose condition is uniform in each warp."""
         if place.depth > 2:
             return
         b = self.b
@@ -189,7 +191,7 @@ class Program:
             self.b.leave(label)
 
     def give_up(self, place: Place) -> None:
-        """Write a return of some threads."""
+        """Write a `return` that only some threads execute."""
         if place.loops and self.rng.random() < 0.5:
             return
         with self.b.if_(self.condition(True)):

@@ -1,4 +1,4 @@
-"""Vector accesses promise no more alignment than the pointer has."""
+"""Vector accesses state no larger alignment than the pointer has."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Vectorized branches that only select a value: a lane neither reads nor keeps values of the branch that it does
-not take.
+"""Vectorized branches that only select a value.
+
+A lane neither reads nor keeps values of the branch that it does not take.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from weft.runtime import get_device
 
 
 def pieces(dtype: type, stride: int) -> Kernel:
-    """out[i] = a[i * stride] * 2 where i < m, else b[i - m] where that is even, else 7"""
+    """out[i] = a[i * stride] * 2 if i < m, otherwise b[i - m] if i - m is even, otherwise 7"""
     b = KernelBuilder("pieces")
     first, second = (b.pointer(name, dtype, noalias=True) for name in "ab")
     out = b.pointer("out", dtype, writable=True)

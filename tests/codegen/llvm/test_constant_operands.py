@@ -1,4 +1,4 @@
-"""Functions of the host's vector library where an operand is the same constant in every call."""
+"""Functions of the host's vector library with an operand that is the same constant in all calls."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Elementary functions: their errors, their special values, and that values do not depend on the position in an
-array.
-"""
+"""Elementary functions: their errors, their special values, and independence of the position in an array."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ def computed(name: str, values: np.ndarray, device: str = "cpu") -> np.ndarray:
 
 
 def units_off(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Return the errors of results in units in the last place, from exact results of a wider type."""
+    """Return the errors of results in units in the last place, given exact results in a wider type."""
     kind = found.dtype
     with np.errstate(all="ignore"):
         rounded = exact.astype(kind)
@@ -68,7 +66,7 @@ def test_error_of_float64(name: str) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_special_values(name: str, kind: type) -> None:
-    """Test the limits of the results' range and the signs of zeros."""
+    """Test arguments near overflow and underflow, infinities, NaN, and the signs of zeros."""
     tiny, least = np.finfo(kind).tiny, np.finfo(kind).smallest_subnormal
     ends = [88.72283, 88.72284, 103.97, 103.98, 709.782712893384, 709.7827128933841, 744.44, 745.13, 745.14]
     whole = [1, 2, 8, 126, 127, 128, 129, 149, 150, 1022, 1023, 1024, 1025, 1074, 1075, 0.5]
@@ -88,7 +86,7 @@ def test_special_values(name: str, kind: type) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_value_does_not_depend_on_its_place(name: str, kind: type) -> None:
-    """Compare values in vectors, in the remainder, alone, and in loops that LLVM vectorizes."""
+    """Test equal results in vectors, in loop remainders, for single elements, and in loops that LLVM vectorizes."""
     values = np.random.default_rng(1).uniform(0.01, 9, 203).astype(kind)
     right = computed(name, values)
     for part in (slice(0, 1), slice(3, 8), slice(100, 203)):
@@ -105,7 +103,10 @@ def test_whole_powers_of_two_are_exact() -> None:
 
 
 def test_a_machine_without_fused_multiply_add_calls_the_library() -> None:
-    """Without the instruction, each fused multiply-add of a formula would be a call."""
+    """Test that a target without fused multiply-add calls the C library.
+
+    Each fused multiply-add of a formula would otherwise be a call.
+    """
     b = KernelBuilder("plain", np.int64)
     x, out = b.pointer("x", np.float32), b.pointer("out", np.float32, writable=True)
     zero = b.constant(0, np.int64)

@@ -17,7 +17,7 @@ FULL = 0xFFFFFFFF
 
 @pytest.fixture(autouse=True, params=["loops", "coroutines"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run tests once with loops wherever possible, and once with coroutines only."""
+    """Run the tests twice: with loops over threads if possible, and with coroutines only."""
     if request.param == "coroutines":
         monkeypatch.setattr(host_threads, "split_at_meetings", lambda kernel: None)
 
@@ -40,8 +40,9 @@ def mask(b: KernelBuilder, bits: int = FULL) -> Value:
 
 
 def reduction(guard: bool = False) -> KernelBuilder:
-    """The sum of a block's elements by a tree in shared memory. With `guard`, threads beyond the end return at
-    once.
+    """Return a kernel that computes the sum of a block's elements by a tree in shared memory.
+
+    With `guard`, threads beyond the end return at once.
     """
     b = builder("reduction")
     x, out, n = b.pointer("x", np.float32), b.pointer("out", np.float32, writable=True), b.scalar("n")
@@ -99,7 +100,7 @@ def test_threads_that_returned_count_as_arrived() -> None:
 
 
 def test_barriers_of_blocks_with_three_axes() -> None:
-    """Each thread reads the value that the opposite thread wrote."""
+    """Test that each thread reads what the thread with the opposite linear index wrote before a barrier."""
     b = builder("opposite")
     out = b.pointer("out", np.int32, writable=True)
     shared = b.shared(np.int32, 64)
@@ -121,7 +122,7 @@ def test_barriers_of_blocks_with_three_axes() -> None:
 
 
 def shuffled(mode: str, lane: Any, k: int, width: int) -> Any:
-    """Return the lanes that each lane reads from."""
+    """Return the lanes that the lanes `lane` read from in a shuffle."""
     group = lane // width * width
     match mode:
         case "idx":
@@ -159,7 +160,7 @@ def test_shuffles(width: int, dtype: Any) -> None:
 
 
 def test_shuffles_in_a_divergent_warp_of_a_ragged_block() -> None:
-    """Even and odd lanes shuffle in different branches, in a block of 40 threads."""
+    """Test shuffles of even and odd lanes in different branches, in a block of 40 threads."""
     b = builder("divergent")
     y = b.pointer("y", np.int32, writable=True)
     t = number(b, "thread_index")
@@ -261,8 +262,9 @@ def test_active_lanes_of_a_branch() -> None:
 
 
 def test_lanes_overtake_each_other() -> None:
-    """Lane k takes part in k exchanges among the remaining lanes. A fast lane must not overwrite values that a slow
-    one has not read.
+    """Test that a fast lane does not overwrite values that a slow lane has not read yet.
+
+    Lane k takes part in k exchanges among the remaining lanes.
     """
     b = builder("overtake")
     out = b.pointer("out", np.int32, writable=True)
@@ -287,7 +289,7 @@ def test_lanes_overtake_each_other() -> None:
 
 
 def test_warps_do_not_wait_for_each_other() -> None:
-    """Each warp runs a loop with warp barriers a different number of times."""
+    """Test warps that run a loop with warp barriers different numbers of times."""
     b = builder("warps")
     out = b.pointer("out", np.int32, writable=True)
     shared = b.shared(np.int32, 128)
@@ -399,7 +401,7 @@ def test_dynamic_shared_memory_across_a_barrier() -> None:
 
 
 def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
-    """Lanes of the first warp return one after another while the second warp goes on."""
+    """Test lanes of the first warp that return one after another, while the second warp continues."""
     b = builder("returns")
     out = b.pointer("out", np.int32, writable=True)
     t, zero = number(b, "thread_index"), b.constant(0)
@@ -425,7 +427,7 @@ def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
 
 
 def test_lanes_that_end_need_not_be_waited_for() -> None:
-    """Half of a warp shuffles with a full mask after the others have ended."""
+    """Test a shuffle with a full mask in half of a warp, after the other lanes have ended."""
     b = builder("half")
     out = b.pointer("out", np.int32, writable=True)
     t = number(b, "thread_index")

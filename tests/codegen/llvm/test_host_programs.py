@@ -1,4 +1,4 @@
-"""The shared explicit kernels on the CPU device: compiled code gives the interpreter's results."""
+"""The shared explicit kernels on the CPU device. Compiled code gives the interpreter's results."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_floats_are_folded_in_one_order(mask: int, dtype: str) -> None:
 
 
 def test_random_programs() -> None:
-    """Run in a child process, since wrong code may end it."""
+    """Run random programs in a child process, since wrong code may crash the process."""
     command = [sys.executable, "-m", "tests.codegen.random_explicit", "--programs", "12"]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -28,7 +28,7 @@ def position(b: KernelBuilder, axis: int = 0) -> Value:
 
 
 def unary(row: str, index: Any = np.int64, dtype: Any = np.float32) -> KernelBuilder:
-    """``if i < n: y[i] = row(x[i])``"""
+    """Return a kernel ``if i < n: y[i] = row(x[i])``."""
     b = builder("unary", index)
     x, y = b.pointer("x", dtype), b.pointer("y", dtype, writable=True)
     n = b.scalar("n")
@@ -98,7 +98,7 @@ def test_three_axes() -> None:
 
 
 def test_leaves_out_of_nested_loops() -> None:
-    """Find the first pair (a, b) with a * b == i by loops with exits from inside."""
+    """Test a kernel that finds the first pair (a, b) with a * b == i, by nested loops with exits from inside."""
     b = builder("factors")
     out = b.pointer("out", np.int32, writable=True)
     i = position(b)
@@ -236,7 +236,7 @@ def test_atomic_counters_wrap() -> None:
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float32, np.float64])
 def test_compare_and_swap(dtype: Any) -> None:
-    """Add by compare-and-swap in a loop, on all cores."""
+    """Test a kernel that adds numbers by a compare-and-swap loop, on all cores."""
     b = builder("swap")
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)
     zero = b.constant(0)
@@ -308,7 +308,10 @@ def test_what_exists_on_a_gpu_only(opcode: str) -> None:
 
 @pytest.mark.parametrize("k", [0, 1])
 def test_the_order_within_a_thread_stays(k: int) -> None:
-    """Pairs of elements: LLVM would read both at once, before the store between the loads."""
+    """Test that a store between two loads of adjacent elements stays between them.
+
+    LLVM would otherwise load both elements at once.
+    """
     b = builder("pairs")
     x, y = b.pointer("x", np.float32, writable=True), b.pointer("y", np.float32, writable=True)
     which = b.scalar("k")

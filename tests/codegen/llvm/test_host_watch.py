@@ -1,4 +1,4 @@
-"""Events of watched kernels: the records of `watch` on the host for threads, blocks, functions and full logs."""
+"""Events of watched kernels on the host: the records of `watch` for threads, blocks, functions and full logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INT = np.dtype(np.int64)
 
 
 def watched(numbers: int, meeting: bool = False, align: int = 1) -> Kernel:
-    """Return a kernel whose threads pass event site 1 and, after a barrier, site 2."""
+    """Return a kernel whose threads record an event at site 1 and, if `meeting`, at site 2 after a barrier."""
     b = KernelBuilder("watched", INT, "threaded", explicit=True, watch=3 + numbers)
     x = b.pointer("x", np.float32, writable=True, align=4)
     (thread,) = b.emit("thread_index", (), (INT,), axis=0)

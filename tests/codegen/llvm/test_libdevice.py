@@ -1,4 +1,4 @@
-"""Functions extracted from libdevice: they equal those of the whole library and are extracted once."""
+"""Functions extracted from libdevice: the code is that of linking the whole library, and is extracted only once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(find_libdevice() is None, reason="libdevice is n
 
 
 def text_of(**calls: str) -> str:
-    """Return a kernel that calls functions, given by names and types, with one argument each."""
+    """Return the LLVM IR of a kernel that calls functions of one argument. `calls` maps their names to their types."""
     lines = ['target triple = "nvptx64-nvidia-cuda"']
     lines += [f"declare {kind} @{name}({kind})" for name, kind in calls.items()]
     lines.append("define ptx_kernel void @probe(ptr addrspace(1) %p) {")
@@ -35,7 +35,7 @@ def ptx_of(text: str) -> str:
 
 
 def link_whole(module: llvm.ModuleRef) -> None:
-    """Link the whole library and clean it up before any optimization, as if nothing were extracted."""
+    """Link the whole library and remove its unused functions before optimization, instead of extracting functions."""
     path = find_libdevice()
     assert path is not None
     library = llvm.parse_bitcode(path.read_bytes())
@@ -70,7 +70,7 @@ def test_the_code_is_that_of_the_whole_library(calls: dict[str, str], monkeypatc
     whole = ptx_of(text_of(**calls))
 
     def shape(ptx: str) -> list[str]:
-        """Return instructions without registers and labels, since tables of two functions may be in another order."""
+        """Return the sorted mnemonics, since registers, labels and the order of two functions' tables may differ."""
         return sorted(line.split()[0] for line in ptx.splitlines() if line.startswith("\t") and line.split())
 
     assert shape(own) == shape(whole)

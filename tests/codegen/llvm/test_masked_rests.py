@@ -1,4 +1,7 @@
-"""Loop remainders: the elements after the last whole vector run in some lanes of one more, on machines with masks."""
+"""Remainders of loops.
+
+On machines with masks, the elements after the last whole vector run in some lanes of one more vector.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def test_rows_of_every_length(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_in_place_touch_nothing_else(kind: str) -> None:
-    """Elements beside the slice, within reach of the same vectors, stay unchanged."""
+    """Test that elements next to a slice stay unchanged, although the vectors of the slice also cover them."""
     for length in LENGTHS:
         x = rows(length, kind)
         right = np.ones((3, length + 2, 2), kind)

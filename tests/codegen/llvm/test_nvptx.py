@@ -1,4 +1,7 @@
-"""PTX of every template: assembled without a driver, no spills, no local memory, 16-byte accesses, 32-bit indices."""
+"""PTX of every template, without a GPU: it assembles, does not spill, and uses no local memory.
+
+Accesses have 16 bytes, and indices have 32 bits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PTX of explicit kernels without a GPU: the instructions of each operation, and that the assembler accepts them."""
+"""PTX of explicit kernels, without a GPU: each operation's instructions, and that the assembler accepts them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ F4 = np.dtype("f4")
 
 
 def ptx_of(kernel: Kernel, arch: str = "sm_80", *, assembled: bool = True) -> str:
-    """Return the kernel's PTX after assembling it."""
+    """Return the kernel's PTX. If `assembled`, also check that the assembler accepts it."""
     verify_kernel(kernel)
     code = compile_kernel(kernel, resolve_target(arch))
     if assembled:
@@ -50,7 +50,7 @@ def test_programs_assemble(name: str, arch: str) -> None:
 
 
 def between_threads() -> Kernel:
-    """Return a kernel with every operation between threads, on every dtype."""
+    """Return a kernel with shuffles, votes, matches, reductions and barriers, for all dtypes that they support."""
     b = Builder("between")
     x, out = b.pointer("x", "f4", writable=True), b.pointer("out", "u4", writable=True)
     flag, full = b.scalar("flag", bool), b.constant(ALL, U4)
@@ -107,7 +107,7 @@ def test_what_threads_do_together(arch: str) -> None:
 
 
 def test_a_barrier_of_the_grid_waits_for_blocks_and_orders_their_memory() -> None:
-    """Test the order: block barrier, fence, counter, wait for all blocks, block barrier."""
+    """Test the order of a grid barrier: block barrier, fence, counter, wait for all blocks, block barrier."""
     parts = ("bar.sync 0;", "fence.sc.gpu;", "atom.global.add.u32", "ld.acquire.gpu.global.b32", "bar.sync 0;", "ret;")
     ptx = re.sub(r"\s+", " ", ptx_of(between_threads()))
     assert re.search(".*".join(map(re.escape, parts)), ptx)
@@ -240,7 +240,7 @@ def test_vprintf_is_the_only_symbol_from_outside() -> None:
 
 
 def add_vectors(index: Any, **attributes: Any) -> Kernel:
-    """``if i < n: out[i] = x[i] + y[i]``, as in a user's kernel"""
+    """Return a kernel ``if i < n: out[i] = x[i] + y[i]``, as a user would write it."""
     b = KernelBuilder("add_vectors", index, "threaded", explicit=True, **attributes)
     x, y, out = b.pointer("x", "f4"), b.pointer("y", "f4"), b.pointer("out", "f4", writable=True)
     n = b.scalar("n", np.int64)
@@ -311,7 +311,7 @@ def test_fast_mathematics() -> None:
 
 
 def device_function(**attributes: Any) -> KernelBuilder:
-    """Return a function of a float and a bool with two results, for calls by others."""
+    """Return a builder of a device function that takes a float and a bool, and returns a float."""
     b = Builder("area", device="area_of", **attributes)
     with b.function("area_of", [F4, BOOL], [F4]) as (r, doubled):
         square = b.op("multiply", r, r)

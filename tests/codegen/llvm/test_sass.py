@@ -1,4 +1,4 @@
-"""Machine code of the GPU schedules, without a GPU: instructions, registers, widths of accesses, for five architectures.
+"""Machine code of the GPU schedules, without a GPU: instructions, registers and access widths for five architectures.
 
 `HAND` is what NVIDIA's compiler (nvcc 13.5.37, -O3 -fmad=false, sm_90) makes of hand-written CUDA C++ that does the same: rows in
 registers with 256 threads of float4, folds by shuffles and one barrier, the last block folding what all blocks found,
@@ -40,7 +40,7 @@ def floats(*shape: int, number: int = 0) -> wf.Array:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """Drop the arrays after this file's tests."""
+    """Drop the arrays after the tests of this file."""
     yield
     floats.cache_clear()
     wf.evaluate(wf.zeros(1))  # what was recorded and only compiled goes with the next evaluation
@@ -70,7 +70,7 @@ def jacobi(a: Any) -> Any:
 
 
 class Limits(NamedTuple):
-    """Upper bounds on instructions (including slow paths of divisions) and registers on sm_90."""
+    """Upper bounds on registers and on instructions, including the slow paths of divisions, on sm_90."""
 
     instructions: int
     registers: int
@@ -119,7 +119,7 @@ OURS = {
 
 
 class Code(NamedTuple):
-    """One kernel's machine code."""
+    """The machine code of a kernel."""
 
     resources: dict[str, int]
     instructions: list[str]
@@ -129,7 +129,7 @@ class Code(NamedTuple):
         return Counter(re.sub(r"^@!?U?P\w+\s+", "", text).split()[0] for text in self.instructions)
 
     def count(self, prefix: str) -> int:
-        """Return the number of instructions whose names begin with a prefix."""
+        """Return the number of instructions whose names begin with `prefix`."""
         return sum(n for name, n in self.names().items() if name.startswith(prefix))
 
 
@@ -139,7 +139,7 @@ def code_of(name: str, arch: str) -> Code:
 
 
 def machine_code(program: wf.Array, arch: str) -> Code:
-    """Return the machine code of a program that is one kernel."""
+    """Return the machine code of a program that consists of one kernel."""
     (kernel,) = wf.compile(program, target=arch)
     found: list[str] = []
     for section in disassemble(kernel.cubin).split(".section\t.text.")[1:]:
@@ -248,7 +248,7 @@ def test_tiles_go_through_shared_memory(arch: str) -> None:
 
 @pytest.mark.parametrize("length", [1000, 100_000])
 def test_rows_of_other_lengths_leave_room_for_more_blocks(length: int) -> None:
-    """A warp with a row of 32 elements a thread, and 512 threads that go over a row again and again."""
+    """Test few registers for rows with 32 elements per thread, and for rows that 512 threads read several times."""
     (kernel,) = wf.compile(softmax(floats(64, length)), target="sm_90")
     assert kernel.resources["registers"] <= 64
     assert not kernel.resources["spills"]

@@ -1,5 +1,6 @@
-"""Machine code of elementwise programs over rows of any length, without a GPU: instructions per element, access
-widths and registers.
+"""Machine code of elementwise programs over rows of any length, without a GPU.
+
+The tests check instructions per element, access widths and registers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def zeros(*shape: int, dtype: Any = np.float32, number: int = 0) -> wf.Array:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """Drop the arrays after this file's tests."""
+    """Drop the arrays after the tests of this file."""
     yield
     zeros.cache_clear()
     wf.evaluate(wf.zeros(1))
@@ -40,7 +41,7 @@ def norm(x: Any) -> Any:
 
 
 def mean(a: Any) -> Any:
-    """Return the means of nine adjacent points."""
+    """Return the mean of each point and its eight neighbours."""
     return sum(a[i : i - 2 or None, j : j - 2 or None] for i in range(3) for j in range(3)) * np.float32(1 / 9)
 
 
@@ -48,7 +49,10 @@ IMAGE = (1080, 1920, 3)
 
 
 class Program(NamedTuple):
-    """Upper bounds on instructions per element and registers on sm_90. `narrow` counts loads of fewer than `width` bytes."""
+    """A program, and upper bounds on its instructions per element and registers on sm_90.
+
+    `narrow` is the number of loads of fewer than `width` bytes.
+    """
 
     make: Callable[[], wf.Array]
     instructions: float
@@ -58,7 +62,7 @@ class Program(NamedTuple):
 
 
 def points(a: Any) -> Any:
-    """Return a weighted sum of nine adjacent points."""
+    """Return a weighted sum of each point and its eight neighbours."""
     return sum(a[i : i - 2 or None, j : j - 2 or None] * (1 + i + j) for i in range(3) for j in range(3))
 
 
@@ -92,7 +96,7 @@ def code_of(name: str, arch: str) -> Code:
 
 
 def width(instruction: str) -> int:
-    """Return the bytes of an access."""
+    """Return the number of bytes that a memory instruction moves per thread."""
     if found := re.search(r"\.(64|128)\b", instruction):
         return int(found[1]) // 8
     return 1 if ".U8" in instruction or ".S8" in instruction else 2 if "16" in instruction else 4

@@ -1,4 +1,4 @@
-"""Machine code of the sort kernels, without a GPU: a thread's elements stay in registers."""
+"""Machine code of the sort kernels, without a GPU. The elements of a thread stay in registers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTS, BOARD = "uint32[:, ::1]", "uint64[:, ::1], uint32[::1], uint32[::1], int
 
 
 def mnemonics(kernel: Any, signature: str) -> tuple[list[str], int]:
-    """Return the instructions of a kernel on sm_90 and its number of registers."""
+    """Return the mnemonics of a kernel's instructions on sm_90, and its number of registers."""
     kernel.compile(f"void({signature})")
     (text,) = kernel.inspect_sass(cc="sm_90").values()
     names = re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", text)

@@ -1,4 +1,4 @@
-"""Machine code of several time steps in one kernel, without a GPU."""
+"""Machine code of temporal blocking, without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels over more memory than the caches hold: non-temporal stores give the same bits."""
+"""Kernels that access more memory than the caches hold. Non-temporal stores give the same bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.codegen import exceeds_caches, host_target, lower_stages, resolve_targ
 
 @pytest.fixture
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let all memory accesses exceed the cache size."""
+    """Set the cache size so low that every kernel exceeds it."""
     monkeypatch.setattr(host_target, "_last_cache", lambda: 4)
     with wf.device("cpu"):
         yield
@@ -89,7 +89,7 @@ def test_what_fits_the_caches_is_left_there(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(("length", "fetched"), [(5, False), (60, True)])
 def test_long_bodies_fetch_ahead(length: int, fetched: bool) -> None:
-    """Whatever the size: the machine looks less than one of their turns ahead itself."""
+    """Test that only long loop bodies prefetch, since a processor's own look-ahead covers less than one iteration."""
     more = "\n".join(f"    %a{k}: float32 = add(%{f'a{k - 1}' if k else 2}, %2)" for k in range(length))
     text = (
         _KERNEL.format(streams="")

@@ -1,5 +1,6 @@
-"""Every row of the op table compared with its reference: all loops, edge and random values, on every target and
-tier.
+"""Every op of the op table compared with its reference.
+
+All loops are tested with edge values and random values, on every target and tier.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ def shiftable(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def as_exponent(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """NumPy raises for negative exponents of integers; an error of the logarithm is as many times that of the power."""
+    """Return a mask of the exponents `y` that are tested.
+
+    NumPy raises an error for negative exponents of integers. For large complex exponents, errors of the logarithm are
+    multiplied.
+    """
     return (y >= 0) | (y.dtype.kind != "i") if y.dtype.kind != "c" else np.abs(y) < 4
 
 
@@ -56,7 +61,7 @@ EXTREMES = {"minimum", "maximum", "fmin", "fmax"}
 
 
 def loops_of(row: OpDef) -> list[tuple[np.dtype, ...]]:
-    """Return the operand dtypes that a row supports."""
+    """Return the operand dtypes that an op supports."""
     found: list[tuple[np.dtype, ...]] = []
     for text in getattr(np, row.ufunc).types if row.ufunc else row.loops:
         if set(text) & set("OgGmMSUV"):
@@ -97,7 +102,7 @@ def random_of(dtype: np.dtype, source: np.random.Generator) -> np.ndarray:
 
 
 def operands_of(row: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
-    """Return all combinations of edge values, then random ones."""
+    """Return all combinations of edge values, followed by random values."""
     source = np.random.default_rng(3)
     edges = [edges_of(kind)[:: 1 if len(loop) < 3 else 2] for kind in loop]
     whole = np.array(list(itertools.product(*(range(len(e)) for e in edges)))).T
@@ -113,7 +118,7 @@ def operands_of(row: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
 
 
 def wanted_of(row: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    """Return the reference result, in a wider type if the row is not exact."""
+    """Return the reference result as `dtype`. If the op is not exact, it is computed in a wider type."""
     reference = getattr(np, row.ufunc) if row.ufunc else row.reference
     if row.ulp and dtype.kind == "f":
         wider = np.longdouble if row.ufunc else np.float32  # (in which halves are computed)
@@ -125,7 +130,7 @@ def wanted_of(row: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.nda
 
 @contextmanager
 def way_of(name: str) -> Iterator[None]:
-    """Compute arrays in the named way within the context."""
+    """Within the ``with`` block, compute arrays in the named way: on a device, interpreted or immediately."""
     if name in ("simt", "ptx"):
         device = make_ptx_device(PtxStandIn(1 << 28)) if name == "ptx" else name
         with wf.device(device):
@@ -145,8 +150,9 @@ def compute(row: OpDef, operands: list[np.ndarray]) -> Any:
 
 
 def differences(row: OpDef, operands: list[np.ndarray], found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return which results differ from the reference by more than the row's bound, relative to the magnitude for
-    complex numbers.
+    """Return a mask of the results that differ from the reference by more than the op's error bound.
+
+    For complex numbers, the bound is relative to the magnitude.
     """
     assert found.dtype == wanted.dtype and found.shape == wanted.shape, (found.dtype, wanted.dtype)
     if wanted.dtype.kind not in "fc":
@@ -193,7 +199,7 @@ def test_every_row_is_its_reference(row: OpDef, way: str) -> None:
 
 @contextmanager
 def one_more(row: OpDef) -> Iterator[OpDef]:
-    """Add one more row to the table within the context."""
+    """Within the ``with`` block, add an op to the op table."""
     try:
         yield table.add_row(row)
     finally:
@@ -201,7 +207,10 @@ def one_more(row: OpDef) -> Iterator[OpDef]:
 
 
 def expit_row(name: str, sign: float) -> OpDef:
-    """1 / (1 + exp(-x)) if the sign is -1, written as CONTRIBUTING describes."""
+    """Return a definition of the op 1 / (1 + exp(-x)), written as CONTRIBUTING describes.
+
+    Its expansion matches its reference only if `sign` is -1.
+    """
 
     def expand(b: KernelBuilder, x: Value) -> Value:
         one = b.constant(1, x.type)

@@ -1,4 +1,4 @@
-"""Rows without a NumPy function: known values and PTX. Comparisons with references are in test_every_row.py."""
+"""Ops that NumPy lacks: known values, and PTX. Comparisons with references are in test_every_row.py."""
 
 from __future__ import annotations
 

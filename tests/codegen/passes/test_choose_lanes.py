@@ -1,4 +1,4 @@
-"""Tests of which loop of a kernel is vectorized on the host."""
+"""Tests of the choice of the loop to vectorize on the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.codegen.target import Target
 
 
 def marked(kernel: Kernel) -> list[Operation]:
-    """Return the loops with lanes."""
+    """Return the loops that the pass marks for vectorization. Check that it does not change its input."""
     before = print_kernel(kernel)
     chosen = choose_lanes(kernel, HOST)
     verify_kernel(chosen)

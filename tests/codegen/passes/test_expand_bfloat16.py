@@ -1,4 +1,4 @@
-"""bfloat16 in kernel IR: expanded kernels give the interpreter's results with ml_dtypes."""
+"""bfloat16 in kernel IR. Expanded kernels give the results of the interpreter with ml_dtypes."""
 
 from __future__ import annotations
 

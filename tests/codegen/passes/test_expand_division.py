@@ -1,7 +1,7 @@
-"""Expanded quotients and roots for GPUs have IEEE 754's bits for any approximations within the documented errors.
+"""Expanded quotients and roots for GPUs have the bits of IEEE 754, for all approximations within the documented errors.
 
-The very steps that a GPU takes are compiled for this machine; its approximations are a table, or computed and made worse, with
-what the machine may give at worst.
+The steps of a GPU are compiled for this machine. Its approximate instructions are replaced by tables or by exact
+results with errors up to the documented bounds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORMS = {"pair": 1, "pairs": 4, "one divisor": 6, "root": 1, "roots": 4}
 
 
 def plain(form: str) -> Kernel:
-    """Return a kernel in which each thread computes n elements."""
+    """Return a kernel with n iterations, each of which computes the quotients or roots of a form in `FORMS`."""
     b = KernelBuilder("model", np.int64, "threaded", explicit=True)
     x, y, _ = (b.pointer(name, np.float32) for name in ("x", "y", "near"))
     out, n = b.pointer("out", np.float32, writable=True), b.scalar("n")
@@ -46,7 +46,7 @@ def plain(form: str) -> Kernel:
 
 @cache
 def modelled(form: str) -> tuple[Kernel, Any]:
-    """Return the expanded form with modelled approximations, and its compiled code."""
+    """Return the expanded kernel with a model in place of approximate instructions, and its compiled code."""
     kernel = expand_division(plain(form))
     verify_kernel(kernel)
     assert not [o for o in kernel.walk() if o.opcode in ("divide", "sqrt")]
@@ -69,12 +69,12 @@ def modelled(form: str) -> tuple[Kernel, Any]:
 
 
 def flushed(values: np.ndarray) -> np.ndarray:
-    """Return values with subnormal numbers replaced by zeros."""
+    """Return values with subnormal numbers replaced by zero."""
     return np.where(np.abs(values) < np.finfo(values.dtype).tiny, np.copysign(values.dtype.type(0), values), values)
 
 
 def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Return approximations with errors of the given units, within the bound."""
+    """Return the values moved by `units` floats if they stay within `bound` of `exact`, otherwise unchanged."""
     moved = (values.view(np.int32) + np.int32(units)).view(np.float32)
     ordinary = np.isfinite(values) & (values != 0) & np.isfinite(moved)
     return np.where(ordinary & (np.abs(moved - exact) <= bound), moved, values)
@@ -82,7 +82,7 @@ def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray)
 
 @np.errstate(all="ignore")
 def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
-    """Return possible results of ``rcp.approx.ftz.f32``, within one unit."""
+    """Return results that ``rcp.approx.ftz.f32`` may give, since its documented error is one unit in the last place."""
     exact = 1 / flushed(y).astype(np.float64)
     nearest = exact.astype(np.float32)
     found = off_by(nearest, units, exact, np.spacing(np.abs(nearest)).astype(np.float64))
@@ -93,14 +93,14 @@ def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
 
 @np.errstate(all="ignore")
 def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
-    """Return possible results of ``rsqrt.approx.ftz.f32``, within 2^-22.4, which is less than three units."""
+    """Return results that ``rsqrt.approx.ftz.f32`` may give, since its documented relative error is 2^-22.4."""
     exact = 1 / np.sqrt(flushed(x).astype(np.float64))
     return off_by(exact.astype(np.float32), units, exact, exact * 2.0**-22.4)
 
 
 @np.errstate(all="ignore")
 def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = False) -> None:
-    """Compare with NumPy. With `short`, elements that do not take the short path give NaN."""
+    """Compare results with NumPy's. With `short`, also fail if an element does not take the short path."""
     kernel, function = modelled(form)
     if "root" in form:
         near, wanted = root_reciprocals(y, units), np.sqrt(y)
@@ -119,7 +119,10 @@ def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = Fal
 
 
 def check_pairs(x: np.ndarray, y: np.ndarray) -> None:
-    """Check each pair alone, beside others, and with neighbours that share its divisor."""
+    """Check x / y computed alone, together with other quotients, and together with quotients by the same divisor.
+
+    The square roots of y are checked alone and together with other roots.
+    """
     x, y = (np.ascontiguousarray(v, np.float32).ravel()[: v.size // 4 * 4] for v in (x, y))
     for units in (-1, 0, 1):
         for form in ("pair", "pairs"):
@@ -177,7 +180,7 @@ def test_quotients_that_are_exact_or_halfway_below_the_normal_numbers() -> None:
 
 
 def hard_pairs(divisors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return dividends whose quotients are nearest to the midpoint of two floats, for odd significands of 24 bits.
+    """Return dividends and divisors whose quotients are closest to a midpoint of two floats, for odd 24-bit divisors.
 
     With a quotient m + 1/2 in units, x 2^n - y (2 m + 1) = k is small: an inverse of y modulo 2^n gives it for each k.
     """
@@ -209,7 +212,7 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(32))
 def test_all_quotients_next_to_the_middle(part: int) -> None:
-    """Test all odd significands, since even ones come no nearer to a midpoint than their odd parts."""
+    """Test all odd significands of divisors. Even ones come no nearer to a midpoint than their odd parts."""
     step = (1 << 23) // 32
     for start in range((1 << 23) + part * step + 1, (1 << 23) + (part + 1) * step, 1 << 15):
         x, y = hard_pairs(np.arange(start, start + (1 << 15), 2))
@@ -259,7 +262,7 @@ def test_the_interpreter_takes_the_same_steps() -> None:
 
 
 def kernel_of(*quotients: tuple[Any, Any], dtype: Any = np.float32) -> Kernel:
-    """Return a kernel of several quotients of elements and parameters."""
+    """Return a kernel that computes quotients of constants and of scalar parameters, which are given by names."""
     b = KernelBuilder("some", np.int32, "threaded")
     out = b.pointer("out", dtype, writable=True)
     names = dict.fromkeys(v for pair in quotients for v in pair if isinstance(v, str))
@@ -311,7 +314,7 @@ def test_other_dtypes_are_left_alone() -> None:
 
 
 def narrow(opcode: str) -> Kernel:
-    """Return a kernel of quotients or roots of float16 with modelled approximations, which need no branch."""
+    """Return a kernel of float16 quotients or roots with modelled approximations. Check that it has no branches."""
     b = KernelBuilder("narrow", np.int64, "threaded", explicit=True)
     x, y = (b.pointer(name, np.float16) for name in ("x", "y"))
     out, n, skew = b.pointer("out", np.float16, writable=True), b.scalar("n"), b.scalar("skew", np.float64)

@@ -1,4 +1,4 @@
-"""Variables written once become values, and addresses are said not to wrap."""
+"""Variables that are written once become values, and addresses are marked as free of overflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values change with an index."""
+"""Strides of values with respect to a loop index."""
 
 from __future__ import annotations
 

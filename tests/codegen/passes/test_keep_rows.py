@@ -1,4 +1,4 @@
-"""Values that several loops over a row compute alike are kept, and the next row is prefetched."""
+"""Values that several loops over a row would compute are stored by the first one. The next row is prefetched."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ kernel rows index=int32 level=logical streams=True (
 
 
 def kernel(op: str = "exp", *, written: bool = False, columns: int = 40) -> Kernel:
-    """Return a kernel that divides rows by their sums, after the passes."""
+    """Return a kernel like a softmax of rows, after the passes that are tested."""
     text = TEXT.format(op=op, written="mut " if written else "noalias ")
     found = describe_shapes(parse_kernel(text), {"rows": 3, "columns": columns}, HOST)
     found = fetch_rows(keep_rows(choose_lanes(found, HOST)))
@@ -109,7 +109,7 @@ def test_the_next_row_is_asked_for_where_this_one_is_computed() -> None:
 
 @pytest.fixture
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let all memory accesses exceed the cache size."""
+    """Set the cache size so low that every kernel exceeds it."""
     monkeypatch.setattr(host_target, "_last_cache", lambda: 4)
     with wf.device("cpu"):
         yield

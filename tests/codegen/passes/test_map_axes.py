@@ -1,4 +1,4 @@
-"""GPU schedules: the interpreted threaded kernel compared with the logical one."""
+"""GPU schedules. The interpreted threaded kernel is compared with the logical kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
 
 
 def both(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray], *, exact: bool, grid: int = 2) -> Kernel:
-    """Run a logical kernel and its threaded form in both orders of threads, and compare the outputs."""
+    """Interpret a logical kernel, and its mapping to threads in both orders of threads. Compare the outputs.
+
+    Return the mapped kernel.
+    """
     verify_kernel(kernel)
     threaded = map_axes(kernel, GPU)
     verify_kernel(threaded)
@@ -46,7 +49,7 @@ def both(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray], *, exact:
 
 
 def _arguments(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray]) -> list[Any]:
-    """Return arguments in the parameters' order: outputs for the writable pointers, inputs for the rest."""
+    """Return arguments in the order of the parameters: outputs for writable pointers, inputs for the rest."""
     ours, theirs = iter(outputs), iter(inputs)
     return [next(ours) if p.writable else next(theirs) for p in kernel.parameters]
 
@@ -72,7 +75,7 @@ def test_line_of_every_width(dtype: str, lanes: int) -> None:
 
 
 def vectors(threaded: Kernel) -> set[str]:
-    """Return the pointers that a thread accesses 16 bytes at a time."""
+    """Return the names of the pointers through which a thread accesses 16 bytes at a time."""
     arrays = {o.results[0]: o.operands[0].name for o in threaded.walk() if o.opcode == "offset"}
     return {arrays[o.operands[0]] for o in threaded.walk() if o.attributes.get("align") == 16}
 
@@ -143,7 +146,7 @@ def test_transposed(a: int, n: int, dtype: str) -> None:
 @pytest.mark.parametrize(("dtype", "along"), [("f4", 32), ("f8", 32), ("i2", 16), ("i1", 8)])
 def test_tiles_of_transposed_operands_are_as_high_as_a_sector(dtype: str, along: int) -> None:
     def widest(kernel: Kernel) -> int:
-        """Return the largest number of threads along a row: the last of the chain of powers of two."""
+        """Return the largest number of threads along a row among those that the kernel chooses from."""
         threaded = map_axes(kernel, GPU)
         numbers = {o.results[0]: o.attributes["value"] for o in threaded.walk() if o.opcode == "constant"}
         chosen = [o for o in threaded.body.operations if o.opcode == "where" and o.operands[1] in numbers]

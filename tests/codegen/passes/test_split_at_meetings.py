@@ -1,4 +1,4 @@
-"""Tests of which values are uniform in a block, and of the split of threads' work at barriers."""
+"""Tests of the values that are uniform in a block, and of the split of threads' work at barriers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FULL = 0xFFFFFFFF
 
 
 class Source:
-    """A kernel under construction with common values."""
+    """A kernel under construction, with values that most tests use."""
 
     def __init__(self) -> None:
         self.b = b = KernelBuilder("kernel", np.int32, "threaded", explicit=True)
@@ -35,7 +35,7 @@ class Source:
 
 
 def shape(split: BarrierSplit, kernel: Kernel) -> str:
-    """Return the steps of the kernel's body: r for a run, m for a meeting, and . for work done once."""
+    """Return the steps of the kernel's body: r for a run, m for a synchronization point, and . for work done once."""
     steps = split.steps[kernel.body]
     return "".join("r" if isinstance(s, Run) else "m" if s.opcode in MEETINGS else "." for s in steps).strip(".")
 

@@ -1,4 +1,4 @@
-"""Loops over concatenated or shifted arrays have an interior part without selections."""
+"""Loops over concatenated or shifted arrays have a middle range without selections."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_each_index_is_gone_over_once(size: tuple[int, int], first: int, last: i
 
 
 def test_a_fold_keeps_its_loops() -> None:
-    """A reduction's order must not depend on how its input is concatenated."""
+    """Test that a reduction keeps its loops, since its order must not depend on how its input is concatenated."""
     b = KernelBuilder("folded")
     rows, columns, first = (b.scalar(name) for name in ("rows", "columns", "first"))
     x, out = b.pointer("x", np.float64), b.pointer("out", np.float64, writable=True)

@@ -1,4 +1,4 @@
-"""Branches around barriers without results: the effect is the same, and threads run as loops."""
+"""Branches around barriers pass their results through memory. The effect is the same, and threads run as loops."""
 
 from __future__ import annotations
 

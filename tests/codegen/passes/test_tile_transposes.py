@@ -1,4 +1,4 @@
-"""Loops that read rows of one operand and columns of another are tiled."""
+"""Loops that read one operand along rows and another along columns are tiled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.codegen.passes.tile_transposes import ROOM, tile_size, tile_transposes
 
 
 def sum_with_transposed(dtype: type = np.float32, *, alone: bool = True, square: bool = False) -> Kernel:
-    """``out[i, j] = a[i, j] + b[j, i]``, or with `b` read at ``j * j`` instead."""
+    """``out[i, j] = a[i, j] + b[j, i]``. If `square`, `b` is read at the flat index ``i + j * j`` instead."""
     b = KernelBuilder("kernel")
     rows, columns = b.scalar("rows"), b.scalar("columns")
     first = b.pointer("a", dtype, noalias=True)

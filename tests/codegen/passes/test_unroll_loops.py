@@ -1,4 +1,4 @@
-"""Reductions over a few elements are unrolled on the host, so that the enclosing loop is vectorized."""
+"""Reductions over few elements are unrolled on the host, so that the enclosing loop is vectorized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code equal to earlier code, such as a notebook cell that runs again, records as quickly as a loop."""
+"""Code that equals earlier code, such as a notebook cell that runs again, is recorded as quickly as a loop."""
 
 from __future__ import annotations
 

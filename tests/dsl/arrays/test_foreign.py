@@ -1,4 +1,4 @@
-"""Operands of other libraries' types are handled by weft's functions and operators as by NumPy."""
+"""weft's functions and operators handle operands of other libraries' types as NumPy does."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_sparse(program: str) -> None:
 
 
 class Logged:
-    """A type that implements both array protocols and logs their calls."""
+    """A type that implements both array protocols, and logs the calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -1,4 +1,7 @@
-"""Assignments through boolean masks have NumPy's values on every device, without a Python loop over elements."""
+"""Assignments through boolean masks.
+
+They have NumPy's values on every device, and no Python loop visits the elements.
+"""
 
 from __future__ import annotations
 
@@ -172,7 +175,7 @@ def test_what_a_mask_takes_is_an_array_of_any_dtype(dtype: str, few: int) -> Non
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("shape", [(40_000,), (300, 300), (300, 300, 2)])
 def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs: bool) -> None:
-    """A mask that changes between two selections selects by its current elements."""
+    """Test that a mask that changes between two selections selects by its current elements."""
     x = RNG.standard_normal(shape)
     mask = (
         np.sin(np.arange(x[..., 0].size if x.ndim == 3 else x.size) * 0.01) > 0 if runs else RNG.random(shape[:2]) > 0.5
@@ -190,7 +193,7 @@ def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs:
 @pytest.mark.parametrize("shape", [(20_000,), (20_000, 4), (200, 100, 2), (20_000, 0)])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0, "runs"])
 def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> None:
-    """By positions, or by NumPy where neighbours are taken together or lie in another order."""
+    """Test masks of medium size, for contiguous arrays, reversed arrays, and masks with runs."""
     x = RNG.standard_normal(shape)
     for axes in range(1, len(shape) + (0 not in shape)):
         count = int(np.prod(shape[:axes]))
@@ -206,7 +209,10 @@ def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> Non
 @pytest.mark.parametrize("shape", [(65_541,), (65_541, 2), (65_541, 3)])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64", "complex128"])
 def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words of eight that all hold, hold in part, or not at all; what is not taken is written nowhere behind the result."""
+    """Test masks in which eight consecutive elements are all true, partly true, or all false.
+
+    The kernel writes nothing after the end of the result.
+    """
     monkeypatch.setattr("weft.dsl.arrays.masks.PRICE", -1.0)
     x = RNG.integers(-100, 100, shape).astype(dtype)
     ends = np.arange(shape[0]) < 9

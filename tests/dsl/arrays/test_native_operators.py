@@ -60,7 +60,7 @@ OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operato
 
 @pytest.mark.parametrize("operate", OPERATORS)
 def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) -> None:
-    """The same expression is found at the same call site, and another one at another."""
+    """Test that an operation repeated at one call site reuses its expression, and that other call sites do not."""
     a, b = np.arange(1, 13).reshape(3, 4), np.arange(3, 15).reshape(3, 4)
     x, y = wf.asarray(a), wf.asarray(b)
     cases: list[Callable[[Any, Any], Any]] = [
@@ -138,7 +138,7 @@ WRITES: dict[str, Callable[[Any, Any, int], Any]] = {
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("fresh", [False, True])
 def test_writes_are_found_again(name: str, fresh: bool) -> None:
-    """Of arrays in memory and of recorded ones; what was taken before keeps what it had."""
+    """Test writes to arrays in memory and to pending arrays. Earlier expressions keep their values."""
     for _ in range(3):
         b = np.arange(12.0).reshape(3, 4)
         a = b + 0.5
@@ -273,7 +273,7 @@ def test_operators_stay_where_native_code_cannot_be_made(monkeypatch: pytest.Mon
 
 
 def test_arrays_that_are_written_to_by_arrays_of_indices_are_not_bound() -> None:
-    """Such an assignment is never found again; done at the call, it takes no kernel, also into an array that was left pending."""
+    """Test that an assignment by index arrays is executed immediately, without a kernel, and is never memoized."""
     places = wf.evaluate(wf.asarray([3, 5]))
     with override(immediate=16384):
         for index in (places, (places, places), (slice(None), places)):

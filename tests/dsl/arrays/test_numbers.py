@@ -1,4 +1,4 @@
-"""Python numbers as operands: plans and kernels are reused when the numbers change."""
+"""Python numbers as operands. Plans and kernels are reused when the numbers change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STATEMENTS["in place"] = in_place
 
 
 def check(statement: Callable[[Any, Any, Any], Any], dtype: str, numbers: list[Any]) -> None:
-    """Run the statement with each of the numbers and compare with NumPy."""
+    """Run the statement with each of the numbers, and compare the results with NumPy's."""
     source = (np.arange(40) % 7 + 1).astype(dtype)
     x = wf.asarray(source)
     for number in numbers:
@@ -129,7 +129,10 @@ def test_loops_that_begin_behind_other_statements_are_cut_turn_by_turn() -> None
 @pytest.mark.parametrize("compare", [operator.gt, operator.le, operator.eq, operator.ne], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "uint64"])
 def test_integers_that_are_compared_leave_the_dtype(compare: Callable[[Any, Any], Any], dtype: str) -> None:
-    """What a comparison is depends on whether the dtype can hold the number: it is no argument of one kernel."""
+    """Test comparisons with integers within and beyond the dtype's range.
+
+    These are different comparisons, so the number cannot be an argument of one kernel.
+    """
     source = np.arange(40).astype(dtype)
     x = wf.asarray(source)
     for number in (1, 2, 3, 4, 255, 256, -1, -200, 2**40, 2**63, 5):

@@ -1,4 +1,4 @@
-"""Recorded functions are found again by one look-up, and only if they would record the same."""
+"""Repeated calls of functions are memoized: one look-up finds the expression that recording would give."""
 
 from __future__ import annotations
 

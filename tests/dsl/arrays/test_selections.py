@@ -1,4 +1,7 @@
-"""Boolean selections that are assigned back stay pending: all elements are computed, and the values are NumPy's."""
+"""Boolean selections that are assigned back stay pending.
+
+All elements are computed, and the values are NumPy's.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def test_what_goes_back_is_one_kernel_with_what_surrounds_it() -> None:
 
 
 def test_a_selection_that_something_else_needs_is_taken() -> None:
-    """Its line's next ones are taken at once."""
+    """Test that a selection with another use is executed, and that later ones at the same line run immediately."""
     x = np.random.default_rng(2).random((N, N))
     array = wf.asarray(x)
     for turn in range(5):
@@ -99,7 +102,7 @@ def test_another_mask_and_another_count_are_no_way_back() -> None:
 
 
 def test_numbers_that_change_go_back_too() -> None:
-    """They are arguments, which an operation that is found again takes anew."""
+    """Test that changing numbers are arguments of the memoized operation."""
     x = np.random.default_rng(5).random((N, N))
     array, theirs = wf.asarray(x), x > 0.5
     ours = wf.asarray(theirs)

@@ -1,4 +1,4 @@
-"""Indices that occur again and elements that are written immediately: aliasing and earlier values."""
+"""Indices that are used repeatedly, and elements that are written immediately: aliasing and earlier values."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_was_recorded_or_exported_keeps_the_old_element() -> None:
 
 
 def test_views_are_those_of_their_storage() -> None:
-    """One layout, in storages of two shapes: what shows all of one is a view of the other."""
+    """Test the same reshaped array over storages of two shapes: as a whole storage, and as a view of one."""
     for shape in ((4,), (2, 2), (4,)):
         x = wf.ones(shape).reshape(4)[None]
         assert x[0].shape == (4,)

@@ -1,4 +1,4 @@
-"""Programs that use `__main__`: ``weft run`` gives what ``python`` gives, in output, exit status and files."""
+"""Programs that use `__main__`. ``weft run`` and ``python`` give the same output, exit status and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Case:
-    """Files of a program, the command line after ``python``, and its standard input."""
+    """The files of a program, the command line after ``python``, and the standard input."""
 
     files: dict[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ("script.py",)

@@ -1,4 +1,4 @@
-"""Why a program is not faster on weft."""
+"""The reasons that `weft run --compare` gives if a program is not faster on weft."""
 
 from __future__ import annotations
 

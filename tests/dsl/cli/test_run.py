@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import weft
 from weft.dsl.cli import main
 from weft.dsl.script.redirect import isolated
 from weft.fusion.run import judge
@@ -51,6 +53,46 @@ def test_arguments_exit_codes_and_neighbours(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent / "src"), "WEFT_IMMEDIATE": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (7, "['a', '--flag', '--device'] True True __main__\n")
+
+
+LIBRARY = """
+import functools
+import numpy as np
+
+@functools.singledispatch
+def kind(x): return "other"
+
+@kind.register
+def _(x: np.ndarray): return "array"
+
+def seen(x): return isinstance(x, np.ndarray), isinstance(x, list), kind(x), type(x) is np.ndarray
+
+def make(x): return type(np.zeros_like(x)) is np.ndarray, type(x)((2, 3), "f4").shape == (2, 3)
+"""
+PROGRAM = """
+import numpy as np, library
+x = np.linspace(0, 1, 60_000)
+print(library.seen(x * 2), isinstance(x, np.ndarray), type(x).__module__)
+print(library.make(x), type(np.zeros_like(x)) is type(x), type(type(x)(30_000)) is type(x))
+"""
+
+
+def test_libraries_take_arrays_for_numpys(tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "library.py").write_text(LIBRARY)
+    (tmp_path / "script.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "weft", "run", str(tmp_path / "script.py")]
+    paths = os.pathsep.join([str(EXAMPLES.parent / "src"), str(installed)])
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    assert done.stdout == "(True, False, 'array', False) True weft.dsl.arrays.array\n(True, True) True True\n", (
+        done.stderr
+    )
+
+
+def test_programs_on_weft_see_its_arrays() -> None:
+    x = weft.linspace(0, 1, 60_000)
+    assert not isinstance(x, np.ndarray) and x.__class__ is weft.Array
 
 
 def test_reports(capsys: pytest.CaptureFixture[str]) -> None:

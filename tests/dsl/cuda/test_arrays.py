@@ -1,4 +1,4 @@
-"""Device arrays are weft arrays: copies, layouts, records, shared memory, exclusive memory."""
+"""Device arrays are weft arrays: copies, layouts, records, shared memory and unshared memory."""
 
 from __future__ import annotations
 
@@ -166,6 +166,19 @@ def test_memory_of_its_own_is_not_copied() -> None:
 # -- records -----------------------------------------------------------------------------------------
 
 
+def test_numbas_array_classes_make_arrays() -> None:
+    from weft.cuda.cudadrv.devicearray import DeviceNDArray, DeviceRecord, from_record_like
+
+    array = DeviceNDArray((2, 3), (24, 8), np.float64)
+    assert isinstance(array, weft.Array) and array.shape == (2, 3) and isinstance(array, DeviceNDArray)
+    assert not isinstance(np.ones(3), DeviceNDArray)
+    record, wanted = DeviceRecord(RECORD), records()[2]
+    record.copy_to_device(wanted)
+    into = np.zeros(1, RECORD)[0]
+    assert record.copy_to_host(into) is into and into == wanted and isinstance(record, DeviceRecord)
+    assert from_record_like(record).gpu_data.value != record.gpu_data.value
+
+
 def test_records_there_and_back() -> None:
     array = cuda.to_device(records())
     assert isinstance(array, MemoryArray)
@@ -291,7 +304,7 @@ def test_mapping_host_arrays(start: int) -> None:
 
 
 class Exporter:
-    """Host memory described as GPU memory by other libraries, which the CPU device accepts."""
+    """Host memory that is described as the memory of another library's GPU array. The CPU device accepts it."""
 
     def __init__(self, values: np.ndarray, **changes: Any) -> None:
         self.values = values
@@ -366,7 +379,7 @@ def test_handles_within_a_process() -> None:
     handle = array[1:].get_ipc_handle()
     with handle as opened:
         assert opened.tolist() == GRID[1:].tolist()
-        with pytest.raises(ValueError, match="open already"):
+        with pytest.raises(ValueError, match="already opened"):
             handle.open()
     with pytest.raises(ValueError, match="not open"):
         handle.close()

@@ -1,4 +1,4 @@
-"""Functions against NumPy, over dtypes and shapes."""
+"""Functions compared with NumPy's, over dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def close(found: Any, wanted: Any, ulp: float) -> None:
 
 @pytest.mark.parametrize("row", [r for r in OPS.values() if r.ufunc], ids=lambda r: r.name)
 def test_rows_compute_with_what_numpy_does(row: Any) -> None:
-    """Test the dtypes of computation. Values are tested in tests/codegen/ops/test_every_row.py."""
+    """Test that results of ops have NumPy's dtypes. Their values are tested in tests/codegen/ops/test_every_row.py."""
     for values in VALUES.values():
         operands = [values] * row.arity
         try:
@@ -258,7 +258,10 @@ def test_rows_are_sorted_on_several_threads() -> None:
 
 
 def test_the_bounds_of_clip_are_promoted_together() -> None:
-    """uint8 and 3.5 with a float16 bound give float16. Promoted one bound at a time they would give float64."""
+    """Test that uint8 and 3.5 with a float16 bound give float16.
+
+    If each bound were promoted on its own, they would give float64.
+    """
     x, high = np.array([1, 9], np.uint8), np.array(4, np.float16)
     found = wf.clip(wf.asarray(x), 3.5, wf.asarray(high))
     np.testing.assert_array_equal(np.asarray(found), np.clip(x, 3.5, high), strict=True)

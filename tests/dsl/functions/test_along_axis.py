@@ -1,4 +1,4 @@
-"""Functions that take elements at different indices of each row."""
+"""Functions that take elements at indices that differ from row to row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts by value, and positions among sorted values, as in NumPy on every device."""
+"""Histograms, counts, and insertion indices. They equal NumPy's on every device."""
 
 from __future__ import annotations
 

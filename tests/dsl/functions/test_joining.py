@@ -1,4 +1,4 @@
-"""Concatenations of many arrays have NumPy's results, without a plan that writes each of them."""
+"""Concatenations of many arrays. They have NumPy's results, and need no plan with a write for each array."""
 
 from __future__ import annotations
 

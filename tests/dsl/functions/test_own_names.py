@@ -1,4 +1,4 @@
-"""The table of weft's own functions."""
+"""The mapping of names to weft's own functions."""
 
 from __future__ import annotations
 

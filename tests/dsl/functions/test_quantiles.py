@@ -1,4 +1,4 @@
-"""Medians, quantiles and percentiles with GPU schedules have NumPy's bits for every method."""
+"""Medians, quantiles and percentiles with GPU schedules. They have NumPy's bits for every method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 def sample(dtype: str) -> np.ndarray:
-    """Return rows with and without NaNs, one with NaNs only, and one with infinity at the end."""
+    """Return rows with and without NaNs, a row of NaNs only, and a row that ends in infinity."""
     x = (RNG.standard_normal((4, 33)) * 50).astype(dtype)
     if dtype[0] == "f":
         x[1, ::3], x[2], x[0, 3] = np.nan, np.nan, np.inf

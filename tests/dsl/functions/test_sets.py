@@ -1,4 +1,4 @@
-"""Set functions of arrays, with GPU schedules and on the host, give NumPy's results on the arrays' device."""
+"""Set functions, with GPU schedules and on the host. They give NumPy's results on the arrays' device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def same(found: Any, wanted: Any) -> None:
 
 @pytest.fixture
 def at_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the device. On others than the host, forbid computation on the host."""
+    """Return the device. If it is not the CPU, computation on the host is forbidden."""
     name = request.param
     if name == "simt":
 

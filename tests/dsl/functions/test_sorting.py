@@ -1,4 +1,4 @@
-"""Sorting with GPU schedules is stable and has NumPy's order, including signs of zeros."""
+"""Sorting with GPU schedules. It is stable, and has NumPy's order, including the signs of zeros."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ REAL = ["?", "u1", "i1", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8"]
 
 
 def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return elements of all sizes with duplicates; for floats also NaNs of both signs, infinities, and signed
-    zeros.
+    """Return elements of all sizes, with duplicates.
+
+    Floats include NaNs of both signs, infinities, and signed zeros.
     """
     kind = np.dtype(dtype)
     if kind.kind == "b":
@@ -42,7 +43,10 @@ def same(found: Any, wanted: Any) -> None:
 
 
 def ordered(x: np.ndarray, axis: int) -> np.ndarray:
-    """Return the result of a stable sort, which NumPy's own sort does not guarantee for zeros and NaNs."""
+    """Return the result of a stable sort.
+
+    NumPy's own sort does not guarantee stability for zeros and NaNs.
+    """
     return np.take_along_axis(x, np.argsort(x, axis, "stable"), axis)
 
 

@@ -1,4 +1,4 @@
-"""sympy expressions as fused functions, against sympy's own numbers."""
+"""sympy expressions as fused functions, compared with sympy's own numbers."""
 
 from __future__ import annotations
 

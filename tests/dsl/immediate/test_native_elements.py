@@ -1,4 +1,4 @@
-"""Elements read and set in native code have NumPy's scalars, numbers and errors."""
+"""Elements that native code reads and writes. They have NumPy's scalars, numbers and errors."""
 
 from __future__ import annotations
 

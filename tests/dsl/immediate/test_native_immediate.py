@@ -1,4 +1,7 @@
-"""Small operations in native code have the values, references and errors of the Python implementation."""
+"""Small operations in native code.
+
+They have the values, references and errors of the Python implementation.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def test_numpy_arrays_take_small_results_at_the_call() -> None:
 
 
 def test_numpy_arrays_take_small_results_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With NumPy's errors, and references as before."""
+    """Test NumPy arrays as destinations of small results: native code gives NumPy's errors, and leaks no references."""
     native_immediate._install()
     weights, step = np.arange(3.0), wf.asarray(np.full(3, 0.5))
     python: list[str] = []
@@ -519,7 +522,7 @@ def test_ufuncs_are_called_as_functions_in_c() -> None:
 
 @pytest.mark.parametrize("name", ["all", "any", "argmax", "argmin", "max", "min"])
 def test_bytes_that_are_many_are_reduced_whole_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside what else is in order, whole or a vector, Python is asked: other axes, orders and dtypes."""
+    """Test that native code reduces whole arrays of 1-byte elements. Python handles other axes, orders and dtypes."""
     native_immediate._install()
     python: list[str] = []
     real = immediate.call_small

@@ -1,4 +1,7 @@
-"""Small arrays computed by native inner loops have NumPy's bits, warnings and errors, without leaks."""
+"""Small arrays that are computed by native inner loops.
+
+They have NumPy's bits, warnings and errors, without leaks.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ def native() -> Iterator[None]:
 
 
 def outcome(work: Callable[[], Any]) -> Any:
-    """Return the result or the exception, and the warnings."""
+    """Return the result of a call and its runtime warnings, or the type of its exception."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
@@ -75,7 +78,7 @@ def outcome(work: Callable[[], Any]) -> Any:
 
 
 def same_where_immediate(ours: Callable[[], Any], theirs: Callable[[], Any], what: Any) -> None:
-    """Compare with NumPy where native code computes immediately. The fallback is tested elsewhere."""
+    """Assert that `ours` has the same result, warnings or exception as NumPy's `theirs`."""
     found, expected = outcome(ours), outcome(theirs)
     assert found == expected, what
 
@@ -254,7 +257,7 @@ def test_references_are_exact() -> None:
 
 
 def test_the_loops_are_called() -> None:
-    """Nothing of these reaches what comes behind, which would do it as well."""
+    """Test that inner loops compute these operations, and that the fallback behind them is not called."""
 
     def refuse(*given: Any) -> Any:
         raise AssertionError

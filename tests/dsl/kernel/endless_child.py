@@ -1,4 +1,7 @@
-"""Endless kernels, each ended by a signal. `test_interrupts` runs this file as a program and reads its output."""
+"""Endless kernels, each of which is ended by a signal.
+
+`test_interrupts` runs this file as a program, and reads its output.
+"""
 
 # mypy: ignore-errors
 
@@ -15,7 +18,7 @@ from weft import cuda
 
 @cuda.jit
 def waits(x, go, after):
-    """Loop endlessly in blocks from `after` on."""
+    """Loop endlessly in the blocks from `after` on."""
     i = cuda.grid(1)
     while cuda.blockIdx.x >= after and go[0] == 0:
         x[i] += 0
@@ -30,7 +33,7 @@ def meets(x):
 
 @cuda.jit
 def exchanges(x):
-    """Diverge around a barrier, so that threads are coroutines."""
+    """Loop endlessly around a warp barrier that half of the lanes reach, so that threads are compiled to coroutines."""
     t = cuda.threadIdx.x
     while x[0] == 0:
         if t % 2 == x[1]:
@@ -50,7 +53,7 @@ def goes_through_many(x, rows, columns):
 
 @cuda.jit
 def spins(lock):
-    """Wait in the second block for a lock that the first block keeps."""
+    """Wait in the second block for a lock that the first block never releases."""
     while cuda.atomic.cas(lock, 0, 0, 1) != 0:
         pass
 
@@ -77,7 +80,7 @@ class Closed:
 
 
 def ended(kernel, *arguments):
-    """Return how long after the signal a kernel ended, and how."""
+    """Run a kernel until a timer's signal ends it. Return how it ended, with "late" if it took long."""
     begun = time.perf_counter()
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:

@@ -1,4 +1,4 @@
-"""Exact rational arithmetic with rounding in any direction, as a reference for library functions."""
+"""Exact rational arithmetic with rounding in any direction, which is a reference for library functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from weft.dsl.kernel.python_mode.argument_conversion import round_fraction
 
 
 def directed(exact: Fraction, dtype: np.dtype, direction: str) -> float:
-    """Round a rational number to a float of a dtype. `direction` is rn, rd, ru or rz. Zero has the number's sign."""
+    """Round a rational number to a float of a dtype.
+
+    `direction` is rn, rd, ru or rz. Zero has the sign of the number.
+    """
     nearest = round_fraction(exact, dtype)
     if direction == "rn" or exact == 0:
         return float(nearest)
@@ -34,7 +37,10 @@ def _fraction(value: np.floating, exact: Fraction) -> Fraction:
 
 
 def root(exact: Fraction, dtype: np.dtype, direction: str) -> float:
-    """Return the rounded square root of a positive rational, computed by integers with more digits than any float."""
+    """Return the rounded square root of a positive rational number.
+
+    Integers with more digits than any float give the exact result.
+    """
     scale = 1 << 1400
     digits = math.isqrt(exact.numerator * scale * scale // exact.denominator)
     below = Fraction(digits, scale)
@@ -44,6 +50,6 @@ def root(exact: Fraction, dtype: np.dtype, direction: str) -> float:
 
 
 def same(found: object, wanted: object) -> bool:
-    """Return whether two numbers are the same, including NaN and the sign of 0."""
+    """Return whether two numbers are equal. NaN equals NaN, and the signs of zeros must agree."""
     a, b = float(found), float(wanted)  # type: ignore[arg-type]
     return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))

@@ -21,10 +21,10 @@ from weft import cuda, float32, float64
 
 @dataclass(frozen=True)
 class Fault:
-    """A kernel, its launch, and the expected report.
+    """A kernel with a fault, its launch, and the expected report.
 
-    `array` is the name of the array in the report, `index` where in it (None: several are right), `blank` which arguments
-    are device arrays that nobody has written.
+    `array` is the name of the array in the report, and `index` the index in it (None if several indices are right).
+    `blank` has the positions of arguments that are replaced by uninitialized device arrays.
     """
 
     function: Callable[..., Any]
@@ -37,7 +37,7 @@ class Fault:
 
     @property
     def lines(self) -> set[int]:
-        """The lines that the report may name."""
+        """The source lines that the report may name."""
         lines, first = inspect.getsourcelines(self.function)
         return {first + k for k, text in enumerate(lines) if "# fault" in text}
 

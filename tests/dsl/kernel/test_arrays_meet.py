@@ -1,5 +1,6 @@
-"""Kernels and arrays together: lazy, host and other libraries' arrays as arguments, and device functions in
-expressions.
+"""Kernels and arrays together.
+
+Arguments are lazy arrays, host arrays and other libraries' arrays. Device functions occur in expressions.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def test_overlapping_arguments() -> None:
 
 
 class Exported:
-    """An array that supports DLPack only."""
+    """An array that supports only DLPack."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array

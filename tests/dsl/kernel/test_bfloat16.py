@@ -1,4 +1,7 @@
-"""bfloat16 in explicit kernels: the same bits compiled on the CPU and as plain Python, and assembled for GPUs."""
+"""bfloat16 in explicit kernels.
+
+Compiled kernels on the CPU and plain Python give the same bits, and kernels assemble for GPUs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of explicit kernels' code: weakly typed numbers, narrow indices, and few parameters."""
+"""Properties of the code of explicit kernels: weakly typed numbers, narrow indices, and few parameters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ptx_of(function: Any, *types: str) -> str:
 
 
 def parameters(ptx: str) -> int:
-    """Return the number of parameters of the kernel."""
+    """Return the number of the kernel's parameters."""
     head = ptx[ptx.index(".visible .entry") :]
     return head[: head.index(")")].count(".param")
 
@@ -68,7 +68,7 @@ def test_vector_add_is_lean(dtype: str) -> None:
 
 @pytest.mark.parametrize("layout", ["[:, ::1]", "[::1, :]", "[:, :]"])
 def test_narrow_indices_where_extents_allow(layout: str) -> None:
-    """What a launch compiles for arrays below 2 GB: no 64-bit product for strides either."""
+    """Test that a launch with arrays below 2 GB has no 64-bit products for strides."""
     cases: list[tuple[Any, list[str], int]] = [
         (matrix_scale, [f"float32{layout}"] * 2, 10),
         (vector_add, ["float32[:]"] * 3, 9),

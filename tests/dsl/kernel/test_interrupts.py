@@ -1,5 +1,6 @@
-"""An exception from a signal handler ends a kernel on the CPU at any point; a handler that returns lets it
-continue.
+"""Signal handlers and kernels on the CPU.
+
+An exception of a handler ends a kernel at any point. A handler that returns lets it continue.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The programs of introductory texts on CUDA in Python run with only the import changed."""
+"""Programs of introductory texts on CUDA in Python. They run with only the import changed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES: dict[str, list[tuple[int, ...]]] = {
 
 
 def load(name: str) -> ModuleType:
-    """Run the program as a new module and return it."""
+    """Execute the program as a new module, and return the module."""
     spec = spec_from_file_location(f"introduction_{name}", PROGRAMS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
@@ -55,7 +55,7 @@ def test_launching_with_numpy_arrays_warns_of_the_copies() -> None:
 
 
 def test_no_warning_where_nothing_is_copied() -> None:
-    """The CPU device works in the memory of NumPy arrays."""
+    """Test that the CPU device works in the memory of NumPy arrays, and gives no warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load("stride_loop").main(100)

@@ -1,4 +1,4 @@
-"""The kernel object: launches, specialization ahead of time, inspection, and compiling without a launch."""
+"""The kernel object: launches, ahead-of-time specialization, inspection, and compilation without a launch."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_compile_to_ptx() -> None:
 
 
 def test_compile_with_device_functions() -> None:
-    """Compile a kernel that calls device functions, which numba-cuda cannot do without a GPU."""
+    """Compile a kernel that calls device functions. numba-cuda cannot do this without a GPU."""
 
     @cuda.jit(device=True)
     def inner(v: Any) -> Any:
@@ -252,6 +252,34 @@ def test_fast_math() -> None:
     assert "fma.rn.f32" in exact  # exact division, written out
     assert "div.approx.ftz.f32" not in exact
     assert "div.approx.ftz.f32" in fast
+
+
+def test_fast_math_of_device_functions() -> None:
+    def cosine(x: Any) -> Any:
+        return math.cos(x)
+
+    signature = "float32(float32)"
+    for fast in (True, False):
+        function = cuda.jit(signature, device=True, fastmath=fast)(cosine)
+        compiled, _ = cuda.compile_ptx(cosine, signature, device=True, fastmath=fast, cc=(8, 0))
+        for ptx in (compiled, function.inspect_asm(signature)):
+            assert ("cos.approx.ftz.f32" in ptx) is fast
+    with pytest.raises(TypeError, match="no option 'quick'"):
+        cuda.jit(device=True, quick=True)(cosine)
+
+
+def test_fast_math_does_not_check_float_division() -> None:
+    def divide(x: Any, out: Any) -> None:
+        out[0] = x[0] / x[1]
+        out[1] = int(x[0]) % int(x[2])
+
+    x, out = np.array([1, 0, 1.0]), np.zeros(2)
+    cuda.jit(debug=True, fastmath=True)(divide)[1, 1](x, out)
+    assert out[0] == np.inf
+    with pytest.raises(ZeroDivisionError):
+        cuda.jit(debug=True)(divide)[1, 1](x, out)
+    with pytest.raises(ZeroDivisionError):
+        cuda.jit(debug=True, fastmath=True)(divide)[1, 1](np.zeros(3), out)
 
 
 def test_launch_bounds_and_registers() -> None:

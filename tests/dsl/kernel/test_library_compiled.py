@@ -1,4 +1,4 @@
-"""Library functions compiled for the CPU, compared with plain Python, and the calls that a GPU makes."""
+"""Library functions compiled for the CPU, compared with plain Python. For a GPU, their calls are checked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def signature(function: LibraryFunction) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def chunks() -> Iterator[tuple[str, ...]]:
-    """Yield groups of functions with the same dtypes, one group for each kernel."""
+    """Yield groups of functions that have the same dtypes. A kernel tests each group."""
     tables = {"": FUNCTIONS, "fp16.": FP16, "bf16.": BF16}
     groups: dict[Any, list[str]] = {}
     for prefix, table in tables.items():
@@ -66,7 +66,7 @@ def samples(dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
 
 
 def make_kernel(functions: tuple[LibraryFunction, ...]) -> Any:
-    """Return a kernel that calls all functions and writes a row of output for each."""
+    """Return a kernel that calls all functions of a group. It writes a row of output for each function."""
     taken, given = len(functions[0].arguments), len(functions[0].results)
     if given == 2 and taken == 1:
 
@@ -121,7 +121,7 @@ def make_kernel(functions: tuple[LibraryFunction, ...]) -> Any:
 
 
 def close(name: str, found: Any, wanted: Any) -> bool:
-    """Return whether results agree: integers and infinities exactly, floats within UNITS."""
+    """Return whether results agree: integers and infinities exactly, and floats within UNITS."""
     if same(found, wanted) or (found == 0 and wanted == 0):
         return True
     if found.dtype.kind != "f" or not (np.isfinite(found) and np.isfinite(wanted)):

@@ -42,12 +42,6 @@ def test_a_program_on_the_command_line() -> None:
     assert sorted(done.stdout.split("\n")) == ["", "7 0", "7 1"]
 
 
-def test_a_function_made_inside_a_program_on_the_command_line() -> None:
-    program = "import weft\nexec('def f(x):\\n    x[0] = 1')\ntry:\n    weft.kernel(f)[1, 1]([0])\nexcept weft.KernelSyntaxError as e:\n    print(e)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "f has no source" in done.stdout, done.stderr
-
-
 def test_a_kernel_without_brackets_is_a_function() -> None:
     @cuda.jit
     def twice(x: Any) -> Any:
@@ -331,12 +325,12 @@ def test_numbers_that_a_signature_says_are_arrays() -> None:
 
     x, y = np.arange(6, dtype=np.int32).reshape(2, 3), np.array([10, 20], np.int32)
     np.testing.assert_array_equal(np.asarray(add(x, y)), x + y[:, None])
-    with pytest.raises(ValueError, match="given behind the inputs and as out"):
+    with pytest.raises(ValueError, match="both positional and keyword"):
         add(x, y, x.copy(), out=x.copy())
 
 
 def test_a_guvectorized_function_returns_nothing() -> None:
-    with pytest.raises(weft.KernelTypeError, match="returns nothing"):
+    with pytest.raises(weft.KernelTypeError, match="cannot return values"):
         cuda.guvectorize(["int32(int32[:], int32[:])"], "(n)->(n)")(lambda x, y: None)
 
 
@@ -408,7 +402,7 @@ def test_launches_of_wrong_types() -> None:
         pass
 
     for brackets in [(2.0, 3), (2, 3.0), ((1, 2.0), 4)]:
-        with pytest.raises(TypeError, match="is made of integers"):
+        with pytest.raises(TypeError, match="must be a sequence of integers"):
             nothing[brackets]
     with pytest.raises(ValueError, match="launch_bounds"):
         cuda.jit(launch_bounds=(128, 1, 1, 1))(lambda: None)

@@ -1,4 +1,4 @@
-"""Every language probe gives Python's result when compiled on the CPU, and compiles and assembles for a GPU."""
+"""Every language probe gives Python's result when compiled for the CPU, and assembles for a GPU."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_on_the_cpu(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
 @QUIET
 @EACH
 def test_as_python(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run probes as plain Python, which is the reference for the compiled forms."""
+    """Run the probes as plain Python, which is the reference for compiled kernels."""
     wanted, arguments = probe.wanted(), probe.copies()
     capsys.readouterr()
     with override(kernel_python=True), np.errstate(all="ignore"):
@@ -61,7 +61,7 @@ def test_as_python(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("probe", [p for p in PROBES if p.ahead], ids=lambda probe: probe.name)
 def test_for_a_gpu(probe: Probe) -> None:
-    """Compile for sm_80 without a GPU, and assemble if the assembler is installed."""
+    """Compile for sm_80 without a GPU. If the assembler is installed, assemble too."""
     types = tuple(typeof(value) for value in bound(probe))
     ptx, result = cuda.compile_ptx(probe.function, types, cc=(8, 0), **compiling(probe))
     assert str(result) in ("void", "none")
@@ -76,14 +76,14 @@ def test_for_a_gpu(probe: Probe) -> None:
 
 
 def bound(probe: Probe) -> list[Any]:
-    """Return the arguments in the order of the parameters, including defaults."""
+    """Return the arguments, including defaults, in the order of the parameters."""
     given = inspect.signature(probe.function).bind(*probe.arguments, **probe.keywords)
     given.apply_defaults()
     return list(given.arguments.values())
 
 
 def compiling(probe: Probe) -> dict[str, Any]:
-    """Return the options that `compile_ptx` accepts too."""
+    """Return the probe's options that `compile_ptx` accepts."""
     return {name: value for name, value in probe.options.items() if name in ("debug", "lineinfo", "fastmath", "opt")}
 
 

@@ -1,4 +1,7 @@
-"""Every invalid or unsupported program ends in a documented error that names the problem and shows its source line."""
+"""Invalid and unsupported programs.
+
+Each ends in a documented error, which names the problem and shows the source line.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,7 @@ CHECKED: list[tuple[Callable[..., Any], Any, int, type[Exception], str]] = [
 def test_checked_mode(
     function: Callable[..., Any], array: Any, number: int, error: type[Exception], pattern: str
 ) -> None:
-    """With ``debug=True`` a bad index, a failed assert and a raise are reported with block and thread."""
+    """Test that ``debug=True`` reports bad indices, failed asserts and raised errors with block and thread."""
     with pytest.raises(error) as caught:
         weft.kernel(debug=True)(function)[2, 4](array, number)
         cuda.synchronize()
@@ -131,8 +134,8 @@ def test_intrinsics_outside_of_kernels() -> None:
 
 def test_function_without_source() -> None:
     made: dict[str, Any] = {}
-    exec("def kernel(x):\n    x[0] = 1\n", made)
-    with pytest.raises(weft.KernelSyntaxError, match="source"):
+    exec("def kernel(x):\n    with x:\n        x[0] = 1\n", made)
+    with pytest.raises(weft.KernelSyntaxError, match="kernel has no source text, and `with` is not read"):
         weft.kernel(made["kernel"])[1, 1](np.zeros(2))
 
 

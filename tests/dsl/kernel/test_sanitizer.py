@@ -1,4 +1,4 @@
-"""The sanitizer finds every deliberate fault and reports nothing for programs without one."""
+"""The sanitizer finds each deliberate fault, and reports nothing for programs without faults."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_planted_fault(fault: Fault) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_clean_program(program: Probe) -> None:
-    """The sanitizer reports nothing, and the result is right."""
+    """Test that the sanitizer reports nothing for a correct program, and that the result is right."""
     arguments = program.copies()
     with wf.sanitize():
         weft.kernel(**program.options)(program.function)[program.launch](*arguments)
@@ -76,7 +76,7 @@ def test_the_setting_does_the_same() -> None:
 
 
 def test_without_it_nothing_is_said() -> None:
-    """A race is not an error in an ordinary launch."""
+    """Test that an ordinary launch does not report a race."""
     x = np.arange(8.0)
 
     @weft.kernel

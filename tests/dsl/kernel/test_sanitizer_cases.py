@@ -1,4 +1,4 @@
-"""The sanitizer with synchronization (warps, fences, grids), views, records and other memory, and its reports."""
+"""The sanitizer in special cases: synchronization (warps, fences, grids), views, records, and its reports."""
 
 # mypy: ignore-errors
 
@@ -384,7 +384,7 @@ def test_complex_numbers():
 
 
 def test_arrays_of_another_device():
-    """Arrays of another device are copied to the CPU and back."""
+    """Test that arrays of another device are copied to the CPU and back."""
     other = CpuDevice()
     source, target = (wrap(*over(other, other.upload(v), v.dtype, (4,), (8,))) for v in (np.arange(4.0), np.zeros(4)))
 

@@ -1,4 +1,4 @@
-"""The race detector compared with a simple one: full vector clocks, with every pair of accesses compared."""
+"""The race detector, compared with a simple detector that has full vector clocks and compares every pair of accesses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Event = tuple[int, int, int, int]  # site, block, thread, place (of a warp opera
 
 
 def events(source: random.Random, at_once: bool) -> list[Event]:
-    """Return random accesses by the active threads of two blocks, and synchronization of all its participants."""
+    """Return random events of two blocks: accesses by single threads, and synchronization of groups of threads."""
     made: list[Event] = []
     turns = [(0, 1)] * 9 if at_once else [(0,)] * 4 + [(1,)] * 4
     for blocks in turns:
@@ -49,8 +49,9 @@ def events(source: random.Random, at_once: bool) -> list[Event]:
 
 
 def races(made: list[Event], values: int) -> bool:
-    """Return whether any two accesses race, by vector clocks over all threads. Event k writes the value k modulo
-    `values`.
+    """Return whether any two accesses race, by vector clocks over all threads.
+
+    Event k writes the value k modulo `values`.
     """
     who = [(b, t) for b in (0, 1) for t in BUSY]
     clocks: dict[tuple[int, int], dict[tuple[int, int], int]] = {a: dict.fromkeys(who, 0) for a in who}
@@ -116,7 +117,10 @@ def test_it_finds_what_vector_clocks_find(at_once: bool) -> None:
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_writes_of_the_same_value(at_once: bool) -> None:
-    """No race is made up; one may be missed of what came before two such writes."""
+    """Test that the detector reports no false race.
+
+    It may miss a race with an access before two writes of the same value.
+    """
     source = random.Random(8)
     missed = 0
     for _ in range(3000):

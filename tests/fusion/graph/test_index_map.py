@@ -1,4 +1,4 @@
-"""Affine index maps: a decoded view reads the same elements as NumPy's strides do."""
+"""Affine index maps. A decoded view reads the same elements as NumPy's strides."""
 
 from __future__ import annotations
 

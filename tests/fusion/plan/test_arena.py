@@ -1,4 +1,4 @@
-"""The memory of plans: one arena, allocated before the first kernel, and failures to allocate it."""
+"""The memory of plans: an arena that is allocated before the first kernel, and failures to allocate it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
 
 
 def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
-    """Return the positions whose memory a result reuses."""
+    """Return the positions of values whose memory a result reuses."""
     found: set[int] = set()
     for step in reversed(steps):
         if isinstance(step, Take) and step.place in outputs | found:
@@ -98,7 +98,7 @@ def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
 
 
 def test_results_have_blocks_of_their_own() -> None:
-    """A result that is kept does not keep the memory of others."""
+    """Test that a result does not keep the memory of other results of the same evaluation alive."""
     pool: Any = get_device("cpu").memory
     with wf.device("cpu"):
         x = wf.asarray(np.arange(30.0))
@@ -170,7 +170,7 @@ PROGRAMS = (_stencil, _rows, _in_place, _masks)
 
 @contextmanager
 def failing(after: int) -> Iterator[list[int]]:
-    """Let the CPU device allocate `after` times and then fail once."""
+    """Within the ``with`` block, make the CPU device's allocation after the first `after` ones fail."""
     device: Any = get_device("cpu")
     asked = [0]
     plain = type(device).allocate

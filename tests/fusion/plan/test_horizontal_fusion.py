@@ -1,4 +1,7 @@
-"""Values computed together with the requested ones, and sums whose bits do not depend on other results."""
+"""Values that are computed together with the requested ones.
+
+The bits of sums do not depend on other results.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Single operations that run NumPy's loops have the bits of kernels and of NumPy for every layout and number of
-threads.
+"""Single operations that run NumPy's loops.
+
+They have the bits of kernels and of NumPy, for every layout and number of threads.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def check(operation: Callable[[Any, Any], Any], x: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare NumPy, NumPy's loops on one thread and on three, and kernels, for contiguous, strided and pending
-    operands.
+    """Compare results of NumPy, of weft's use of NumPy's loops on one and on three threads, and of kernels.
+
+    Operands are contiguous, strided and pending.
     """
     layouts: list[Callable[[Any], Any]] = [lambda a: a, lambda a: a.T, lambda a: a[..., ::-1], lambda a: a[..., ::2]]
     for layout in layouts:

@@ -1,4 +1,4 @@
-"""Plans of another process are read from disk if they equal those that would be made."""
+"""Plans of another process are read from disk if they equal those that this process would make."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _stored(tmp_path: Path) -> Iterator[None]:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget everything that a new process does not know."""
+    """Clear the caches that are empty in a new process."""
     monkeypatch.setattr(execute, "_plans", OrderedDict())
     monkeypatch.setattr(resized, "_known", OrderedDict())
     monkeypatch.setattr(resized, "_absent", set())
@@ -44,7 +44,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counts(work: Callable[[], Any]) -> tuple[Any, int, int]:
-    """Return the result of `work`, and the numbers of plans that it made and read."""
+    """Return the result of `work`, the number of plans that it made, and the number of plans that it read."""
     before = wf.statistics()
     found = work()
     after = wf.statistics()
@@ -79,7 +79,7 @@ def cast(x: Any, y: Any) -> Any:
 
 
 def lone_loop(x: Any, y: Any) -> Any:
-    """Return an operation that NumPy's own loop computes."""
+    """Return a pending result that needs one of NumPy's own loops."""
     flags = wf.evaluate(wf.tile(x, (20, 20)) > 0.999)
     return flags.argmax() + flags.sum()
 
@@ -122,7 +122,7 @@ def test_other_sizes_find_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plans_for_some_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long programs are planned first: found for their sizes, planned for others."""
+    """Test that long programs have plans for their exact sizes, which are found for these sizes only."""
     monkeypatch.setattr(resized, "AT_ONCE", 0)
     with wf.device("cpu"):
         for shape, wanted in (((60, 70), 1), ((60, 70), 0), ((50, 70), 1), ((50, 70), 0), ((60, 70), 0)):
@@ -235,7 +235,7 @@ def test_the_time_lost_by_interpreting_is_known_to_the_next_process(monkeypatch:
 
 
 def ticks(step: float) -> Callable[[], float]:
-    """Return a clock that advances by a step at each reading."""
+    """Return a clock that advances by a fixed step each time it is read."""
     now = itertools.count()
     return lambda: step * next(now)
 

@@ -1,4 +1,4 @@
-"""Loops over positions or over parts of changing lengths reuse their plan and give NumPy's values."""
+"""Loops over indices, or over slices of changing lengths. They reuse their plan and give NumPy's values."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_offsets_that_equal_lengths_are_of_the_same_form(monkeypatch: pytest.Mon
 
 
 def test_overlaps_are_part_of_the_form() -> None:
-    """The distance between two views of one array is part of a form."""
+    """Test overlapping views: plans are reused only if the distance between two views of an array is the same."""
     with wf.device("cpu"):
         for distance in (0, 1, 2, 3, -1, -2):
             for begin in (3, 7):
@@ -163,7 +163,7 @@ def test_an_old_version_keeps_its_values() -> None:
 
 
 def random_loop(seed: int) -> str:
-    """Return a loop over positions of arrays x, y, z of shape (24, 3), a vector s and kept values."""
+    """Return the text of a random loop over rows of x, y and z of shape (24, 3), with a vector s and a list `kept`."""
     random = Random(seed)
     lines = []
     for _ in range(random.randint(2, 5)):
@@ -285,7 +285,7 @@ def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.
 
 
 def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long programs of turns that differ are planned few times, then a few turns at a time are; others stay long."""
+    """Test that recordings of irregular loops are cut after a few iterations, once several long plans were made."""
 
     def irregular(m: ModuleType) -> Any:
         random, x, y = Random(1), m.ones(8), m.ones(8)
@@ -311,7 +311,7 @@ def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_lengths_of_no_order_are_planned_once() -> None:
-    """Rows that are evaluated together have lengths that are equal, 0 or 1 in ever new ways: the third run plans nothing."""
+    """Test rows of random lengths. Rows are evaluated together, few plans are made, and the third run makes none."""
     source = np.random.default_rng(0)
     ends = np.concatenate([[0], source.integers(0, 7, 900)]).cumsum()
     columns, values = source.integers(0, 50, ends[-1]), source.random(ends[-1])
@@ -332,7 +332,7 @@ def test_lengths_of_no_order_are_planned_once() -> None:
 
 
 def test_long_programs_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program too long to be planned for other sizes is found by its form where its expressions are new ones."""
+    """Test that a program too long for plans of other sizes finds its own plan again in the second run."""
 
     def program(m: ModuleType) -> Any:
         x, total = m.arange(N, dtype=float), m.zeros(N)

@@ -1,4 +1,7 @@
-"""Reductions along rows and columns of one array in one kernel: the values and bits of two kernels, with one read."""
+"""Reductions along rows and columns of an array in one kernel.
+
+They have the values and bits of two kernels, with a single read of the array.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def bits(array: wf.Array) -> bytes:
 
 
 def check(program: Program, a: np.ndarray, kernels: int | None = 1) -> None:
-    """Assert that the results together have the bits of each alone."""
+    """Assert that the results computed together have the bits of each result computed alone."""
     x = wf.asarray(a)
     together = program(x)
     if kernels is not None:
@@ -65,7 +68,7 @@ def test_the_values_are_right() -> None:
 
 
 def test_what_both_read_is_made_once_and_handed_on() -> None:
-    """A value that is wanted itself is written once, and read by nobody."""
+    """Test that an elementwise result is written once, and that no reduction reads it from memory."""
 
     def program(x: wf.Array) -> Sequence[wf.Array]:
         y = wf.exp(x) + 1
@@ -78,7 +81,7 @@ def test_what_both_read_is_made_once_and_handed_on() -> None:
 
 
 def test_reductions_wait_for_all_blocked_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One fold comes before time steps that one kernel does, the other one needs a value from between them."""
+    """Test two reductions, one before blocked time steps and one that needs a value from between the steps."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
 
@@ -144,7 +147,7 @@ def test_views(view: Callable[[np.ndarray], np.ndarray]) -> None:
 
 
 def test_rows_of_another_array_and_columns_of_one() -> None:
-    """What is broadcast along rows or columns takes part."""
+    """Test operands that are broadcast along rows or along columns."""
     weights, scales = wf.asarray(TALL[0] * 2), wf.asarray(TALL[:, 0] * 2)
     check(lambda x: ((x * weights).sum(axis=0), (x * weights).sum(axis=1)), TALL)
     check(lambda x: ((x * scales[:, None]).sum(axis=0), (x * scales[:, None]).sum(axis=1)), TALL)

@@ -1,4 +1,7 @@
-"""Sums around a mean or a maximum, reduced block by block: one pass, the same bits, and right values."""
+"""Sums around a mean or a maximum, which are reduced block by block.
+
+They take one pass, and have the same bits and the right values.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +150,7 @@ def test_what_is_not_finite(device: str) -> None:
 
 
 def test_what_only_looks_like_it() -> None:
-    """Other divisors, elements or axes give plain sums."""
+    """Test the values of sums that resemble shifted moments, but have other divisors, elements or axes."""
     values = RNG.standard_normal((300, 300)).astype(np.float32)
     x, wide = wf.asarray(values), values.astype(np.float64)
     halves = x.reshape(2, 45_000)

@@ -1,4 +1,4 @@
-"""Several time steps of a stencil that a GPU's blocks do in one kernel."""
+"""Temporal blocking on a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Merge any steps, in blocks so small that there are many."""
+    """Merge any number of time steps, and use small blocks, so that there are many blocks."""
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(GPU), "steps_bytes", 0)
     monkeypatch.setattr(step_blocks, "LEAST_FILLS", 0)
@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def centred(u: Any, k: Any) -> Any:
-    """Update with a coefficient for each point and one for each column."""
+    """Update with a coefficient for each point, and a coefficient for each column."""
     for _ in range(3):
         u[1:-1, 1:-1] = k[1:-1, 1:-1] * steps._five_points(u) + 0.5 * k[0, 1:-1]
     return u
@@ -46,7 +46,7 @@ def brief(u: Any) -> Any:
 
 
 def pieces(u: Any) -> Any:
-    """Update with an intermediate value that is selected from pieces."""
+    """Update with an intermediate value that is selected from several parts."""
     for _ in range(3):
         u[1:-1, 1:-1] = steps._five_points(u)
         w = u[1:-1, 1:-1] * 2
@@ -57,14 +57,14 @@ def pieces(u: Any) -> Any:
 
 
 def handed_on(u: Any) -> Any:
-    """Update with a value that several operations read, computed at the points of an update."""
+    """Return the result of two updates, and a value that is computed from it at the updated points."""
     for _ in range(2):
         u[1:-1, 1:-1] = steps._five_points(u)
     return u, u[1:-1, 1:-1] * 2
 
 
 def from_wider(u: Any, v: Any) -> Any:
-    """Update where a tile has all computed columns, but not all columns that are read."""
+    """Update in which a tile contains all computed columns, but not all columns that are read."""
     u = u[:, :64].copy()
     for _ in range(3):
         u[1:-1, 1:-1] = steps._five_points(u) + v[1:-1, 1:63] + v[1:-1, 5:67]
@@ -195,7 +195,7 @@ def test_plans_are_found_again_at_other_lengths() -> None:
 
 
 def _seen(shape: tuple[int, ...], turns: int = 10, dtype: Any = "f4") -> wf.Explanation:
-    """Return the plan of ten Jacobi steps on a GPU."""
+    """Return the explanation of a plan of `turns` Jacobi steps on a GPU."""
     with wf.device("simt"):
         u = wf.zeros(shape, dtype)
         wf.evaluate(u)

@@ -1,4 +1,4 @@
-"""Several time steps of a stencil in one kernel."""
+"""Temporal blocking on the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Merge any steps, in blocks so small that there are many."""
+    """Merge any number of time steps, and use small blocks, so that there are many blocks."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(CPU), "steps", (5,))
@@ -115,7 +115,7 @@ def closed(u: Any) -> Any:
 
 
 def damped(u: Any) -> Any:
-    """Update in place at points that the update reads, which must not run twice."""
+    """Update in place at points that the update also reads. No step may run twice."""
     for _ in range(2):
         u[1:-1] = u[1:-1] + 0.1 * (u[2:] - u[:-2])
         u[0] = u[2]
@@ -132,7 +132,7 @@ def watched(u: Any) -> Any:
 
 
 def changed(u: Any) -> Any:
-    """Keep the first step's values for longer than those of later steps."""
+    """Use the values of the first step together with those of the last step."""
     for turn in range(4):
         u[1:-1, 1:-1] = _five_points(u)
         if turn == 0:
@@ -141,7 +141,7 @@ def changed(u: Any) -> Any:
 
 
 def narrower(u: Any) -> Any:
-    """Compute fewer columns in the last step than in the earlier steps that it needs."""
+    """Compute a result from fewer columns than the time steps before it have."""
     for _ in range(4):
         u[1:-1, 1:-1] = _five_points(u)
     return u, u[:, :-2] * 2
@@ -212,7 +212,7 @@ def test_large_arrays_are_joined_by_choice(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_borders_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are written over the rows that are there, also in a loop over steps."""
+    """Test that borders are written into the existing rows, even in a loop over steps, so that one kernel suffices."""
     monkeypatch.undo()
     u = wf.zeros((1024, 2048), np.float32)
     wf.evaluate(u)

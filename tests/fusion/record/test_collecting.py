@@ -17,14 +17,14 @@ from weft.fusion.record import collecting
 
 @pytest.fixture(autouse=True)
 def _told() -> Iterator[None]:
-    """Enable only these callbacks."""
+    """During a test, install weft's callbacks of the garbage collector only."""
     before, gc.callbacks[:] = gc.callbacks[:], (collecting._begin, collecting._end)
     yield
     gc.callbacks[:] = before
 
 
 class Finalised:
-    """An object in a cycle that the garbage collector finds."""
+    """An object in a reference cycle that the garbage collector finds."""
 
     def __init__(self, seen: list) -> None:
         self.itself, self.seen = self, seen

@@ -1,4 +1,4 @@
-"""Recordings of loops are cut at loop heads in each run, so that nothing is planned from the third run on."""
+"""Recordings of loops are cut at the heads of the loops. From the third run on, no plan is made."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def life(m: ModuleType, steps: int) -> Any:
 
 
 def relaxed(m: ModuleType, steps: int) -> Any:
-    """Run an inner loop of many short iterations and a loop in one line."""
+    """Run two inner loops in each iteration. The body of each is a single line."""
     u = m.zeros((30, 30))
     b = m.ones((30, 30))
     for _ in range(steps):
@@ -97,7 +97,7 @@ def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) 
 
 
 def test_iterations_are_cut_alike() -> None:
-    """Later iterations find the plans of earlier ones, however a run begins."""
+    """Test that runs of any number of iterations find the plans of an earlier run, except for the last iterations."""
     with wf.device("cpu"):
         lattice_boltzmann(wf, 12)
         for steps in (13, 30, 61):
@@ -117,7 +117,10 @@ def knapsack(m: ModuleType, weights: list[int], size: int) -> Any:
 
 
 def test_iterations_of_other_lengths_share_plans() -> None:
-    """A line that computes and assigns is visited once an iteration; recordings that begin before the loop are cut short in it."""
+    """Test that iterations share plans: a line which computes and assigns counts as one call site per iteration.
+
+    Recordings that begin before the loop are cut after a few iterations.
+    """
     weights = [[seed * (k + 5) % 97 + 1 for k in range(60)] for seed in (31, 57, 41, 83)]
     with wf.device("cpu"), override(immediate=64):
         for given in weights:

@@ -1,4 +1,4 @@
-"""Primitives have the bits of compiled plans for every row and loop of the op table."""
+"""Primitives have the bits of compiled plans, for every op and loop of the op table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e
 
 
 def values(dtype: np.dtype, seed: int, count: int = 331) -> np.ndarray:
-    """Return numbers of a dtype, including the limits of its range."""
+    """Return numbers of a dtype, including the limits of the dtype's range."""
     source = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
         if dtype.kind in "iu":
@@ -43,7 +43,7 @@ def values(dtype: np.dtype, seed: int, count: int = 331) -> np.ndarray:
 
 
 def map_values(op: str, operands: Any, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
-    """Apply an op to `operands` cast to the dtypes of `loop`. The result has `dtype`."""
+    """Apply an op to `operands`, cast to the dtypes of `loop`. The result has the dtype `dtype`."""
     if op == "cast":
         return primitive(op, loop, dtype)(*operands)
     typed = [
@@ -69,7 +69,7 @@ def loops_of(name: str) -> list[tuple[np.dtype, ...]]:
 
 
 def same_bits(x: Any, y: Any) -> bool:
-    """Return whether two arrays have the same bits, with all NaNs alike."""
+    """Return whether two arrays have the same bits. All NaNs count as equal."""
     x, y = np.asarray(x), np.asarray(y)
     if x.dtype != y.dtype or x.shape != y.shape:
         return False

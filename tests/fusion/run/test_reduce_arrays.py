@@ -1,4 +1,4 @@
-"""Reductions of arrays have the bits of compiled plans for every layout and length of rows."""
+"""Reductions of arrays have the bits of compiled plans, for every layout and length of rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHAPES = (
 
 
 def layouts(x: np.ndarray) -> list[tuple[wf.Array, np.ndarray]]:
-    """Return an array in C order, transposed, and strided, for both weft and NumPy."""
+    """Return an array in C order, transposed, and strided, each as a weft array and as a NumPy array."""
     a = wf.asarray(x)
     cut = (slice(None, None, 2), *[slice(None, None, -1)] * (x.ndim - 1))
     return [(a, x), (a.T, x.T), (a[cut], x[cut])]

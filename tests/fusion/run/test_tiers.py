@@ -1,4 +1,4 @@
-"""Programs are interpreted until compiling pays, and if planning or compiling fails."""
+"""Programs are interpreted until compiling pays off. If planning or compiling fails, they remain interpreted."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.co
 
 
 def _steps() -> Iterator[str]:
-    """Yield the functions that the planner's and compiler's modules define and call, and the emitter's methods."""
+    """Yield the names of all functions in the modules of planner and compiler, and of the emitter's methods."""
     for module in (*PLANNERS, *COMPILERS):
         for name, value in vars(module).items():
             if isinstance(value, FunctionType) and value.__module__.startswith(("weft.fusion", "weft.codegen")):

@@ -1,9 +1,10 @@
-"""Host memory: rounding, reuse and release of blocks, and alignment of large ones."""
+"""Host memory: rounding of sizes, reuse and release of blocks, and alignment of large blocks."""
 
 from __future__ import annotations
 
 import ctypes
 import random
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -45,7 +46,7 @@ def test_no_more_is_kept_than_the_bound() -> None:
 
 @pytest.mark.parametrize("shelved", [False, True])
 def test_many_threads_take_and_give_back(shelved: bool) -> None:
-    """Without a lock, no block may be handed out twice, and the counts must be right at the end."""
+    """Test that no block is in use by two threads at a time, and that the counts are right at the end."""
     device = CpuDevice()
     pool: Any = device.memory
     assert not shelved or pool.obtain_shelves() is not None
@@ -92,6 +93,15 @@ def test_a_buffer_that_dies_gives_its_block_back() -> None:
     assert device.memory.held == size_class(1000), "a part keeps the whole"
     del part
     assert device.memory.held == 0
+
+
+def test_what_dies_while_python_ends_gives_nothing_back() -> None:
+    code = "from weft.runtime import CpuDevice; device = CpuDevice()\n"
+    code += "device.memory.give_back = lambda block: print('given back'); kept = device.allocate(1000)\n"
+    dropped = code + "del kept"
+    run = [sys.executable, "-c"]
+    assert subprocess.run([*run, code], capture_output=True, text=True, check=True).stdout == ""
+    assert subprocess.run([*run, dropped], capture_output=True, text=True, check=True).stdout == "given back\n"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's list of mappings")

@@ -1,4 +1,4 @@
-"""The runtime's native functions in an unsupported Python."""
+"""The runtime in a Python whose object layout its native functions do not support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Native worker threads: all work is done once for any caller, also after a fork and at the end of the process."""
+"""Native worker threads.
+
+All work is done exactly once for any caller, even after a fork and at the end of the process.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 def _function(note: Any) -> Any:
-    """Return a Python kernel that records its indices."""
+    """Return a kernel that calls the Python function `note`."""
     call = _ENTRY(lambda slots, start, stop: note(slots, start, stop))
     return SimpleNamespace(call=call, address=ctypes.cast(call, ctypes.c_void_p).value)
 
@@ -58,7 +61,7 @@ def test_several_threads_take_part() -> None:
 
 
 def _threads(workers: Workers, alone: int) -> int:
-    """Return the number of threads that take part in a job of 20 ms after the workers sleep."""
+    """Return the number of threads that execute a job of 20 ms, which is started while the workers sleep."""
     seen: set[int] = set()
 
     def note(slots: int, start: int, stop: int) -> None:
@@ -79,7 +82,7 @@ def test_threads_that_sleep_are_woken_for_jobs_that_last(alone: int, threads: in
 
 
 def test_what_one_thread_cannot_do_another_does() -> None:
-    """A delayed worker keeps one chunk of work, not its whole share."""
+    """Test that a delayed worker delays only one chunk of work, and not its whole share."""
     held, seen = threading.Event(), []
     first = threading.Lock()
 
@@ -157,7 +160,7 @@ def test_chunks_are_worth_their_trouble_and_keep_to_lines() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_workers_keep_off_the_processor_of_whoever_starts_jobs() -> None:
-    """A worker that wakes on the caller's processor would wait until the system moves it."""
+    """Test that workers avoid the caller's processor, on which they would wait until the system moves them."""
     mine = os.sched_getaffinity(0)
     here = min(mine)
     os.sched_setaffinity(0, {here, max(mine)})

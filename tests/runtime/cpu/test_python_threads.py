@@ -1,4 +1,4 @@
-"""Python threads for NumPy's loops: when `run_calls` returns, every call has ended or none still runs."""
+"""Python threads for NumPy's loops. When `run_calls` returns or raises an error, no call is running."""
 
 from __future__ import annotations
 

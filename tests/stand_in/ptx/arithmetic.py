@@ -1,4 +1,4 @@
-"""PTX instructions that compute, independently for each thread.
+"""PTX arithmetic instructions, which each thread executes independently.
 
 In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.1 to 9.7.9.
 """
@@ -23,7 +23,7 @@ LOGIC: dict[str, Any] = {"and": np.logical_and, "or": np.logical_or, "xor": np.l
 
 
 class Arithmetic(Operands):
-    """Sums, products, quotients and functions."""
+    """Instructions for sums, products, quotients and functions."""
 
     def _arithmetic(self, name: str, work: Callable[..., Any]) -> Step:
         if self.has("cc"):
@@ -51,13 +51,13 @@ class Arithmetic(Operands):
         return self._arithmetic("mul", np.multiply)
 
     def _wide(self, work: Callable[..., Any], count: int) -> Step:
-        """Return an integer operation whose result is twice as wide."""
+        """Return the step for an integer operation whose result is twice as wide as its operands."""
         double = np.dtype(f"{TYPES[self.kind].kind}{2 * TYPES[self.kind].itemsize}")
         kinds = [self.kind, self.kind, f"{self.kind[0]}{16 * TYPES[self.kind].itemsize}"][:count]
         return self.each(lambda *v: work(*(x.astype(double) for x in v)), kinds)
 
     def _carried(self, name: str, takes: bool) -> Step:
-        """Return an operation that uses or sets the carry flag."""
+        """Return the step for an operation with carry. It uses the carry flag if `takes`, and sets it with ``.cc``."""
         put, gives = self.write(self.operands[0]), self.has("cc")
         readers = [self.read(text, self.kind.replace("s", "u")) for text in self.operands[1:]]
         high = self.has("hi")
@@ -189,7 +189,7 @@ class Arithmetic(Operands):
 
 
 class Choices(Operands):
-    """Comparisons, selections and conversions."""
+    """Instructions for comparisons, selections and conversions."""
 
     def _mov(self) -> Step:
         return self.same(lambda a: a, 1)
@@ -261,7 +261,7 @@ class Choices(Operands):
 
 
 def _conversion(to: str, source: str, how: str, saturated: bool) -> Callable[[Any], Any]:
-    """Return a conversion between two types."""
+    """Return a function that converts arrays from the PTX type `source` to the type `to`."""
     if to == "bf16" or source == "bf16":
         return _of_bfloat16(to, source, how)
     target, given = TYPES[to], TYPES[source]

@@ -1,4 +1,4 @@
-"""PTX instructions on bits, independently for each thread.
+"""PTX instructions on bits, which each thread executes independently.
 
 In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.1 and 9.7.8.
 """
@@ -15,7 +15,7 @@ from tests.stand_in.ptx.operands import TYPES, Operands
 
 
 class Bits(Operands):
-    """Logic, shifts, bit fields and counts."""
+    """Instructions for logic, shifts, bit fields and counts."""
 
     def _bits(self, work: Callable[..., Any], logical: Callable[..., Any], count: int = 2) -> Step:
         return self.same(logical if self.kind == "pred" else work, count)
@@ -176,7 +176,7 @@ class Bits(Operands):
 
 
 def _length(a: Any, bits: int) -> Any:
-    """Return the number of bits without leading zeros."""
+    """Return the bit length of each number: the number of bits without leading zeros."""
     found = np.zeros(np.shape(a), np.int64)
     rest = np.asarray(a).astype("u8")
     for step in (32, 16, 8, 4, 2, 1):

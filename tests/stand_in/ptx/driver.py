@@ -1,8 +1,8 @@
-"""A stand-in that runs PTX, so that all parts of a CUDA device are tested without a GPU.
+"""A stand-in that executes PTX. With it, all parts of a CUDA device are tested without a GPU.
 
-In: modules as text, launches. Out: results, and in `memory.wrong` what a GPU would have stopped at. Invariant: machine code is
-refused as a driver refuses a newer toolkit's, so that text comes; a kernel gets its parameters as bytes, where its text says
-that they lie.
+In: modules as text, and launches. Out: results, and in `memory.wrong` the errors at which a GPU would have stopped.
+Invariant: machine code is rejected, as a driver rejects that of a newer toolkit, so that weft loads PTX text instead. A
+kernel gets its parameters as bytes at the offsets that its text declares.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INVALID_IMAGE, INVALID_PTX, NOT_FOUND = 209, 218, 500
 
 @dataclass(frozen=True, slots=True)
 class Started(Launched):
-    """A launch with its parameters as the kernel reads them."""
+    """A launch, with the bytes of its parameters as the kernel reads them."""
 
     parameters: bytes = b""
 
@@ -57,11 +57,11 @@ class PtxStandIn(RunningStandIn):
         return {**super()._bodies(), **own}
 
     def _memory(self, a: Any) -> int:
-        """Report free and total memory, of which the driver keeps some for itself."""
+        """Report the free and the total memory. The driver keeps some memory for itself."""
         return put64(a[0], self.memory.total - self.memory.held - KEPT) or put64(a[1], self.memory.total)
 
     def _say(self, what: str) -> None:
-        """Report an error to the test and on the output."""
+        """Report an error to the test (`memory.wrong`) and on standard error."""
         self.memory.wrong.append(what)
         print(f"the GPU: {what}", file=sys.stderr)
 
@@ -141,7 +141,7 @@ _numbers = itertools.count(200)
 
 
 def make_ptx_device(stand_in: PtxStandIn) -> CudaDevice:
-    """Return a CUDA device on the stand-in with its own name, since plans are stored by it."""
+    """Return a CUDA device on the stand-in. Its name is unique, since plans are stored by name."""
     return CudaDevice(next(_numbers), stand_in.table)
 
 

@@ -1,7 +1,7 @@
 """The semantics of each PTX instruction, as steps of a program.
 
-In: a `Function`. Out: a `Program`. Source: NVIDIA, Parallel Thread Execution ISA 9.0, chapter 9. Invariant: an instruction, a
-type or a modifier that is not known is an error when the module is made ready, not a wrong result.
+In: a `Function`. Out: a `Program`. Source: NVIDIA, Parallel Thread Execution ISA 9.0, chapter 9. Invariant: an
+unknown instruction, type or modifier is an error when the function is prepared, and never a wrong result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from tests.stand_in.ptx.text import Module
 
 
 def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[str, Program]) -> Program:
-    """Prepare a function of a module, whose global variables are at `symbols`, and the functions that it calls."""
+    """Prepare a function of a module and the functions that it calls.
+
+    `symbols` contains the addresses of the module's global variables.
+    """
     function = module.functions[name]
     if name in made:
         return made[name]
@@ -62,10 +65,10 @@ def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[st
 
 
 class Maker(Arithmetic, Choices, Bits, Memory, Meetings):
-    """A translator of one instruction into a step."""
+    """Translator of an instruction into a step."""
 
     def step(self) -> Any:
-        """Return the step."""
+        """Return the step for the instruction."""
         i, made = self.i, getattr(self, f"_{self.i.name}", None)
         if made is None:
             raise ValueError(f"unknown instruction: {i.text}")

@@ -1,10 +1,11 @@
-"""A simulated GPU that runs PTX one instruction at a time for all threads that have reached it.
+"""A simulated GPU. It executes PTX one instruction at a time, for all threads that have reached the instruction.
 
-In: a function of a `Module`, a launch, memory. Out: the memory changed, or a `Fault`. Invariant: threads go where their own
-branches lead, warps not in step; a barrier holds a block's threads until all have come, an instruction of a warp its lanes; an access outside a
-block of memory, or at an address that is not a multiple of its length, is a fault; what nobody wrote to registers, to shared
-and to local memory is rubbish. Order: the threads that are furthest behind go first, but others now and then, so that those
-who wait in a loop for somebody get to see him.
+In: a function of a `Module`, a launch, memory. Out: the changed memory, or a `Fault`. Invariant: each thread follows
+its own branches, and warps are not synchronized. A barrier holds the threads of a block until all have arrived, and a
+warp instruction holds the lanes of its mask. An access outside a block of memory, or at an address that is not a
+multiple of the access size, is a fault. Uninitialized registers, shared memory and local memory contain garbage. Order:
+usually the threads that are furthest behind go first, but sometimes others do, so that a loop that waits for another
+thread can end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ REGISTER |= {"f32": np.uint32, "u64": np.uint64, "s64": np.uint64, "f64": np.uin
 
 
 class Fault(Exception):
-    """Raised where a GPU would stop with an error. `code` is the driver's."""
+    """Raised if a GPU would stop with an error. `code` is the error code of the driver."""
 
     def __init__(self, code: int, what: str) -> None:
         super().__init__(what)
@@ -47,7 +48,7 @@ class Fault(Exception):
 
 @dataclass(slots=True)
 class Program:
-    """A prepared function: its steps, and where threads may diverge or reconverge."""
+    """A prepared function: its steps, and the steps at which threads may diverge or reconverge."""
 
     function: Function
     module: Module
@@ -61,7 +62,7 @@ class Program:
 
 @dataclass(slots=True)
 class Plain:
-    """A step that threads do independently."""
+    """A step that each thread executes independently."""
 
     run: Step
     guard: str = ""
@@ -70,7 +71,7 @@ class Plain:
 
 @dataclass(slots=True)
 class Branch:
-    """A branch that some threads take."""
+    """A branch to `target`, taken by the threads for which its guard holds."""
 
     target: int
     guard: str = ""
@@ -79,7 +80,7 @@ class Branch:
 
 @dataclass(slots=True)
 class Table:
-    """A branch to one of several targets by an index."""
+    """A branch to one of several targets, selected by an index."""
 
     index: Callable[[Grid, Lanes], Any]
     targets: tuple[int, ...]
@@ -104,7 +105,7 @@ class Barrier:
 
 @dataclass(slots=True)
 class Together:
-    """An operation between the lanes of a warp."""
+    """An operation that the lanes of a warp execute together."""
 
     mask: Callable[[Grid, Lanes], Any]
     run: Step
@@ -113,7 +114,7 @@ class Together:
 
 
 class Grid:
-    """Some blocks of a launch that run concurrently."""
+    """Those blocks of a launch that run concurrently."""
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class Grid:
         self._enter(program)
 
     def _enter(self, program: Program) -> None:
-        """Create a function's own state: registers, local memory and parameters."""
+        """Create the state of a called function: its registers, local memory and parameters."""
         self.program = program
         self.regs = {
             name: np.full(self.lanes, 0xA5A5A5A5A5A5A5A5 & np.iinfo(REGISTER[kind]).max, REGISTER[kind])
@@ -160,7 +161,7 @@ class Grid:
         self.locals = [*self.locals, np.full(max(1, self.lanes * program.local_bytes) + 16, RUBBISH, np.uint8)]
 
     def call(self, program: Program, lanes: np.ndarray, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Let these lanes run a function to its end. Return its results as bytes by name."""
+        """Execute a function to its end for the given lanes. Return its results as bytes, by name."""
         inner = copy.copy(self)
         inner.depth = self.depth + 1
         if inner.depth > MOST_CALLS:
@@ -189,7 +190,7 @@ class Grid:
                 view[index + k] = value[chosen] if value.ndim else value
 
     def _places(self, space: str, at: Any, lanes: np.ndarray, dtype: np.dtype, count: int, writes: bool) -> Any:
-        """Yield which lanes access which array at which indices."""
+        """Divide an access by memory blocks. Yield the lanes, the block as an array, and the indices of each part."""
         at = np.broadcast_to(np.asarray(at).astype(np.uint64), (len(lanes),))
         if not len(lanes):
             return
@@ -259,7 +260,7 @@ class Grid:
 
 
 def _special(launch: Any, inside: np.ndarray, number: np.ndarray) -> dict[str, Any]:
-    """Return the special registers."""
+    """Return the values of the special registers."""
     x, y, _ = launch.block
     gx, gy, _ = launch.grid
     u = np.uint32
@@ -291,7 +292,7 @@ def _special(launch: Any, inside: np.ndarray, number: np.ndarray) -> dict[str, A
 
 @dataclass(slots=True)
 class Run:
-    """The execution of some blocks."""
+    """The execution of blocks that run concurrently."""
 
     grid: Grid
     ready: dict[int, list[np.ndarray]] = field(default_factory=dict)
@@ -336,7 +337,7 @@ class Run:
             self.ready.setdefault(at, []).append(lanes)
 
     def _go(self, at: int, lanes: np.ndarray) -> None:
-        """Run from `at` until these threads diverge, wait, or may reconverge with others."""
+        """Run `lanes` from step `at` until they diverge, wait or end, or reach a step where they may reconverge."""
         grid, steps, leaders = self.grid, self.grid.program.steps, self.grid.program.leaders
         while True:
             every = slice(None) if len(lanes) == grid.lanes else lanes
@@ -400,7 +401,7 @@ class Run:
                 return
 
     def _meet(self, at: int, lanes: np.ndarray, step: Together) -> tuple[np.ndarray, np.ndarray]:
-        """Split lanes into those whose masks are complete and the others."""
+        """Divide lanes at a warp operation into those whose masks are complete and those that must wait."""
         grid = self.grid
         before = self.held.pop(at, None)
         if before is not None:
@@ -424,7 +425,7 @@ class Run:
         self._release()
 
     def _release(self) -> bool:
-        """Resume blocks whose threads have all reached a barrier. Return whether there were any."""
+        """Resume threads at barriers that enough threads of their block have reached. Return whether there were any."""
         grid = self.grid
         living = np.bincount(grid.block_of, grid.alive, grid.blocks).astype(np.int64)
         gone = False
@@ -451,7 +452,7 @@ class Run:
 
     @staticmethod
     def _joined(entries: list[Any]) -> list[Any]:
-        """Merge the entries that wait at the same step."""
+        """Merge entries whose threads wait at the same step."""
         found: dict[tuple[int, int], Any] = {}
         for lanes, at, step, count in entries:
             before = found.get((at, count))
@@ -463,9 +464,9 @@ class Run:
 def run(
     program: Program, memory: Any, launch: Any, parameters: bytes, seed: int = 0, traffic: Traffic | None = None
 ) -> None:
-    """Run a launch to its end and count its accesses in `traffic`.
+    """Run a launch to its end. If `traffic` is given, count memory accesses in it.
 
-    Raises `Fault`.
+    Raises `Fault` for an error that would stop a GPU.
     """
     count = launch.grid[0] * launch.grid[1] * launch.grid[2]
     threads = -(-launch.block[0] * launch.block[1] * launch.block[2] // WARP) * WARP

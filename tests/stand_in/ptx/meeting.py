@@ -1,7 +1,7 @@
-"""PTX instructions on memory and between threads: loads, stores, atomics, barriers and warp operations.
+"""PTX instructions that access memory or involve several threads: loads, stores, atomics, barriers and warp operations.
 
-In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.9 and 9.7.13. Invariant: atomics of
-threads that are at it together come in an order that nobody may count on.
+In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.9 and 9.7.13. Invariant: atomics
+that several threads execute at the same time take effect in random order.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ATOMICS: dict[str, Any] = {
 
 
 class Memory(Operands):
-    """Loads, stores and atomics."""
+    """Instructions for loads, stores and atomics."""
 
     def _where(self) -> tuple[str, int, str]:
-        """Return the memory space, the number of elements, and their type."""
+        """Return the memory space, the number of elements, and the type of the elements."""
         said = [p.split("::")[0] for p in self.parts]
         space = next((p for p in said if p in SPACES), "")
         count = next((int(p[1:]) for p in said if re.fullmatch(r"v\d", p)), 1)
@@ -58,7 +58,7 @@ class Memory(Operands):
         return load
 
     def _parameter(self, puts: list[Any], dtype: np.dtype) -> Step:
-        """Read a parameter of the launch or of a call, or a call's result."""
+        """Return a step that reads a parameter of the kernel or of the called function, or the result of a call."""
         name, _, more = self.operands[1].strip("[]").partition("+")
         offset, size = int(more or 0), dtype.itemsize
         if self.function.is_kernel and name in self.function.parameters:
@@ -80,7 +80,7 @@ class Memory(Operands):
         return of_call
 
     def _pass(self, readers: list[Any], dtype: np.dtype) -> Step:
-        """Write a parameter of a call, or this function's result."""
+        """Return a step that writes a parameter of a call, or the result of this function."""
         name, _, more = self.operands[0].strip("[]").partition("+")
         offset, size = int(more or 0), dtype.itemsize
         declared = [v.size for v in self.function.variables if v.name == name]
@@ -97,7 +97,7 @@ class Memory(Operands):
         return write
 
     def _call(self) -> Step:
-        """Let the lanes that have reached a call run it together."""
+        """Return a step in which the lanes that have reached a call execute it together."""
         back = [o.strip("()") for o in self.operands[:1] if o.startswith("(")]
         name, *rest = self.operands[len(back) :]
         passed = [p.strip() for p in rest[0].strip("()").split(",")] if rest else []
@@ -177,7 +177,7 @@ _DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|ll|h|l|z|j|t)?([diuoxXeEfFgG
 
 
 def say(g: Grid, lanes: np.ndarray, form: str, values: str) -> None:
-    """Print as ``printf`` to the process's output, as the driver does."""
+    """Print to standard output like C's ``printf``, as the driver does."""
     forms, packed = (np.ascontiguousarray(g.passed[n][lanes]).view("u8")[:, 0] for n in (form, values))
 
     def text(at: np.ndarray) -> str:
@@ -216,7 +216,7 @@ def say(g: Grid, lanes: np.ndarray, form: str, values: str) -> None:
 
 
 class Meetings(Operands):
-    """Barriers and operations between the lanes of a warp."""
+    """Instructions for barriers, and for operations among the lanes of a warp."""
 
     def _barrier(self) -> Any:
         if self.has("warp"):
@@ -231,7 +231,7 @@ class Meetings(Operands):
     _bar = _barrier
 
     def _folding(self) -> Barrier:
-        """Return a barrier that also counts or combines conditions."""
+        """Return a barrier that also counts the threads whose condition holds, or combines conditions by and / or."""
         op = next(p for p in self.parts if p in ("popc", "and", "or"))
         put, number = self.write(self.operands[0]), self.read(self.operands[1], "u32")
         text = self.operands[-1]
@@ -346,7 +346,7 @@ class Meetings(Operands):
 
 
 def _ballot(g: Grid, lanes: np.ndarray) -> np.ndarray:
-    """Return by warp which of its lanes are in `lanes`."""
+    """Return for each warp a bit mask of its lanes that are in `lanes`."""
     found = np.zeros(g.lanes // 32, np.uint32)
     np.bitwise_or.at(found, g.warp_of[lanes], np.uint32(1) << g.lane_of[lanes])
     return found

@@ -1,7 +1,7 @@
-"""PTX arithmetic on arrays for which NumPy has no function.
+"""PTX arithmetic on arrays, for operations that NumPy does not have.
 
-In: arrays of one type. Out: arrays. Invariant: rounded once, unless the instruction is an approximation; those are off by a
-unit in the last place here and there, as a GPU's are, and the same input gives the same result.
+In: arrays of one type. Out: arrays. Invariant: results are rounded once, unless the instruction is an approximation.
+Approximations are off by a unit in the last place for some inputs, as on a GPU, and are deterministic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BITS = {np.dtype("f2"): np.uint16, np.dtype("f4"): np.uint32, np.dtype("f8"): n
 
 @cache
 def _fused() -> dict[str, Any]:
-    """Return loops over the processor's fused multiply-add, compiled here."""
+    """Compile and return loops that use the processor's fused multiply-add."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -62,7 +62,7 @@ _fused_engines: list[Any] = []
 
 
 def fma(a: Any, b: Any, c: Any) -> np.ndarray:
-    """``a * b + c``, rounded once."""
+    """Return ``a * b + c``, rounded once."""
     a, b, c = (np.ascontiguousarray(x) for x in np.broadcast_arrays(a, b, c))
     if a.dtype == np.float16:
         return (a.astype(np.float64) * b + c).astype(np.float16)
@@ -73,7 +73,7 @@ def fma(a: Any, b: Any, c: Any) -> np.ndarray:
 
 
 def directed(op: str, rounding: str, a: Any, b: Any, c: Any = None) -> np.ndarray:
-    """Return the result of ``add``, ``sub``, ``mul`` or ``fma``, rounded to zero, up or down."""
+    """Return the result of ``add``, ``sub``, ``mul`` or ``fma``, rounded towards zero, down or up."""
     a, b = (np.asarray(x) for x in (a, b))
     if a.dtype == np.float64:
         each = np.broadcast(a, b, np.float64(0) if c is None else c)
@@ -97,7 +97,7 @@ def directed(op: str, rounding: str, a: Any, b: Any, c: Any = None) -> np.ndarra
 
 
 def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
-    """Return the same for a float64, computed with fractions."""
+    """Return the rounded result for float64, computed with fractions."""
     plain = {"add": a + b, "sub": a - b, "mul": a * b, "fma": a * b + c}[op]
     if not all(map(math.isfinite, (a, b, c))):
         return plain
@@ -112,7 +112,7 @@ def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
 
 
 def towards(high: np.ndarray, low: np.ndarray, rounding: str) -> np.ndarray:
-    """Return the float32 next to ``high + low`` in a direction."""
+    """Return ``high + low`` rounded to float32 in the given direction."""
     near = high.astype(np.float32)
     off = (high - near.astype(np.float64)) + low  # the true value less the rounded one
     up = np.nextafter(near, np.float32(np.inf))
@@ -127,7 +127,7 @@ def towards(high: np.ndarray, low: np.ndarray, rounding: str) -> np.ndarray:
 
 
 def flush(x: Any) -> Any:
-    """Replace subnormal numbers by zeros of the same sign."""
+    """Return float32 numbers with subnormal numbers replaced by zeros of the same sign. Other types are unchanged."""
     if x.dtype != np.float32:
         return x
     small = np.abs(x) < np.float32(2.0**-126)
@@ -135,7 +135,10 @@ def flush(x: Any) -> Any:
 
 
 def approximate(exact: np.ndarray, dtype: Any, units: int = 1) -> np.ndarray:
-    """Return `exact`, given in double precision, with errors of less than `units` in the last place."""
+    """Return approximations of `exact` with errors of less than `units` in the last place.
+
+    `exact` is in double precision.
+    """
     near = np.asarray(exact.astype(dtype))
     bits = near.view(_BITS[near.dtype]).astype(np.uint64)
     choice = (bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(63)
@@ -152,7 +155,7 @@ def approximate(exact: np.ndarray, dtype: Any, units: int = 1) -> np.ndarray:
 
 
 def smaller(a: Any, b: Any, sign: int) -> Any:
-    """Return ``min`` (sign 1) or ``max`` (-1) of floats. Numbers precede NaNs, and -0 is less than +0."""
+    """Return ``min`` (sign 1) or ``max`` (-1) of floats. Numbers win over NaNs, and -0 is less than +0."""
     a, b = np.broadcast_arrays(a, b)
     kind = _BITS[a.dtype]
     chosen = np.fmin(a, b) if sign > 0 else np.fmax(a, b)
@@ -162,7 +165,7 @@ def smaller(a: Any, b: Any, sign: int) -> Any:
 
 
 def to_integer(x: Any, dtype: np.dtype, rounding: str) -> Any:
-    """Round to an integer, saturating to the type's range, with NaN to 0."""
+    """Return numbers rounded to integers and saturated to the type's range. NaN becomes 0."""
     how = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[rounding]
     whole = how(x.astype(np.float64))
     info = np.iinfo(dtype)
@@ -186,7 +189,10 @@ def high_product(a: Any, b: Any) -> Any:
 
 
 def divide(a: Any, b: Any, remainder: bool) -> Any:
-    """Divide integers towards zero. Division by zero gives all bits set, as on a GPU."""
+    """Return the quotients of integers, rounded towards zero, or the remainders.
+
+    Division by zero gives an integer with all bits set, as on a GPU.
+    """
     a, b = np.broadcast_arrays(a, b)
     zero = b == 0
     safe = np.where(zero, 1, b).astype(a.dtype)

@@ -1,6 +1,6 @@
 """The operands of an instruction: registers, constants, addresses and variables.
 
-In: an `Instruction`. Out: functions of a `Grid` and its lanes. Invariant: a type or a name that is not known is an error.
+In: an `Instruction`. Out: functions of a `Grid` and its lanes. Invariant: an unknown type or name is an error.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SAID_ONLY |= {
 
 
 class Operands:
-    """The operands of one instruction."""
+    """The operands of an instruction."""
 
     def __init__(self, program: Program, instruction: Instruction) -> None:
         self.program, self.function = program, program.function
@@ -69,11 +69,11 @@ class Operands:
         return self.parts[-1]
 
     def has(self, *parts: str) -> bool:
-        """Return whether the instruction has one of these modifiers."""
+        """Return whether the instruction has at least one of these modifiers."""
         return any(p in self.parts for p in parts)
 
     def read(self, text: str, kind: str) -> Read:
-        """Return a reader of an operand as numbers of a type."""
+        """Return a function that reads an operand as numbers of a type."""
         dtype = TYPES[kind]
         if text.startswith("{"):
             return self._packed(text, dtype)
@@ -122,14 +122,14 @@ class Operands:
         return np.dtype(f"u{dtype.itemsize}").type(self.symbol(text))
 
     def symbol(self, text: str) -> int:
-        """Return an address by its name, ``name+4``, or ``generic(name)``."""
+        """Return the address of a variable, given as ``name``, ``name+4`` or ``generic(name)``."""
         found = re.fullmatch(r"(generic\()?([\w$]+)\)?(?:\+(-?\d+))?", text)
         if found is None or found[2] not in self.program.symbols:
             raise ValueError(f"no variable {text}")
         return self.program.symbols[found[2]] + int(found[3] or 0)
 
     def write(self, text: str) -> Callable[[Grid, Lanes, Any], None]:
-        """Return a writer of a result."""
+        """Return a function that writes a value to the register or the registers that `text` names."""
         if text == "_":
             return lambda g, m, v: None
         if text.startswith("{"):
@@ -154,7 +154,7 @@ class Operands:
         return put
 
     def address(self, text: str) -> Read:
-        """Return a reader of the address ``[register+offset]`` or ``[name+offset]``."""
+        """Return a function that computes the address given as ``[register+offset]`` or ``[name+offset]``."""
         inside = text.strip("[]").strip()
         found = re.fullmatch(r"(%[\w$]+)(?:\+(-?\d+))?", inside)
         if found is None:
@@ -168,7 +168,7 @@ class Operands:
         return lambda g, m: (g.regs[name][m] + short).astype(np.uint64)
 
     def each(self, work: Callable[..., Any], kinds: list[str]) -> Step:
-        """Return a step that computes a result lane by lane. With `ftz`, subnormal numbers become zeros."""
+        """Return a step that computes a result lane by lane. With `ftz`, subnormal numbers become zero."""
         put = self.write(self.operands[0])
         readers = [self.read(text, kind) for text, kind in zip(self.operands[1:], kinds, strict=True)]
         if self.has("ftz"):
@@ -176,7 +176,7 @@ class Operands:
         return lambda g, m: put(g, m, work(*(r(g, m) for r in readers)))
 
     def same(self, work: Callable[..., Any], count: int = 2) -> Step:
-        """Return a step whose operands have one type. Packed pairs are computed half by half."""
+        """Return a step whose operands have the type of the instruction. Halves of f16x2 are computed separately."""
         if self.kind == "f16x2":
 
             def of_pairs(*values: Any) -> Any:
@@ -191,12 +191,12 @@ class Operands:
         return self.kind == "f16x2" or TYPES[self.kind].kind == "f"
 
     def rounding(self) -> str:
-        """Return the directed rounding mode, or an empty string for rounding to nearest."""
+        """Return the directed rounding mode, or "" for rounding to nearest."""
         return next((p for p in self.parts if p in ("rz", "rm", "rp")), "")
 
 
 def _ticking() -> Iterator[int]:
-    """Yield the values of a clock."""
+    """Yield increasing values for clock registers."""
     k = 0
     while True:
         k += 1000
@@ -214,5 +214,5 @@ def _taken(values: Any, m: Lanes) -> Any:
 
 
 def lanes_of(g: Grid, m: Lanes) -> np.ndarray:
-    """Return the lanes' numbers."""
+    """Return an array of lane numbers for `m`, which may be a slice of all lanes."""
     return np.arange(g.lanes) if isinstance(m, slice) else m

@@ -1,6 +1,6 @@
-"""The parser of PTX text: a module's variables, functions and instructions.
+"""The parser of PTX text, which consists of variables, functions and instructions.
 
-In: the text that LLVM made. Out: `Module`s. Invariant: nothing is left out silently; a statement that is not understood is a
+In: the text that LLVM made. Out: `Module`s. Invariant: no statement is ignored silently. An unknown statement is a
 `ValueError` with its text.
 """
 
@@ -55,7 +55,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class Function:
-    """A kernel or a function that it calls."""
+    """A kernel, or a function that kernels call."""
 
     name: str
     is_kernel: bool
@@ -70,19 +70,19 @@ class Function:
 
 @dataclass(slots=True)
 class Module:
-    """The contents of one PTX text."""
+    """The contents of a PTX text."""
 
     variables: dict[str, Variable]
     functions: dict[str, Function]
 
 
 def bytes_of(kind: str) -> int:
-    """Return the size of a type such as ``b32``."""
+    """Return the size in bytes of a type such as ``b32``."""
     return int(re.sub(r"\D", "", kind)) // 8
 
 
 def split(text: str) -> list[str]:
-    """Split text at commas outside brackets."""
+    """Split text at commas that are outside of brackets."""
     found, depth, start = [], 0, 0
     for at, sign in enumerate(text):
         depth += (sign in "{[(") - (sign in ")]}")
@@ -149,7 +149,7 @@ def _number(text: str) -> int:
 
 
 def _parameters(text: str | None) -> dict[str, tuple[int, int]]:
-    """Return the offset and the size of each parameter, aligned to its size."""
+    """Return the offset and the size in bytes of each parameter."""
     found: dict[str, tuple[int, int]] = {}
     offset = 0
     for part in split(text or ""):
@@ -174,7 +174,7 @@ def _function(head: str, body: str) -> Function:
 
 
 def _statements(body: str) -> list[str]:
-    """Split a body at semicolons and colons. The braces around a call are dropped."""
+    """Split the body of a function into statements and labels. The braces around a call are dropped."""
     found = []
     for piece in re.split(r"(?<=;)|\n", body):
         piece = piece.strip()

@@ -1,7 +1,7 @@
-"""The memory accesses of a launch: sectors of 32 bytes, and passes over the banks of shared memory.
+"""Counts of the memory accesses of a launch: 32-byte sectors of global memory, and passes over shared-memory banks.
 
-In: accesses, a warp's lanes together. Out: counts. Source: NVIDIA, CUDA C++ Best Practices Guide 13.0, sections 9.2.1 and
-9.2.3.1. Invariant: what one access of a warp asks for twice counts once; a cache is not thought of.
+In: accesses by the lanes of warps. Out: counts. Source: NVIDIA, CUDA C++ Best Practices Guide 13.0, sections 9.2.1 and
+9.2.3.1. Invariant: data that several lanes of a warp request in the same access count once. Caches are not modelled.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Traffic:
     read, written : int
         Sectors of global memory.
     requests, passes : int
-        Accesses to shared memory as the machine makes them (128 bytes at most), and how often its banks are gone through for
-        them: as often, where no two lanes ask a bank for different words.
+        Requests to shared memory (of at most 128 bytes), and passes over the banks that they need. Both are equal
+        if there are no bank conflicts: no two lanes request different words of the same bank.
     instructions : int
-        Of warps.
+        Instructions executed by warps.
     """
 
     read: int = 0
@@ -35,7 +35,7 @@ class Traffic:
     instructions: int = 0
 
     def note(self, space: str, at: np.ndarray, warp: np.ndarray, lane: np.ndarray, size: int, writes: bool) -> None:
-        """Count one access of some lanes with `size` bytes each."""
+        """Count an access by several lanes, each with `size` bytes."""
         if space == "global":
             sectors = warp.astype(np.int64) << 44 | (at >> np.uint64(5)).astype(np.int64)
             count = len(np.unique(sectors))

@@ -1,4 +1,4 @@
-"""Numba's types of numbers, written to ``numba_types.json``: ``python -m tests.dsl.kernel.language.numba_table``.
+"""A generator of ``numba_types.json``, Numba's number types: ``python -m tests.dsl.kernel.language.numba_table``.
 
 For each operator, a row per dtype of the left operand: the result's dtype for each dtype of the right operand and for each
 literal. ``join`` is the type of a variable that is given both. "-": Numba refuses.
@@ -39,7 +39,7 @@ def expression(op: str, left: str, right: str) -> str:
 
 
 def body(op: str, right: str) -> str:
-    """Return the statements that leave the result of an operation in ``r``."""
+    """Return the statements that compute an operation and leave its result in ``r``."""
     if op == "join":
         return f"r = x\n    if c:\n        r = {right}"
     if op == "atan2":
@@ -48,7 +48,7 @@ def body(op: str, right: str) -> str:
 
 
 def main() -> None:
-    """Ask Numba."""
+    """Query Numba's types, and write the file."""
     import numba
 
     warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Kernels of `weft.cuda` compute in Numba's types, kernels of `weft.kernel` in NumPy's."""
+"""Kernels of `weft.cuda` compute in Numba's types, and kernels of `weft.kernel` in NumPy's types."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ OURS: dict[tuple[str, str, str], str] = {
 
 
 def _wanted(op: str, left: str, right: str, numbas: str) -> str | None:
-    """Return the dtype, or None if weft has an operation that Numba refuses: of complex numbers."""
+    """Return the expected dtype. Return None for operations on complex numbers that Numba lacks, but weft supports."""
     if numbas == "-" and (left in COMPLEX or right in COMPLEX):
         return None
     return OURS.get((op, left, right), numbas)
 
 
 class _Numbers:
-    """Numbers of a kernel with Numba's types."""
+    """Operations on values of a kernel whose numbers have Numba's types."""
 
     def __init__(self) -> None:
         self.compiler = Compiler(None, None, False, INDEX)  # type: ignore[arg-type]
@@ -152,6 +152,27 @@ def test_sums_of_float32_are_float64() -> None:
     out = np.zeros(1)
     total[1, 1](x, out)
     assert math.isclose(out[0], x.astype(np.float64).sum(), rel_tol=1e-12)
+
+
+def test_stored_constants_wrap() -> None:
+    @cuda.jit
+    def store(x: Any, y: Any) -> None:
+        x[0] = -1
+        y[0] = 300
+
+    x, y = np.zeros(1, np.uint32), np.zeros(1, np.int8)
+    store[1, 1](x, y)
+    assert (x[0], y[0]) == (2**32 - 1, 44)
+    with pytest.raises(wf.KernelTypeError, match="-1 is out of bounds for uint32"):
+        wf.kernel(store.py_func)[1, 1](x, y)
+
+
+def test_vectorized_functions_of_numpys_arrays_return_numpys() -> None:
+    function = cuda.vectorize(lambda x: x + 1)
+    x = np.arange(3.0)
+    assert type(function(x)) is np.ndarray
+    assert type(function(wf.asarray(x))) is wf.Array
+    assert type(wf.vectorize(lambda x: x + 1)(x)) is wf.Array
 
 
 def test_numpys_types_on_request() -> None:

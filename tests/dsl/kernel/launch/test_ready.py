@@ -1,4 +1,7 @@
-"""Repeated launches: their kernels are found by the arguments' types and shapes, without other differences."""
+"""Repeated launches.
+
+They find a prepared launch by the types and shapes of the arguments, and have the effect of first launches.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +158,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def waits(n, out):  # type: ignore[no-untyped-def]
-    """Wait endlessly in threads if n says so."""
+    """Deadlock at two barriers if `n` is positive, since no barrier is reached by all threads."""
     k = cuda.grid(1)
     if n > 0 and cuda.threadIdx.x < 3:
         cuda.syncthreads()

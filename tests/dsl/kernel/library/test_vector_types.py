@@ -1,4 +1,4 @@
-"""Vector types as plain values, and scalars converted as kernels convert them."""
+"""Vector types as plain values, and scalars that are converted as kernels convert them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definition of a language probe: one construct in a small kernel, and a way to find its expected result.
+"""The definition of a language probe: a small kernel with one construct, and the way to its expected result.
 
 Invariant: `Probe.oracle` works on copies of the arguments and leaves the right result in their arrays. Where nothing else
 is said it is the kernel itself, run as the plain Python function that it is.
@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Probe:
-    """A kernel, its arguments (arrays are copied for every run), launch and oracle.
+    """A kernel, its arguments, its launch, and its oracle. Arrays are copied for every run.
 
     `ulps` is how far floats may be off, in units in the last place; 0 asks for the same bits. `printed` is what the
     kernel prints. `keywords` are passed by name. `options` are the decorator's. `ahead`
@@ -71,7 +71,7 @@ def probe(
     name: str = "",
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the decorated function to a list with these arguments, and return it unchanged."""
+    """Return a decorator that adds a function, with these arguments, to the list of probes `into`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         into.append(Probe(name or function.__name__, function, arguments, launch, want, **options))
@@ -81,7 +81,7 @@ def probe(
 
 
 def same(found: Any, wanted: Any, ulps: int) -> None:
-    """Assert that two arguments agree after a launch, with NaN equal to NaN."""
+    """Assert that an argument has the expected elements after a launch, within `ulps`. NaN equals NaN."""
     if not owns_elements(wanted):
         return
     assert found.dtype == wanted.dtype and found.shape == wanted.shape

@@ -1,6 +1,4 @@
-"""Probes of functions: math, cmath, NumPy's scalar functions, bit functions, half precision, libdevice and random
-numbers.
-"""
+"""Probes of functions: math, cmath, NumPy, bit functions, half precision, libdevice and random numbers."""
 
 # mypy: ignore-errors
 

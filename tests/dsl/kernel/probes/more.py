@@ -1,5 +1,6 @@
-"""Probes of constructs that Numba's kernels lack: array methods, comprehensions, generator expressions, and
-methods.
+"""Probes of constructs that Numba's kernels lack.
+
+They are array methods, comprehensions, generator expressions, and methods.
 """
 
 # mypy: ignore-errors

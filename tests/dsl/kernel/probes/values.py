@@ -177,7 +177,7 @@ def named_tuple_made(x, out):
 
 @dataclass
 class Physics:
-    """Constants of a simulation."""
+    """Constants of a physical simulation."""
 
     gravity: float
     steps: int
@@ -194,7 +194,7 @@ def dataclass_argument(physics, out):
 
 @dataclass
 class Grid:
-    """Arrays in one bundle."""
+    """A dataclass of an array and a number."""
 
     values: np.ndarray
     scale: float
@@ -546,7 +546,7 @@ def attribute_of_module(x, out):
 
 
 class Settings:
-    """Constants of a class."""
+    """A class whose attributes are constants."""
 
     step = 0.125
     count = 4

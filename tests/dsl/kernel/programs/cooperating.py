@@ -1,4 +1,4 @@
-"""Programs with cooperating threads: reductions, scans, tiles, sorting, warps, and the whole grid."""
+"""Programs whose threads cooperate: reductions, scans, tiles, sorting, warps, and the whole grid."""
 
 # mypy: ignore-errors
 

@@ -1,4 +1,4 @@
-"""The definition of common CUDA programs, each in several sizes and launches.
+"""The definition of common CUDA programs. Each has several sizes and launches.
 
 Invariant: every program is free of races, reads nothing that was not written, and its result does not depend on the order of
 its threads, so that its oracle is exact (whole numbers where sums are taken in another order).
@@ -20,7 +20,7 @@ SOURCE = np.random.default_rng(11)
 def program(
     want: Callable[..., Any], *cases: tuple[tuple[Any, ...], tuple[Any, ...]], **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add a kernel with its oracle, once for each case of launch and arguments."""
+    """Return a decorator that adds a kernel and its oracle `want` to the programs, once for each launch in `cases`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         for number, (launch, arguments) in enumerate(cases):
@@ -32,7 +32,7 @@ def program(
 
 
 def whole(*shape: int, high: int = 64, dtype: Any = np.float64) -> np.ndarray:
-    """Return random whole numbers."""
+    """Return an array of random whole numbers."""
     return SOURCE.integers(-high, high, shape).astype(dtype)
 
 
@@ -42,5 +42,5 @@ def zeros(*shape: int, dtype: Any = np.float64) -> np.ndarray:
 
 
 def blocks(n: int, size: int) -> int:
-    """Return the number of blocks of a size for n threads."""
+    """Return the number of blocks of a given size for n threads."""
     return -(-n // size)

@@ -13,7 +13,7 @@ from weft import cuda
 
 
 def sized(make, *sizes, threads=32):
-    """Return cases of 1-D programs: launch and arguments for each size."""
+    """Return the cases of a 1-D program: a launch and arguments for each size."""
     return [((blocks(n, threads), threads), make(n)) for n in sizes]
 
 

@@ -1,4 +1,4 @@
-"""The definition of a refusal: an invalid or unsupported program and its expected error.
+"""The definition of a refusal: an invalid or unsupported program, and its expected error.
 
 The line that the error has to name ends in the comment ``# here``; where a kernel has none, the error is of the launch and
 names the kernel.
@@ -20,7 +20,7 @@ LAUNCH = "LaunchError"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A function, its launch, the names of permitted errors, and a pattern of the message."""
+    """A function, its launch, the names of permitted errors, and a pattern for the message."""
 
     function: Callable[..., Any]
     errors: tuple[str, ...]
@@ -54,7 +54,7 @@ def refused(
     options: dict[str, Any] | None = None,
     **keywords: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the decorated function to `REFUSALS`. Without arguments it is launched with one float64 array."""
+    """Add the decorated function to `REFUSALS`. Without arguments, it is launched with a float64 array."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         given = arguments or (np.arange(8.0),)

@@ -1,4 +1,4 @@
-"""Draws from PCG64 in native code: NumPy's numbers, and NumPy's generator behind them."""
+"""Draws from PCG64 in native code: NumPy's numbers, and NumPy's state of the generator after the draw."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _code(method: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """All methods have been drawn often enough."""
+    """Load the native code of all methods, which otherwise is loaded only after many draws."""
     monkeypatch.setattr(draws, "_loaded", {method: _code(method) for method in METHODS})
     yield
 

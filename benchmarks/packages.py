@@ -1,0 +1,70 @@
+"""Programs that use other packages with NumPy arrays, from their tutorials, on weft and on NumPy.
+
+The programs are in `tests.clients.packages`, one per file, with a function ``main()`` that prints its results. The
+printed texts are compared. Each program runs on each side in a process of its own (`benchmarks.processes`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import programs_report
+from benchmarks.processes import WEFT, Effort, Outcome, measure
+from benchmarks.subjects import load_module, numpy_subject, weft_subject
+from benchmarks.worker import Subject
+
+FOLDER = Path(__file__).parent.parent / "tests" / "clients" / "packages"
+SLOWEST = 0.6  # of NumPy's speed, that every program should have
+
+
+def load(spec: Mapping[str, Any]) -> Subject:
+    """Load a program for NumPy or for weft."""
+    path, printed = FOLDER / f"{spec['name']}.py", io.StringIO()
+
+    def results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
+        return {"printed": np.array(printed.getvalue())}
+
+    if spec["side"] == WEFT:
+        subject = weft_subject(path, "main", [], results)
+    else:
+        subject = numpy_subject(load_module(path).main, [], results)
+    run = subject.call
+
+    def call(arguments: list[Any]) -> None:
+        printed.seek(printed.truncate(0))
+        with redirect_stdout(printed):
+            run(arguments)
+
+    subject.call = call
+    return subject
+
+
+def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
+    """Return the first line that a side prints and NumPy does not, or "" if they print the same."""
+    expected, found = (str(results["printed"]).splitlines() for results in (theirs, ours))
+    pairs = zip(found + [""] * len(expected), expected, strict=False)
+    return next((f"{x!r} instead of {y!r}" for x, y in pairs if x != y), "")
+
+
+def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return the number of programs that are slower than they should be."""
+    ratios = [ratio for o in outcomes if (ratio := o.ratio()) is not None]
+    return {f"below {SLOWEST} of NumPy's speed": sum(ratio < SLOWEST for ratio in ratios)}
+
+
+def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
+    """Measure the programs, print a line for each, and write the results."""
+    effort = Effort(options.limit, options.seconds, options.turns, 1 if options.quick else options.rounds)
+    report = programs_report.Report("packages", facts, options.out, totals=totals)
+    outcomes = list[Outcome]()
+    for name in options.programs.split(",") if options.programs else sorted(path.stem for path in FOLDER.glob("*.py")):
+        outcomes.append(measure({"suite": "packages", "name": name}, (), differs, effort))
+        report.add(outcomes)
+    print(report.text(outcomes))

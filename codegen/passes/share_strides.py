@@ -1,0 +1,330 @@
+"""Let the threads of a block run the iterations of a strided loop together.
+
+In: a threaded kernel for the host. Out: the kernel in which a loop such as
+``for i in range(cuda.grid(1), n, cuda.gridsize(1))`` has one counter for all threads, which starts at the first
+thread's start. Each thread adds its distance from the first thread to get its index. The loop over threads can then
+run inside the loop. Otherwise a thread runs all its iterations alone, at a stride of many elements. Invariant: each
+thread does the same work in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import MEETINGS, STRUCTURAL, Block, Kernel, Operation, Pointer, Value
+from weft.codegen.passes.find_uniform import Uniformity, find_uniform
+from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.rewrite import Rewriter, copy_of
+
+_NUMBERS = {"block_index", "thread_index"}
+_OF_BLOCK = MEETINGS | {"shared", "dynamic_shared"}
+# Through these, threads can wait for each other, which they do in their own order.
+_WAITS = frozenset({"atomic", "atomic_cas", "call", "clock", "sleep", "fence", "watch", "print", "assembly"})
+
+
+@dataclass
+class StridedLoop:
+    """A loop ``while i < stop: ...; i += step`` in which only the initial value of `i` differs between threads.
+
+    Attributes
+    ----------
+    variable : Value
+        The `local` that holds `i`.
+    label : str
+        Label of the scope around the loop.
+    start, stop, step : Value
+    test : Operation
+        The `if` that leaves the loop. Operations before it have no side effects.
+    """
+
+    variable: Value
+    label: str
+    start: Value
+    stop: Value
+    step: Value
+    test: Operation
+
+
+def share_strides(kernel: Kernel) -> Kernel:
+    """Return the kernel with one counter for all threads in its strided loops, or unchanged if it has none.
+
+    All blocks share the counter too if the start of a loop depends on the block index and the thread index, because
+    the elements of an iteration are then adjacent, and if the kernel has no synchronization points or shared memory.
+    """
+    if not any(o.opcode == "repeat" for o in kernel.walk()):
+        return kernel
+    for among in ("block",) if any(o.opcode in _OF_BLOCK for o in kernel.walk()) else ("grid", "block"):
+        finder = _Finder(replace(kernel, attributes={**kernel.attributes, "in_step": among}))
+        if finder.loops and (among == "block" or finder.side_by_side()):
+            return _Sharer(finder).run()
+    return kernel
+
+
+class _Finder:
+    """Finder of the strided loops of a kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.loops: dict[Operation, StridedLoop] = {}  # by the scope around the `repeat`
+        self.makers: dict[Value, Operation] = {}
+        self.uses: dict[Value, list[Operation]] = {}  # of each `local`
+        self.places: dict[Operation, int] = {}
+        self.uniform: Uniformity | None = None
+        self.kernel = kernel
+        for place, o in enumerate(program_order(kernel.body.operations)):
+            self.places[o] = place
+            self.makers.update(dict.fromkeys(o.results, o))
+            for value in o.operands:
+                if isinstance(value.type, Pointer) and value.type.space == "local":
+                    self.uses.setdefault(value, []).append(o)
+        self.search(kernel.body)
+
+    def search(self, block: Block) -> None:
+        """Find the strided loops in a block of operations, and the stores that initialise their variables."""
+        starts: dict[Value, Operation] = {}
+        for o in block.operations:
+            if o.opcode == "store" and o.operands[0] in self.uses:
+                starts[o.operands[0]] = o
+            inner = [x for x in o.regions[0].operations if x.opcode != "yield"] if o.opcode == "scope" else []
+            if len(inner) == 1 and inner[0].opcode == "repeat":
+                found = self.loop(o, inner[0], starts)
+                if found is not None:
+                    self.loops[o] = found
+            for region in o.regions:
+                self.search(region)
+
+    def loop(self, scope: Operation, repeat: Operation, starts: dict[Value, Operation]) -> StridedLoop | None:
+        """Return the description of a strided loop that threads may run together, or None for other loops."""
+        label = scope.attributes["label"]
+        operations = repeat.regions[0].operations
+        at = next((k for k, o in enumerate(operations) if o.opcode == "if"), len(operations))
+        head, test = operations[:at], operations[at] if at < len(operations) else None
+        if test is None or not all(self.is_pure(o) for o in head) or not _only_leaves(test, label):
+            return None
+        found = self.compared(test.operands[0])
+        if found is None:
+            return None
+        variable, stop = found
+        first = starts.get(variable)
+        inside = list(program_order(repeat.regions[0].operations))
+        advance = self.advance(variable, repeat, inside)
+        if first is None or advance is None or not self.belongs(variable, first, scope, inside):
+            return None
+        start, step = first.operands[2], self.step(advance)
+        others = [o for o in inside if o.opcode == "leave" and o not in test.regions[0].operations]
+        known = {o.attributes["label"] for o in inside if o.opcode == "scope"}
+        if step is None or any(o.attributes["label"] not in known for o in others) or _may_wait(inside):
+            return None
+        self.uniform = self.uniform or find_uniform(self.kernel)
+        if self.uniform.differs((stop, step)) or start not in self.uniform.varying:
+            return None
+        if not self.is_count(start) or not self.is_count(step):
+            return None
+        return StridedLoop(variable, label, start, stop, step, test)
+
+    def is_pure(self, o: Operation) -> bool:
+        """Return whether an operation may run once for all threads: it computes, or loads a variable."""
+        return (
+            o.opcode in ("constant", "cast")
+            or o.opcode not in STRUCTURAL
+            or (o.opcode == "load" and o.operands[0] in self.uses)
+        )
+
+    def compared(self, condition: Value) -> tuple[Value, Value] | None:
+        """Return the variable and the bound of a condition ``not variable < stop``, or None for other conditions."""
+        maker = self.makers.get(condition)
+        negative = maker is not None and maker.opcode == "bitwise_xor" and self.is_true(maker.operands[1])
+        if maker is not None and negative:
+            maker = self.makers.get(maker.operands[0])
+        if maker is None or maker.opcode != ("less" if negative else "greater_equal"):
+            return None
+        load = self.makers.get(maker.operands[0])
+        kind = maker.operands[0].type
+        if load is None or load.opcode != "load" or load.operands[0] not in self.uses:
+            return None
+        return (load.operands[0], maker.operands[1]) if isinstance(kind, np.dtype) and kind.kind == "i" else None
+
+    def is_true(self, value: Value) -> bool:
+        maker = self.makers.get(value)
+        return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
+
+    def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
+        """Return the only store to the variable in a loop, if every iteration that stays in the loop ends with it."""
+        accesses = [o for o in inside if o.operands and o.operands[0] is variable]
+        stores = [o for o in accesses if o.opcode == "store"]
+        if len(stores) != 1 or accesses[-1] is not stores[0]:
+            return None
+        for o in repeat.regions[0].operations:
+            if o is stores[0]:
+                return o
+            if o.opcode == "scope" and stores[0] in o.regions[0].operations:
+                before = program_order(o.regions[0].operations[: o.regions[0].operations.index(stores[0])])
+                label = o.attributes["label"]
+                return (
+                    None if any(x.opcode == "leave" and x.attributes["label"] == label for x in before) else stores[0]
+                )
+        return None
+
+    def step(self, advance: Operation) -> Value | None:
+        """Return the value that a store adds to the variable, or None if the store does not increment it."""
+        maker = self.makers.get(advance.operands[2])
+        if maker is None or maker.opcode != "add":
+            return None
+        for value, step in (maker.operands, maker.operands[::-1]):
+            load = self.makers.get(value)
+            if load is not None and load.opcode == "load" and load.operands[0] is advance.operands[0]:
+                return step
+        return None
+
+    def belongs(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
+        """Return whether all loads of a variable are inside the loop, or between its first store and the loop."""
+        around = set(inside)
+        for o in self.uses[variable]:
+            if o.opcode not in ("load", "store") or o.operands[0] is not variable:
+                return False
+            if o.opcode == "load" and o not in around and not self.places[first] < self.places[o] < self.places[scope]:
+                return False
+        return True
+
+    def side_by_side(self) -> bool:
+        """Return whether the start of any loop depends on both the block index and the thread index."""
+        return any(_NUMBERS <= self.sources(loop.start) for loop in self.loops.values())
+
+    def sources(self, value: Value) -> set[str]:
+        """Return the opcodes of the operations that compute a loop's start."""
+        maker = self.makers[value]
+        return {maker.opcode}.union(*(self.sources(v) for v in maker.operands))
+
+    def is_count(self, value: Value) -> bool:
+        """Return whether a value is a sum of products of sizes and indices, and therefore grows with the indices."""
+        maker = self.makers.get(value)
+        if maker is None:
+            return False
+        match maker.opcode:
+            case "thread_index" | "block_index" | "block_size" | "grid_size":
+                return True
+            case "constant":
+                return bool(maker.attributes["value"] > 0)
+            case "cast":
+                kinds = [v.type for v in (value, maker.operands[0])]
+                integers = all(isinstance(t, np.dtype) and t.kind == "i" for t in kinds)
+                return integers and kinds[0].itemsize >= kinds[1].itemsize and self.is_count(maker.operands[0])  # type: ignore[union-attr]
+            case "add" | "multiply":
+                return all(self.is_count(v) for v in maker.operands)
+            case _:
+                return False
+
+
+def _only_leaves(test: Operation, label: str) -> bool:
+    """Return whether an `if` leaves the scope with this label if its condition holds, and has no other effect."""
+    leaves, stays = (region.operations for region in test.regions)
+    return (
+        not test.results
+        and len(leaves) == len(stays) == 1
+        and leaves[0].opcode == "leave"
+        and leaves[0].attributes["label"] == label
+        and stays[0].opcode == "yield"
+    )
+
+
+def _may_wait(inside: list[Operation]) -> bool:
+    """Return whether a loop contains synchronization points, or loops in which a thread may wait for another."""
+    loops = [o for o in inside if o.opcode == "repeat"]
+    waiting = (o for each in loops for o in program_order(each.regions[0].operations))
+    return any(o.opcode in MEETINGS for o in inside) or any(
+        o.opcode in _WAITS or o.attributes.get("volatile") for o in waiting
+    )
+
+
+class _Sharer(Rewriter):
+    """Rewriter of the strided loops of a kernel."""
+
+    def __init__(self, finder: _Finder) -> None:
+        super().__init__(finder.kernel, self.replace)
+        assert finder.uniform is not None
+        self.makers, self.loops, self.uniform = finder.makers, finder.loops, finder.uniform
+        self.indices: dict[Value, Value] = {}  # variable of an open loop -> its value in the turn
+
+    def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
+        """Replace loads of the variable of the current loop by its index, and remove stores to it."""
+        index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None
+        if index is None:
+            return None
+        return [index] if o.opcode == "load" else []
+
+    def structured(self, operation: Operation, operands: list[Any]) -> None:
+        """Rewrite a strided loop with a counter that all threads share."""
+        loop = self.loops.get(operation)
+        if loop is None:
+            super().structured(operation, operands)
+            return
+        b = self.builder
+        (repeat,) = (o for o in operation.regions[0].operations if o.opcode == "repeat")
+        kind = loop.variable.type
+        assert isinstance(kind, Pointer)
+        (counter,) = b.emit("local", (), (kind,), count=1)
+        zero = b.constant(0)
+        b.store(counter, zero, self.first(loop.start))
+        distance = self.distance(loop.start)
+        body = Block()
+        b.blocks.append(body)
+        self.turn(loop, repeat, counter, distance)
+        b.blocks[-1:] = [Block()]
+        b.emit("repeat", (), (), (body,), in_step=True)
+        b.emit("yield")
+        b.emit("scope", (), (), (b.blocks.pop(),), **operation.attributes)
+
+    def turn(self, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
+        """Emit an iteration: the exit test, the work of threads with an index below the stop, and the next count."""
+        b = self.builder
+        zero = b.constant(0)
+        count = b.load(counter, zero)
+        made = {v: o for o in program_order(repeat.regions[0].operations) for v in o.results}
+        known = dict(self.map)
+        stop = copy_of(b, loop.stop, made, known)
+        step = copy_of(b, loop.step, made, known)
+        ends, stays, works, rests = (Block() for _ in range(4))
+        ends.operations.append(Operation("leave", attributes={"label": loop.label}))
+        for block in (stays, rests):
+            block.operations.append(Operation("yield"))
+        b.emit("if", (b.op("greater_equal", count, stop, dtype=bool),), (), (ends, stays))
+        inside = b.op("less", distance, b.op("subtract", stop, count), dtype=bool)
+        b.blocks.append(works)
+        self.indices[loop.variable] = b.op("add", count, distance)
+        rest = Block()
+        rest.operations = [o for o in repeat.regions[0].operations if o is not loop.test]
+        self.body(rest)
+        del self.indices[loop.variable]
+        b.blocks.pop()
+        b.emit("if", (inside,), (), (works, rests))
+        b.store(counter, zero, b.op("add", count, step))
+        b.emit("yield")
+
+    def first(self, value: Value) -> Value:
+        """Recompute a value as the first thread has it."""
+        if value not in self.uniform.varying:
+            return self.map[value]  # type: ignore[no-any-return]
+        maker = self.makers[value]
+        if maker.opcode in _NUMBERS:
+            return self.builder.constant(0, value.type)
+        operands = tuple(self.first(v) for v in maker.operands)
+        return self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)[0]
+
+    def distance(self, value: Value) -> Value:
+        """Return the difference between a value in the current thread and in the first thread."""
+        maker, b = self.makers[value], self.builder
+        varying = [v for v in maker.operands if v in self.uniform.varying]
+        if not varying:
+            return self.map[value]  # type: ignore[no-any-return]
+        if maker.opcode == "cast":
+            return b.emit("cast", (self.distance(varying[0]),), (value.type,))[0]
+        if maker.opcode == "add":
+            parts = [self.distance(v) for v in varying]
+            return parts[0] if len(parts) == 1 else b.op("add", *parts)
+        if len(varying) == 1:
+            (factor,) = (v for v in maker.operands if v is not varying[0])
+            return b.op("multiply", self.distance(varying[0]), self.map[factor])
+        return b.op("subtract", self.map[value], self.first(value))

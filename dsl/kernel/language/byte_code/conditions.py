@@ -1,0 +1,192 @@
+"""Merge the blocks of an expression: `and`, `or`, conditional expressions and chained comparisons.
+
+In: basic blocks. Out: fewer basic blocks, in which instructions that jumped inside an expression have become one
+instruction: `and`, `or`, `choice` or `chain`, with the instructions of its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.dsl.kernel.language.byte_code.expression_stack import is_pure
+from weft.dsl.kernel.language.byte_code.flow_graph import CodeBlock
+from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction
+
+
+class Conditions:
+    """The basic blocks of a function, and the rules that merge those of one expression."""
+
+    def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
+        self.blocks, self.entry, self.make = blocks, entry, make
+        self.before: dict[int, list[int]] = {}
+
+    def merge(self) -> None:
+        """Merge blocks until nothing changes."""
+        rules = (self._sequence, self._condition, self._both, self._value, self._chain, self._choice)
+        while True:
+            self._count()
+            if any(rule(number, block) for number, block in reversed(self.blocks.items()) for rule in rules):
+                continue
+            if not any(self._copy_end(block) for block in self.blocks.values()):
+                return
+
+    def _count(self) -> None:
+        reached = [self.entry]
+        for number in reached:
+            reached += [a for a in self.blocks[number].after if a not in reached]
+        self.blocks = {n: b for n, b in self.blocks.items() if n in reached}
+        self.before = {n: [] for n in self.blocks}
+        for number, block in self.blocks.items():
+            for a in block.after:
+                self.before[a].append(number)
+
+    def _single(self, number: int) -> CodeBlock | None:
+        """Return a block if it has exactly one predecessor, otherwise None."""
+        return self.blocks[number] if len(self.before[number]) == 1 and number != self.entry else None
+
+    def _pure(self, body: list[CodeInstruction]) -> bool:
+        return bool(body) and is_pure(body, self.make)
+
+    # -- rules: each changes the block and returns True, or returns False --------------------
+
+    def _sequence(self, number: int, block: CodeBlock) -> bool:
+        if len(block.after) != 1 or block.after[0] == number or block.leaves:
+            return False
+        following = self._single(block.after[0])
+        if following is None or following.body[-1].name == "next":
+            return False
+        block.body = block.body + following.body
+        block.after, block.leaves = following.after, following.leaves
+        return True
+
+    def _branch(self, block: CodeBlock | None) -> bool:
+        return block is not None and bool(block.body) and block.body[-1].name == "branch"
+
+    def _condition(self, number: int, block: CodeBlock) -> bool:
+        """Merge ``if a and b``: two successive tests that have one target in common."""
+        if not self._branch(block):
+            return False
+        for side in (0, 1):
+            second, other = self._single(block.after[side]), self._class(block.after[1 - side])
+            if second is None or not self._branch(second):
+                continue
+            body = second.body[:-1]
+            kept = bool(body) and body[-1].name == "copy"
+            targets = [self._class(self._popped(a) if kept else a) for a in second.after]
+            if other not in targets or (kept and other in map(self._class, second.after)):
+                continue
+            if not self._pure(body[:-1] if kept else body):
+                continue
+            name = ("or", "and")[targets.index(other)]
+            negated = targets.index(other) == side
+            branch = block.body[-1]
+            middle = [CodeInstruction("not", None, branch.where)] if negated else []
+            operand = body[:-1] if kept else body
+            tail = body[-1:] if kept else []
+            block.body = [*block.body[:-1], *middle, CodeInstruction(name, operand, branch.where), *tail, branch]
+            block.after = second.after
+            return True
+        return False
+
+    def _popped(self, number: int) -> int:
+        """Return the successor of a block that only pops a value, and any other block unchanged."""
+        block = self.blocks[number]
+        return block.after[0] if [i.name for i in block.body] == ["pop"] else number
+
+    def _both(self, number: int, block: CodeBlock) -> bool:
+        """Merge ``if (a if c else b)``: a test that selects one of two tests with the same two targets."""
+        if not self._branch(block):
+            return False
+        first, second = (self._single(a) for a in block.after)
+        if not (self._branch(first) and self._branch(second)) or first is None or second is None or first is second:
+            return False
+        bodies = first.body[:-1], second.body[:-1]
+        if not self._same(first, second) or not (self._pure(bodies[0]) and self._pure(bodies[1])):
+            return False
+        block.body = [*block.body[:-1], CodeInstruction("choice", bodies, block.body[-1].where), block.body[-1]]
+        block.after = first.after
+        return True
+
+    def _value(self, number: int, block: CodeBlock) -> bool:
+        """Merge ``x = a and b``: the first value stays on the stack if it is the result."""
+        if not self._branch(block) or len(block.body) < 2 or block.body[-2].name != "copy":
+            return False
+        for side, name in ((0, "and"), (1, "or")):
+            second = self._single(block.after[side])
+            if second is None or [self._class(a) for a in second.after] != [self._class(block.after[1 - side])]:
+                continue
+            if second.body[0].name == "pop" and self._pure(second.body[1:]):
+                block.body = [*block.body[:-2], CodeInstruction(name, second.body[1:], block.body[-1].where)]
+                block.after = second.after
+                return True
+        return False
+
+    def _choice(self, number: int, block: CodeBlock) -> bool:
+        """Merge ``x = a if c else b``."""
+        if not self._branch(block):
+            return False
+        first, second = (self._single(a) for a in block.after)
+        if first is None or second is None or len(first.after) != 1 or not self._same(first, second):
+            return False
+        if not (self._pure(first.body) and self._pure(second.body)):
+            return False
+        where = block.body[-1].where
+        block.body = [*block.body[:-1], CodeInstruction("choice", (first.body, second.body), where)]
+        block.after = first.after
+        return True
+
+    def _chain(self, number: int, block: CodeBlock) -> bool:
+        """Merge ``a < b < c``: the middle operand stays on the stack, and is dropped if ``a < b`` is false."""
+        if not self._branch(block):
+            return False
+        names = [i.name for i in block.body]
+        kept = names[-2:] == ["copy", "branch"]
+        head = block.body[: -2 if kept else -1]
+        if [i.name for i in head[-3:]] != ["swap", "copy", "compare"]:
+            return False
+        second, drop = self._single(block.after[0]), self.blocks[block.after[1]]
+        if second is None:
+            return False
+        if kept:
+            ended = len(second.after) == 1 and second.body[0].name == "pop" and self._same(second, drop)
+            body = second.body[1:]
+            ended = ended and [i.name for i in drop.body] == ["swap", "pop"]
+            tail: list[CodeInstruction] = []
+        else:
+            ended = (
+                self._branch(second) and drop.body[0].name == "pop" and self._class(second.after[1]) == self._rest(drop)
+            )
+            body, tail = second.body[:-1], second.body[-1:]
+        if not ended or not body or body[-1].name not in ("compare", "chain") or not self._pure(body[:-1]):
+            return False
+        last = body[-1]
+        operators, rest = ([last.argument], []) if last.name == "compare" else last.argument
+        chain = CodeInstruction("chain", ([head[-1].argument, *operators], [body[:-1], *rest]), last.where)
+        block.body = [*head[:-3], chain, *tail]
+        block.after = second.after
+        return True
+
+    def _same(self, first: CodeBlock, second: CodeBlock) -> bool:
+        """Return whether two blocks have equivalent successors."""
+        return [self._class(a) for a in first.after] == [self._class(a) for a in second.after]
+
+    def _class(self, number: int) -> int:
+        return self.blocks[number].kinds[0]
+
+    def _rest(self, block: CodeBlock) -> int | None:
+        """Return the equivalence class of the instruction after the first one of a block."""
+        if len(block.body) == 1:
+            return self._class(block.after[0])
+        return block.kinds[1] if len(block.kinds) > 1 else None
+
+    def _copy_end(self, block: CodeBlock) -> bool:
+        """Copy the block's successor into it, if that ends the function and uses values left on the stack."""
+        if len(block.after) != 1 or len(self.before[block.after[0]]) < 2:
+            return False
+        following = self.blocks[block.after[0]]
+        if following.after or not following.pending:
+            return False
+        block.body = block.body + following.body
+        block.after = following.after
+        return True

@@ -1,0 +1,264 @@
+"""Control-flow graph: equivalent instructions, and basic blocks without the copies that CPython's compiler makes.
+
+CPython copies the test of a `while` loop to the loop's end, and short ends of a function to the jumps to them. Copies
+are found by equivalence: two instructions are equivalent if they are the same and their successors are equivalent.
+Invariant: an edge is moved between equivalent instructions only, so every path keeps its instructions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction, Unreadable
+
+# instruction -> how many values it takes from the stack and puts there, of its argument
+EFFECTS: dict[str, Callable[[Any], tuple[int, int]]] = {
+    **dict.fromkeys(("load", "load_global", "constant", "assertion", "null"), lambda _: (0, 1)),
+    **dict.fromkeys(("store", "store_global", "pop", "return", "branch", "extend", "append"), lambda _: (1, 0)),
+    **dict.fromkeys(("delete", "jump"), lambda _: (0, 0)),
+    **dict.fromkeys(
+        ("attribute", "negative", "positive", "invert", "not", "convert", "list_to_tuple", "yield"), lambda _: (1, 1)
+    ),
+    **dict.fromkeys(("subscript", "binary", "compare", "function_attribute"), lambda _: (2, 1)),
+    "call_star": lambda _: (3, 1),
+    **dict.fromkeys(("tuple", "list", "set", "string", "slice"), lambda n: (n, 1)),
+    "map": lambda n: (2 * n, 1),
+    "key_map": lambda keys: (len(keys), 1),
+    "store_attribute": lambda _: (2, 0),
+    "delete_attribute": lambda _: (1, 0),
+    "store_subscript": lambda _: (3, 0),
+    "delete_subscript": lambda _: (2, 0),
+    "unpack": lambda n: (1, n),
+    "call": lambda a: (a[0] + 2, 1),
+    "format": lambda a: (2 if a and a[1] else 1, 1),
+    "function": lambda a: (bin(a[1]).count("1"), 1),
+    "raise": lambda n: (n, 0),
+}
+
+Flags = tuple[int | None, ...]  # of every value on the stack: the `iterator` instruction it is from, or None
+
+
+@dataclass(slots=True, eq=False)
+class CodeBlock:
+    """A basic block: straight-line instructions, and the numbers of the successor blocks.
+
+    `kinds` are the equivalence classes of the instructions. A `pending` block begins inside an expression. A block that
+    `leaves` a `for` loop ends where it drops the loop's iterator.
+    """
+
+    body: list[CodeInstruction]
+    after: list[int]
+    kinds: list[int]
+    pending: bool
+    leaves: bool
+
+
+def argument_key(value: Any) -> Any:
+    """Return a hashable key for an argument, with different keys for 1, 1.0 and True."""
+    if isinstance(value, tuple):
+        return tuple(argument_key(v) for v in value)
+    if isinstance(value, frozenset):
+        return frozenset(argument_key(v) for v in value)
+    if isinstance(value, slice):
+        return "slice", argument_key((value.start, value.stop, value.step))
+    if hasattr(value, "co_code"):
+        return value.co_name, value.co_code
+    return type(value), repr(value)
+
+
+def entry_of(code: list[CodeInstruction]) -> int:
+    """Return the number of the first instruction executed. A jump at the start is skipped."""
+    return code[0].after[0] if code[0].name == "jump" else 0
+
+
+def classes_of(code: list[CodeInstruction]) -> list[int]:
+    """Return the equivalence class of every instruction, as a number."""
+    keys = [(i.name, argument_key(i.argument)) for i in code]
+    count = 0
+    while True:
+        numbers: dict[Any, int] = {}
+        classes = [numbers.setdefault(key, len(numbers)) for key in keys]
+        if len(numbers) == count:
+            return classes
+        count = len(numbers)
+        keys = [(classes[k], *(classes[a] for a in i.after)) for k, i in enumerate(code)]  # type: ignore[misc]
+
+
+def stacks_of(code: list[CodeInstruction]) -> dict[int, Flags]:
+    """Return the stack before every reachable instruction: for each value, its iterator instruction or None."""
+    start = entry_of(code)
+    found: dict[int, Flags] = {start: ()}
+    work = deque([start])
+    while work:
+        number = work.popleft()
+        instruction = code[number]
+        for k, following in enumerate(instruction.after):
+            flags = _step(instruction, number, found[number], exhausted=k == 1)
+            if following not in found:
+                found[following] = flags
+                work.append(following)
+    return found
+
+
+def _step(instruction: CodeInstruction, number: int, flags: Flags, exhausted: bool) -> Flags:
+    name, argument = instruction.name, instruction.argument
+    if name == "copy":
+        return (*flags, flags[-argument])
+    if name == "swap":
+        new = list(flags)
+        new[-1], new[-argument] = new[-argument], new[-1]
+        return tuple(new)
+    if name == "next":
+        return flags[:-1] if exhausted else (*flags, None)
+    if name == "iterator":
+        return (*flags[:-1], number)
+    if name == "load" and argument == ".0":
+        return (*flags, number)
+    taken, given = EFFECTS[name](argument)
+    if taken > len(flags):
+        raise Unreadable("a value on the stack is not followed", instruction.where.lineno)
+    return flags[: len(flags) - taken] + (None,) * given
+
+
+def merge_copies(code: list[CodeInstruction]) -> list[int]:
+    """Redirect edges from copies that the compiler made to their originals. Return the equivalence classes."""
+    classes, stacks = classes_of(code), stacks_of(code)
+    _merge_tests(code, classes, stacks)
+    _merge_ends(code, classes, stacks_of(code))
+    return classes
+
+
+def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
+    for instruction in code:
+        instruction.after = [new if a == old else a for a in instruction.after]
+
+
+def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
+    """Merge ends of the function that the compiler copied into an expression or behind a `break`."""
+    exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
+    pending: dict[tuple[int, Flags], int] = {}
+    for number in sorted(stacks):
+        instruction, flags = code[number], stacks[number]
+        if instruction.name == "pop" and flags[-1] is not None:  # `break`
+            following = instruction.after[0]
+            for other in _reachable(code, exhausted.get(flags[-1])):
+                if classes[other] == classes[following] and stacks.get(other) == stacks[following]:
+                    instruction.after = [other]
+                    break
+    for leader in _leaders(code, stacks):
+        if not _is_pending(stacks[leader]):
+            continue
+        # the expression has one value more than the stack before it, or as many if it drops one first
+        depth = len(stacks[leader]) + (code[leader].name not in ("pop", "swap"))
+        for number in _straight_end(code, leader):
+            if not _is_pending(stacks[number]) or len(stacks[number]) > depth:
+                continue
+            original = pending.setdefault((classes[number], stacks[number]), number)
+            if original != number:
+                _redirect(code, number, original)
+                break
+
+
+def _straight_end(code: list[CodeInstruction], start: int) -> list[int]:
+    """Return the instructions from `start` to an end of the function, or an empty list if they branch."""
+    path = [start]
+    while len(code[path[-1]].after) == 1 and len(path) <= len(code):
+        path.append(code[path[-1]].after[0])
+    return [] if code[path[-1]].after else path
+
+
+def _reachable(code: list[CodeInstruction], start: int | None) -> list[int]:
+    found = [] if start is None else [start]
+    for number in found:
+        found += [a for a in code[number].after if a not in found]
+    return found
+
+
+def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]:
+    into: dict[int, int] = {entry_of(code): 2}
+    for number in stacks:
+        for a in code[number].after:
+            into[a] = into.get(a, 0) + 1
+    forks = {a for n in stacks if len(code[n].after) > 1 for a in code[n].after}
+    return sorted(n for n in stacks if into.get(n, 0) > 1 or n in forks)
+
+
+def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
+    """Merge the copy of a test at the end of a `while` loop with the original test before the loop."""
+    found: tuple[int, int] | None = (0, 0)
+    while found is not None:
+        into: dict[int, list[int]] = {}
+        for number in _reachable(code, entry_of(code)):
+            for a in code[number].after:
+                into.setdefault(a, []).append(number)
+        found = next(
+            (
+                start
+                for header, sources in into.items()
+                for late in sources
+                if late >= header and late in into
+                # at the start of an expression nothing of it is on the stack
+                if code[late].name == "branch" or _is_pending(stacks[header])
+                for early in sources
+                if early < header
+                and (start := _start_of_copy(code, classes, stacks, late, early)) is not None
+                and start[0] in into
+            ),
+            None,
+        )
+        if found is not None:
+            _redirect(code, *found)
+
+
+def _is_pending(flags: Flags) -> bool:
+    """Return whether the stack holds operands of an expression, besides the iterators of loops."""
+    return any(flag is None for flag in flags)
+
+
+def _start_of_copy(
+    code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
+) -> tuple[int, int] | None:
+    """Search backwards for the starts of an expression and its copy. Return both, or None if the two differ."""
+    while classes[late] == classes[early] and stacks[late] == stacks[early]:
+        single = code[late - 1].after == [late] and code[early - 1].after == [early]
+        if not (_is_pending(stacks[late]) and single):
+            return late, early
+        late, early = late - 1, early - 1
+    return None
+
+
+def blocks_of(code: list[CodeInstruction], classes: list[int]) -> dict[int, CodeBlock]:
+    """Return the basic blocks, keyed by the number of their first instruction."""
+    stacks = stacks_of(code)
+    leaving = {n for n in stacks if code[n].name == "pop" and stacks[n][-1] is not None and not _is_pending(stacks[n])}
+    leaders = {*_leaders(code, stacks), entry_of(code), *(n for n in stacks if code[n].name == "next")}
+    leaders |= {code[n].after[0] for n in leaving}
+    blocks: dict[int, CodeBlock] = {}
+    for leader in sorted(leaders):
+        numbers = [leader]
+        while len(code[numbers[-1]].after) == 1 and code[numbers[-1]].after[0] not in leaders:
+            numbers.append(code[numbers[-1]].after[0])
+        pending = _is_pending(stacks[leader])
+        after = list(code[numbers[-1]].after)
+        kinds = [classes[n] for n in numbers]
+        blocks[leader] = CodeBlock([code[n] for n in numbers], after, kinds, pending, numbers[-1] in leaving)
+    return blocks
+
+
+def equivalent(first: list[CodeInstruction], second: list[CodeInstruction], same: Callable[[Any, Any], bool]) -> bool:
+    """Return whether two functions execute the same instructions on every path."""
+    work = [(entry_of(first), entry_of(second))]
+    seen = set(work)
+    while work:
+        a, b = work.pop()
+        one, two = first[a], second[b]
+        if one.name != two.name or len(one.after) != len(two.after) or not same(one.argument, two.argument):
+            return False
+        for pair in zip(one.after, two.after, strict=True):
+            if pair not in seen:
+                seen.add(pair)
+                work.append(pair)
+    return True

@@ -1,0 +1,137 @@
+"""Kernels launched from kernels: ``child[grid, block](...)`` in a kernel.
+
+In: a kernel, its grid and block, and the arguments, as values of the launching thread. Out: a record for each launch
+in the parent's launch queue, a hidden argument. When the parent's grid has ended, the host launches the recorded
+kernels (`launch.nested`). Invariant: the records of one thread are in the order of its launches.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import Value
+from weft.dsl.kernel.language import array_values as arrays
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.invocation import Invocation
+from weft.dsl.kernel.language.value_methods import bit_cast
+from weft.dsl.kernel.language.values import INT, ArrayValue, ChildKernel, Constant, ScalarValue, TupleValue, describe
+from weft.dsl.kernel.launch import arguments as args
+
+RECORDS = 1 << 14  # in a queue
+RECORD_WORDS = 64
+HEAD_WORDS = 8  # site, grid, block, bytes of shared memory
+CHILD_VALUES = (ArrayValue, ScalarValue, TupleValue, Constant)
+
+
+def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], keywords: dict[str, Any]) -> Constant:
+    """Compile ``child[grid, block](arguments)``."""
+    c, kernel = call.c, child.kernel
+    if not c.reporting:
+        c.fail("kernels that are compiled ahead of time cannot launch kernels: weft starts those after its own launch")
+    try:
+        bound = inspect.signature(kernel.py_func).bind(*arguments, **keywords)
+    except TypeError as error:
+        c.fail(f"{kernel.__name__}(): {error}")
+    bound.apply_defaults()
+    given = [v if isinstance(v, CHILD_VALUES) else Constant(v) for v in bound.arguments.values()]
+    descriptors = tuple(_descriptor(c, value) for value in given)
+    words = _configuration(c, child.configuration)
+    for value, descriptor in zip(given, descriptors, strict=True):
+        _append_words(c, value, descriptor, words)
+    if 1 + len(words) > RECORD_WORDS:
+        c.fail(
+            f"the arguments of {kernel.__name__} take {len(words)} words; a kernel in a kernel has {RECORD_WORDS - 1}"
+        )
+    queue, sites = _queue(c)
+    sites.append((kernel, descriptors))
+    _append_record(c, queue, [c.builder.constant(len(sites) - 1, INT), *words])
+    return Constant(None)
+
+
+def _queue(c: Compiler) -> tuple[Value, list[Any]]:
+    """Return the hidden launch queue parameter, and the list of launch sites (kernel and argument descriptors)."""
+    for what in c.hidden:
+        if what[0] == "launches":
+            return c.hidden_scalars["launches"], what[1]
+    sites: list[Any] = []
+    c.hidden_scalars["launches"] = c.hide("launches", INT, ("launches", sites))
+    return c.hidden_scalars["launches"], sites
+
+
+def _append_record(c: Compiler, queue: Value, words: list[Value]) -> None:
+    b = c.builder
+    zero = b.constant(0)
+    (number,) = b.emit("atomic", (queue, zero, b.constant(1, INT)), (INT,), kind="add")
+    with b.if_(b.op("less", number, b.constant(RECORDS, INT), dtype=bool)):
+        first = b.op("multiply", b.cast(number, c.index_dtype), b.constant(RECORD_WORDS))
+        for k, word in enumerate(words):
+            b.store(queue, b.op("add", first, b.constant(1 + k)), word)
+
+
+def _configuration(c: Compiler, configuration: Any) -> list[Value]:
+    """Return the words of a grid, a block, and the bytes of shared memory."""
+    parts = configuration.items if isinstance(configuration, TupleValue) else ()
+    if not 2 <= len(parts) <= 4:
+        c.fail(
+            "a kernel takes [grid, block], [grid, block, stream] or [grid, block, stream, shared_bytes] in its brackets"
+        )
+    if len(parts) > 2 and not (isinstance(parts[2], Constant) and parts[2].value == 0):
+        c.fail("kernels launched from a kernel run in its stream: the stream in the brackets is 0")
+    words = []
+    for size in parts[:2]:
+        axes = size.items if isinstance(size, TupleValue) else (size,)
+        if not 1 <= len(axes) <= 3:
+            c.fail(f"a grid or block has 1 to 3 numbers, not {len(axes)}")
+        words += [c.ir(c.cast(c.number(axis), INT), INT) for axis in (*axes, *[Constant(1)] * (3 - len(axes)))]
+    shared = parts[3] if len(parts) == 4 else Constant(0)
+    return [*words, c.ir(c.cast(c.number(shared), INT), INT)]
+
+
+def _descriptor(c: Compiler, value: Any) -> args.Descriptor:
+    """Return the descriptor of an argument, as for a launch from the host."""
+    match value:
+        case ScalarValue(weak=weak):
+            return ("scalar", value.dtype, weak)
+        case ArrayValue(space="global"):
+            if value.origin >= 0:  # the child may write to it
+                c.written.add(value.origin)
+            return args.describe_array(value.dtype, value.ndim, value.packed, value.writable)
+        case TupleValue():
+            return ("tuple", value.maker, value.names, tuple(_descriptor(c, item) for item in value.items))
+        case Constant(value=held):
+            return args.describe(held)
+        case ArrayValue():
+            c.fail(f"{describe(value)} ends with its thread or block: a kernel takes arrays in global memory")
+    c.fail(f"{describe(value)} cannot be passed to a kernel from a kernel")
+
+
+def _append_words(c: Compiler, value: Any, descriptor: args.Descriptor, words: list[Value]) -> None:
+    """Append the 64-bit words of an argument, in the order of a launch from the host."""
+    match value, descriptor:
+        case Constant(value=held), _:
+            numbers: list[int] = []
+            args.flatten_numbers(held, descriptor, numbers)
+            words.extend(c.builder.constant(number, INT) for number in numbers)
+        case ScalarValue(), ("scalar", dtype, _):
+            parts = [value]
+            if dtype.kind == "c":
+                part = np.dtype(f"f{dtype.itemsize // 2}")
+                parts = [ScalarValue(c.builder.op(name, value.ir, dtype=part)) for name in ("real", "imag")]
+            words.extend(_word(c, part) for part in parts)
+        case ArrayValue(), ("array", _, _, packed, _):
+            words.extend(c.builder.emit("address", (value.pointer,), (INT,)))
+            for extent in (*value.shape, *(() if packed else value.strides)):
+                words.append(c.ir(arrays.length(c, extent), INT))
+        case TupleValue(), ("tuple", _, _, parts):
+            for item, part in zip(value.items, parts, strict=True):
+                _append_words(c, item, part, words)
+
+
+def _word(c: Compiler, number: ScalarValue) -> Value:
+    """Return the bits of a number as the low bytes of a 64-bit word."""
+    if number.dtype.kind not in "iub" or number.dtype == np.uint64:
+        number = bit_cast(c, number, np.dtype(f"i{number.dtype.itemsize}"))
+    return c.builder.cast(number.ir, INT)

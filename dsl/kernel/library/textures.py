@@ -1,0 +1,278 @@
+"""Textures: read-only arrays that kernels sample at fractional coordinates.
+
+In: an array of one to three axes. Out: an object with a method `sample` for kernels. On a GPU `sample` is one
+instruction of the texture units; elsewhere it is the same arithmetic in the kernel language (CUDA C++ Programming
+Guide, "Texture Fetching"). Invariant: a texture keeps the elements that the array had when it was made.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.cuda.array_creation import to_device
+from weft.dsl.kernel.language.device_function import device
+from weft.dsl.kernel.language.handlers import handles
+from weft.dsl.kernel.language.invocation import Invocation
+from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue
+from weft.runtime import default_device
+
+ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0, 0.5, 1, 2))
+STEPS = np.float32(256)  # between two elements, of the fixed-point weights of linear filtering
+DTYPES = ("float32", "int32", "uint32", "int16", "uint16", "int8", "uint8")
+MOST = 2.0**30  # elements beyond every texture, where coordinates end
+
+
+class Filter(enum.Enum):
+    """The value of a sample between elements."""
+
+    NEAREST = "nearest"  # the element whose cell contains the coordinate
+    LINEAR = "linear"  # interpolated between the nearest elements along every axis
+
+
+class Address(enum.Enum):
+    """The value at coordinates outside the array."""
+
+    CLAMP = "clamp"  # the nearest element
+    BORDER = "border"  # zero
+    WRAP = "wrap"  # the array repeated
+    MIRROR = "mirror"  # the array repeated, every second time in reverse order
+
+
+class Coordinates(enum.Enum):
+    """The unit of coordinates."""
+
+    ELEMENTS = "elements"
+    NORMALIZED = "normalized"  # 1 is the length of the axis
+
+
+def texture(
+    array: Any, *, filter: str = "nearest", address: str = "clamp", normalized: bool = False
+) -> Texture1D | Texture2D | Texture3D:
+    """Make a texture of an array, for kernels.
+
+    Parameters
+    ----------
+    array : array_like
+        One to three axes of float32, or of integers of at most 32 bits. The last axis is the texture's x. The elements
+        are copied.
+    filter : {"nearest", "linear"}
+        "linear" interpolates between the nearest elements, of float32. Weights are multiples of 1/256 on every device.
+    address : {"clamp", "border", "wrap", "mirror"}
+        What coordinates outside the array refer to: the nearest element, zero, the array repeated, or the array repeated
+        and mirrored. The latter two need `normalized`.
+    normalized : bool
+        Whether coordinates run from 0 to 1 along each axis, and not in elements.
+
+    Returns
+    -------
+    Texture1D, Texture2D or Texture3D
+        An argument of kernels. In a kernel ``t.sample(x)``, ``t.sample(x, y)`` or ``t.sample(x, y, z)`` returns a number of
+        the array's dtype. The centre of the first element has the coordinate 0.5.
+
+    Raises
+    ------
+    TypeError, ValueError
+
+    Examples
+    --------
+    >>> import numpy as np, weft as wf
+    >>> from weft import cuda
+    >>> t = wf.texture(np.float32([0, 10, 20, 30]), filter="linear")
+    >>> @wf.kernel
+    ... def sample(t, x, out):
+    ...     i = cuda.grid(1)
+    ...     out[i] = t.sample(x[i])
+    >>> out = np.zeros(3, np.float32)
+    >>> sample[1, 3](t, np.float32([0.5, 2, 9]), out)
+    >>> out
+    array([ 0., 15., 30.], dtype=float32)
+    """
+    values = np.ascontiguousarray(array)
+    if values.dtype.name not in DTYPES:
+        raise TypeError(f"a texture of {values.dtype}: its elements are {', '.join(DTYPES)}")
+    if np.ndim(array) not in (1, 2, 3) or not values.size:
+        raise ValueError(f"a texture of shape {np.shape(array)}: it has one to three axes, none of them empty")
+    mode = Filter(filter), Address(address), Coordinates.NORMALIZED if normalized else Coordinates.ELEMENTS
+    if mode[0] is Filter.LINEAR and values.dtype != np.float32:
+        raise TypeError(f'filter="linear" interpolates float32, not {values.dtype}')
+    if mode[1] in (Address.WRAP, Address.MIRROR) and not normalized:
+        raise ValueError(f"address={address!r} needs normalized=True, as CUDA's textures do")
+    owner = default_device().texture(values, "linear" if mode[0] is Filter.LINEAR else "point", address, normalized)
+    made = (Texture1D, Texture2D, Texture3D)[values.ndim - 1](
+        to_device(values.copy()), owner.handle if owner else 0, *mode
+    )
+    setattr(made, "_owner", owner)  # of the handle
+    return made
+
+
+@dataclass(eq=False)
+class Texture:
+    """A read-only array that kernels sample, created by `weft.texture`.
+
+    Attributes
+    ----------
+    data : Array
+        The elements.
+    handle : int
+        The texture object of a GPU, 0 on other devices.
+    filter : Filter
+    address : Address
+    coordinates : Coordinates
+    """
+
+    data: Any
+    handle: int
+    filter: Filter
+    address: Address
+    coordinates: Coordinates
+
+
+class Texture1D(Texture):
+    """A texture of one axis."""
+
+    def sample(self, x: Any) -> Any:
+        """Return the value at a coordinate."""
+        if runs_on_gpu():
+            return fetch(self.data, self.handle, x)
+        u = position(self, x, 0)
+        if self.filter is Filter.NEAREST:
+            return element(self, (cell(u),))
+        i = cell(u - HALF)
+        a = weight(u - HALF)
+        return (ONE - a) * element(self, (i,)) + a * element(self, (i + 1,))
+
+
+class Texture2D(Texture):
+    """A texture of two axes."""
+
+    def sample(self, x: Any, y: Any) -> Any:
+        """Return the value at coordinate `x` along the last axis and `y` along the first."""
+        if runs_on_gpu():
+            return fetch(self.data, self.handle, x, y)
+        u = position(self, x, 1)
+        v = position(self, y, 0)
+        if self.filter is Filter.NEAREST:
+            return element(self, (cell(v), cell(u)))
+        i = cell(u - HALF)
+        a = weight(u - HALF)
+        j = cell(v - HALF)
+        b = weight(v - HALF)
+        low = (ONE - a) * element(self, (j, i)) + a * element(self, (j, i + 1))
+        high = (ONE - a) * element(self, (j + 1, i)) + a * element(self, (j + 1, i + 1))
+        return (ONE - b) * low + b * high
+
+
+class Texture3D(Texture):
+    """A texture of three axes."""
+
+    def sample(self, x: Any, y: Any, z: Any) -> Any:
+        """Return the value at coordinate `x` along the last axis, `y` along the middle and `z` along the first."""
+        if runs_on_gpu():
+            return fetch(self.data, self.handle, x, y, z)
+        u = position(self, x, 2)
+        v = position(self, y, 1)
+        w = position(self, z, 0)
+        if self.filter is Filter.NEAREST:
+            return element(self, (cell(w), cell(v), cell(u)))
+        i = cell(u - HALF)
+        a = weight(u - HALF)
+        j = cell(v - HALF)
+        b = weight(v - HALF)
+        total = ZERO
+        for k in range(2):
+            c = weight(w - HALF)
+            layer = cell(w - HALF) + k
+            low = (ONE - a) * element(self, (layer, j, i)) + a * element(self, (layer, j, i + 1))
+            high = (ONE - a) * element(self, (layer, j + 1, i)) + a * element(self, (layer, j + 1, i + 1))
+            total += (c if k == 1 else ONE - c) * ((ONE - b) * low + b * high)
+        return total
+
+
+@device
+def position(t: Any, x: Any, axis: Any) -> Any:
+    """Convert a coordinate to units of elements. Wrap or mirror it if the addressing mode says so."""
+    x = np.float32(x)
+    if t.address is Address.WRAP:
+        x = x - np.floor(x)
+    elif t.address is Address.MIRROR:
+        whole = np.floor(x)
+        part = x - whole
+        x = part if whole == TWO * np.floor(whole * HALF) else ONE - part
+    if t.coordinates is Coordinates.NORMALIZED:
+        x = x * np.float32(t.data.shape[axis])
+    return min(max(x, np.float32(-MOST)), np.float32(MOST))
+
+
+@device
+def cell(x: Any) -> Any:
+    """Return the index of the element that contains a coordinate."""
+    return int(np.floor(x))
+
+
+@device
+def weight(x: Any) -> Any:
+    """Return the fractional part of a coordinate, rounded to 8 bits. It is a weight of linear interpolation."""
+    return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
+
+
+@device
+def element(t: Any, index: Any) -> Any:
+    """Return the element at an index. Outside the array, the addressing mode determines the value."""
+    if t.data.ndim == 1:
+        i, inside = inner(t, index[0], 0)
+        found = t.data[i]
+    elif t.data.ndim == 2:
+        i, inside = inner(t, index[0], 0)
+        j, also = inner(t, index[1], 1)
+        inside = inside and also
+        found = t.data[i, j]
+    else:
+        i, inside = inner(t, index[0], 0)
+        j, also = inner(t, index[1], 1)
+        k, too = inner(t, index[2], 2)
+        inside = inside and also and too
+        found = t.data[i, j, k]
+    return found if inside else t.data.dtype.type(0)
+
+
+@device
+def inner(t: Any, i: Any, axis: Any) -> Any:
+    """Return an index moved into the array, and whether the element there is to be used instead of zero."""
+    n = t.data.shape[axis]
+    if t.address is Address.WRAP:
+        return i % n, True
+    return min(max(i, 0), n - 1), t.address is not Address.BORDER or (0 <= i and i < n)
+
+
+def runs_on_gpu() -> bool:
+    """Return whether the kernel is compiled for a GPU."""
+    return False  # as plain Python
+
+
+def fetch(data: Any, handle: Any, *coordinates: Any) -> Any:
+    """Sample a texture object in a kernel. Only available on a GPU."""
+    raise NotImplementedError
+
+
+@handles(runs_on_gpu)
+def _runs_on_gpu(call: Invocation) -> Constant:
+    return Constant(call.c.target is not None and call.c.target.kind == "cuda")
+
+
+@handles(fetch)
+def _fetch(call: Invocation, data: ArrayValue, handle: ScalarValue, *coordinates: Any) -> Any:
+    """Emit a texture instruction and return the first of its four 32-bit components."""
+    c, axes = call.c, len(coordinates)
+    wide, register = {"f": ("f32", "f"), "i": ("s32", "r"), "u": ("u32", "r")}[data.dtype.kind]
+    numbers = [c.ir(c.cast(c.scalar(x), np.dtype(np.float32)), np.dtype(np.float32)) for x in coordinates]
+    places = ", ".join(f"${5 + min(k, axes - 1)}" for k in range({1: 1, 2: 2, 3: 4}[axes]))
+    template = f"tex.{axes}d.v4.{wide}.f32 {{$0, $1, $2, $3}}, [$4, {{{places}}}];"
+    kinds = [np.dtype(np.float32 if register == "f" else np.uint32)] * 4
+    operands = [c.ir(c.cast(handle, np.dtype(np.uint64)), np.dtype(np.uint64)), *numbers]
+    constraints = ",".join([f"={register}"] * 4 + ["l"] + ["f"] * axes)
+    first, *_ = c.builder.emit("assembly", operands, kinds, template=template, constraints=constraints)
+    return c.cast(ScalarValue(first), data.dtype)

@@ -1,0 +1,60 @@
+"""Numba's types, signatures and functions in weft's kernels: ``pytest -m clients``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft import cuda
+from weft.dsl.kernel.language import types
+from weft.dsl.kernel.language.numba_objects import from_numba
+
+pytestmark = pytest.mark.clients
+numba = pytest.importorskip("numba")
+
+RECORD = np.dtype([("a", np.int32), ("b", np.float64, (3,)), ("c", np.uint8)], align=True)
+
+
+@numba.njit
+def triple(x: Any) -> Any:
+    return 3 * x
+
+
+@numba.vectorize
+def increased(x: Any) -> Any:
+    return x + 1
+
+
+def test_types() -> None:
+    for name in ("int8", "uint16", "int32", "uint64", "float32", "float64", "complex64", "complex128", "boolean"):
+        assert from_numba(getattr(numba, name)) == getattr(types, name)
+    assert from_numba(numba.float32[:, ::1]) == types.parse_type("float32[:, ::1]")
+    assert from_numba(numba.int8[::1, :]) == types.parse_type("int8[::1, :]")
+    assert from_numba(numba.types.UniTuple(numba.int32, 2)) == types.parse_type("UniTuple(int32, 2)")
+    assert from_numba(numba.types.CPointer(numba.float32)) == types.parse_type("CPointer(float32)")
+    assert from_numba(numba.from_dtype(RECORD)).dtype == RECORD
+    assert types.as_signature(numba.void(numba.float64[:], numba.int32)) == types.as_signature(
+        "void(float64[:], int32)"
+    )
+
+
+def test_in_kernels() -> None:
+    """`numba.float32` as a dtype, a cast and in signatures; functions under ``@njit`` and ``@vectorize``."""
+    float32 = numba.float32
+
+    @cuda.jit(numba.void(numba.float64[:], numba.int32))
+    def kernel(x: Any, n: Any) -> None:
+        local = cuda.local.array(2, float32)
+        shared = cuda.shared.array(4, dtype=numba.int16)
+        i = cuda.grid(1)
+        local[0] = float32(1) / numba.int32(3)
+        shared[i] = 40_000
+        if i < n:
+            x[i] = triple(local[0]) + increased(x[i]) + shared[i]
+
+    x = np.arange(4.0)
+    kernel[1, 4](x, 3)
+    right = np.arange(4.0) + 1 + 3 * np.float64(np.float32(1 / 3)) + np.array(40_000).astype(np.int16)
+    assert np.array_equal(x[:3], right[:3]) and x[3] == 3

@@ -1,0 +1,228 @@
+"""Strided loops in which all threads of a block execute an iteration before the next one begins.
+
+Results stay the same, and loops in which threads may diverge stay unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft import cuda
+from weft.codegen import verify_kernel
+from weft.codegen.llvm import host_threads
+from weft.codegen.passes.forward_variables import forward_variables
+from weft.codegen.passes.share_strides import share_strides
+from weft.codegen.passes.split_at_meetings import split_at_meetings
+from weft.dsl.kernel.launch.dispatcher import KernelDispatcher
+from weft.runtime import override
+
+
+def scale(x, o):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        o[i] = x[i] * 2 + i
+
+
+def counted(x, o):
+    i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    first = i
+    while i < x.size:
+        o[i] = x[i] * 2 + i
+        i += cuda.blockDim.x * cuda.gridDim.x
+    if first < 0:
+        o[0] = 0
+
+
+def skipping(x, o):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        o[i] = i
+        if x[i] < 0.5:
+            continue
+        total = 0.0
+        for k in range(i % 5):
+            total += x[i] * k
+        o[i] = total
+
+
+def summed(x, o):
+    shared = cuda.shared.array(128, np.float64)
+    t = cuda.threadIdx.x
+    total = 0.0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        total += x[i]
+    shared[t] = total
+    cuda.syncthreads()
+    if t == 0:
+        for k in range(1, cuda.blockDim.x):
+            total += shared[k]
+        cuda.atomic.add(o, 0, total)
+
+
+def own_sums(x, o):
+    total = 0.0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        total += x[i]
+    cuda.atomic.add(o, 0, total)
+
+
+def histogram(x, o):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        cuda.atomic.add(o, int(x[i] * 7), 1.0)
+
+
+def rows(a, o):
+    for row in range(cuda.blockIdx.x, a.shape[0], cuda.gridDim.x):
+        for column in range(cuda.threadIdx.x, a.shape[1], cuda.blockDim.x):
+            o[row, column] = a[row, column] + row * 100 + column
+
+
+def plane(a, o):
+    x, y = cuda.grid(2)
+    across, down = cuda.gridsize(2)
+    for i in range(y, a.shape[0], down):
+        for j in range(x, a.shape[1], across):
+            o[i, j] = a[i, j] + i * 100 + j
+
+
+def early(x, o):
+    if cuda.grid(1) % 3 == 0:
+        return
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        o[i] = x[i] + 1
+
+
+# -- loops that each thread runs by itself ---------------------------------------------------------------
+
+
+def stops_early(x, o):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        if x[i] > 0.9:
+            break
+        o[i] = x[i]
+
+
+def returns(x, o):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        if x[i] > 0.9:
+            return
+        o[i] = x[i]
+
+
+def read_after(x, o):
+    i = cuda.grid(1)
+    while i < x.size:
+        o[i] = x[i]
+        i += cuda.gridsize(1)
+    if cuda.grid(1) < x.size and i == x.size:
+        o[cuda.grid(1)] = 7
+
+
+def changed(x, o):
+    i = cuda.grid(1)
+    while i < x.size:
+        if x[i] > 0.9:
+            i += cuda.gridsize(1)
+        if i < x.size:
+            o[i] = x[i]
+        i += cuda.gridsize(1)
+
+
+def own_steps(x, o):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1) * (1 + cuda.threadIdx.x % 2)):
+        o[i] = x[i]
+
+
+def own_stops(x, o):
+    for i in range(cuda.grid(1), x.size - cuda.threadIdx.x, cuda.gridsize(1)):
+        o[i] = x[i]
+
+
+def backward(x, o):
+    for i in range(cuda.grid(1) - 3, x.size, cuda.gridsize(1)):
+        if i >= 0:
+            o[i] = x[i]
+
+
+def waits(x, o):
+    """Make the other threads wait until thread 0 has executed all its iterations."""
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        while cuda.grid(1) > 0 and cuda.atomic.add(o, 0, 0.0) < x.size // cuda.gridsize(1) - 1:
+            cuda.nanosleep(1)
+        cuda.atomic.add(o, 0, 1.0)
+
+
+SHARED = [scale, counted, skipping, summed, own_sums, histogram, rows, plane, early]
+ALONE = [stops_early, returns, read_after, changed, own_steps, own_stops, backward, waits]
+GRID = [scale, counted, skipping, own_sums, histogram, plane, early]
+PLANES = (rows, plane)
+
+
+def inputs(function: Callable[..., None], elements: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(elements)
+    shape = (elements // 30 + 1, 30) if function in PLANES else elements
+    x = rng.integers(0, 64, shape) / 64.0  # (all sums are exact)
+    return x, np.zeros(x.shape if x.ndim == 2 else max(x.size, 8))
+
+
+_alone: dict[str, Any] = {}
+
+
+def alone(function: Callable[..., None], grid: Any, block: Any, x: np.ndarray) -> np.ndarray:
+    """Return the result without the pass, in which each thread executes its iterations on its own."""
+    out = np.zeros(x.shape if x.ndim == 2 else max(x.size, 8))
+    if function.__name__ not in _alone:
+        seen: list[Any] = []
+        with pytest.MonkeyPatch.context() as patch, override(cache=False):
+            patch.setattr(host_threads, "share_strides", lambda kernel: seen.append(kernel) or kernel)
+            other = FunctionType(function.__code__, function.__globals__, function.__name__ + "_alone")
+            _alone[function.__name__] = cuda.jit(other)
+            _alone[function.__name__][1, 1](*inputs(function, 40))
+        assert len(seen) == 1
+    _alone[function.__name__][grid, block](x, out)
+    return out
+
+
+def passed(function: Callable[..., None]) -> Any:
+    """Return a function's kernel IR before and after the pass."""
+    kernel = cuda.jit(function)
+    assert isinstance(kernel, KernelDispatcher)
+    kernel[1, 32](*inputs(function, 40))
+    (found,) = kernel._found.values()
+    before = forward_variables(found.kernel)
+    return before, share_strides(before)
+
+
+@pytest.mark.parametrize("function", SHARED, ids=lambda f: f.__name__)
+def test_loops_that_are_shared(function: Callable[..., None]) -> None:
+    before, after = passed(function)
+    assert after is not before
+    verify_kernel(after)
+    assert after.attributes["in_step"] == ("grid" if function in GRID else "block")
+    assert any(o.attributes.get("in_step") for o in after.walk())
+    assert split_at_meetings(after) is not None
+
+
+@pytest.mark.parametrize("function", ALONE, ids=lambda f: f.__name__)
+def test_loops_that_are_not(function: Callable[..., None]) -> None:
+    before, after = passed(function)
+    assert after is before
+
+
+@pytest.mark.parametrize("elements", [1, 31, 1000, 70_001])
+@pytest.mark.parametrize("function", [f for f in SHARED + ALONE if f is not waits], ids=lambda f: f.__name__)
+def test_results_are_those_of_threads_alone(function: Callable[..., None], elements: int) -> None:
+    two = function is plane
+    for grid, block in (((3, 2), (8, 4)), ((1, 1), (16, 8))) if two else ((1, 1), (3, 32), (40, 128), (7, 100)):
+        x, out = inputs(function, elements)
+        cuda.jit(function)[grid, block](x, out)
+        assert np.array_equal(out, alone(function, grid, block, x)), (grid, block)
+
+
+def test_a_thread_may_wait_for_the_end_of_another() -> None:
+    out = np.zeros(1)
+    cuda.jit(waits)[1, 4](np.zeros(40), out)
+    assert out[0] == 40

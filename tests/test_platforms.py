@@ -1,0 +1,33 @@
+"""Systems and interpreters on which importing weft is an error."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import weft
+
+
+def test_this_machine() -> None:
+    weft._check_platform()
+
+
+@pytest.mark.parametrize(
+    ("platform", "remedy"), [("win32", "WSL 2"), ("darwin", "container"), ("freebsd14", "Linux machine")]
+)
+def test_other_systems(platform: str, remedy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    with pytest.raises(ImportError, match=f"runs on Linux, and this is {platform}: .*{remedy}"):
+        weft._check_platform()
+
+
+def test_other_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    with pytest.raises(ImportError, match="PYTHON_GIL=1"):
+        weft._check_platform()
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "implementation", SimpleNamespace(name="pypy"))
+    with pytest.raises(ImportError, match="needs CPython, and this is pypy"):
+        weft._check_platform()
