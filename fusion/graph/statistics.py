@@ -12,13 +12,14 @@ import weft.codegen as codegen
 class Statistics:
     """Counters since the start of the process or the last reset.
 
-    `launches` counts kernels, and `bytes` their minimum traffic. `plans` were created, and `plans_read` read from disk. `lowered`
-    counts kernels generated, and `interpreted` programs. `uploaded` and `by_value` count small arrays moved to the device and
+    `launches` counts kernels, and `bytes` their minimum traffic. `unknown` programs had neither a plan nor an interpreter
+    program in memory. `plans` were created, and `plans_read` read from disk. `lowered` counts kernels generated, and `interpreted` programs. `uploaded` and `by_value` count small arrays moved to the device and
     passed by value. `planning` and `running` are the host's seconds.
     """
 
     launches: int = 0
     bytes: int = 0
+    unknown: int = 0
     plans: int = 0
     plans_read: int = 0
     lowered: int = 0

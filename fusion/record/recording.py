@@ -123,14 +123,14 @@ def uncut(operation: Operation) -> Operation:
 
 # Heads of loops: lines where recordings are cut. Bounded.
 _heads: set[Site] = set()
-# How often in a row recordings that were cut at a head found no plan; numbers that change take some iterations to become slots.
+# How often in a row recordings that were cut at a head were unknown programs; numbers that change take some iterations to become slots.
 _misses: dict[Site, int] = {}
 MISSES = 4
 # The same of short recordings, whose few forms have to be planned first.
 SHORT_MISSES = 10
 # Visits after which the head of a loop is remembered.
 CERTAIN = 3
-# Visits that are kept of recordings that found no plan.
+# Visits that are kept of recordings that were unknown programs.
 HISTORY = 4096
 
 
@@ -153,11 +153,11 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
             epoch.limit = min(2 * count, epoch.soft)
         return epoch
     recorded = _expressions(epoch)
-    # (a plan from disk counts as new: what is learned here is to be alike in every process)
-    plans = STATISTICS.plans + STATISTICS.plans_read
+    # (a plan from disk counts as unknown: what is learned here is to be alike in every process)
+    unknown = STATISTICS.unknown + STATISTICS.plans_read
     fresh, live = _end(epoch)
     if live:
-        if found := STATISTICS.plans + STATISTICS.plans_read == plans:
+        if found := STATISTICS.unknown + STATISTICS.plans_read == unknown:
             fresh.history = []
         else:
             fresh.history = [*epoch.history, *visits_of(recorded)][-HISTORY:]
@@ -295,7 +295,7 @@ def _look(epoch: Epoch, count: int) -> None:
 def _note_search(site: Site, history: list[Site | None], found: bool) -> None:
     """Update where recordings are cut, after a recording was cut at `site` and its plan was `found` or had to be made.
 
-    If no plan was found, recordings are cut at the head of a longer loop that `history` shows. If none is found several
+    If it was unknown, recordings are cut at the head of a longer loop that `history` shows. If this happens several
     times in a row, the iterations have too many forms, and recordings become shorter.
     """
     if found:

@@ -134,7 +134,7 @@ class Epoch:
         # operations from which on it is looked at at all
         self.limit = min(SMALL_RUN, SOFT_LIMIT) if IMMEDIATE[0] and device.name == "cpu" else SOFT_LIMIT
         self.head: Site | None = None  # the line where it is cut
-        self.history: list[Site | None] = []  # visits to lines before it, as far back as no plan was found
+        self.history: list[Site | None] = []  # visits to lines before it, as far back as programs were unknown
         self.taken: set[Expr] = set()  # expressions of this recording that may be part of others
         self.bytes_held = 0
         self.asides = 0  # evaluations after which recording went on here

@@ -97,14 +97,15 @@ def _find_or_make(
         if setting("interpret") != "always":
             plan = resized.find(form, device)
         if plan is None:
+            tiers = import_module("weft.fusion.run.tiers")
+            STATISTICS.unknown += not tiers.is_known(key, form)
             if setting("interpret") != "never" and not setting("verify"):
-                tiers = import_module("weft.fusion.run.tiers")
                 price = tiers.try_interpreting(key, form, graph, epoch, versions, wanted, settle)
                 if price is None:
                     return None
             start = perf_counter()
             plan = import_module("weft.fusion.run.planning").make_new(device, slots, graph, wanted, form)
-            import_module("weft.fusion.run.tiers").note_compiled(price or 0.0, perf_counter() - start)
+            tiers.note_compiled(price or 0.0, perf_counter() - start)
         if not first and _is_worth_more(plan, device):
             plan.patience = OFTEN
     except Exception as error:

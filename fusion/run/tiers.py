@@ -172,6 +172,11 @@ def try_interpreting(
     return form.price
 
 
+def is_known(key: Any, kind: resized.Form) -> bool:
+    """Return whether a graph, or one that differs only in its slots, was interpreted or planned before."""
+    return key in _programs or (kind.key, tuple(kind.spelling.codes)) in _programs
+
+
 def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
     """Interpret a graph that was interpreted before, unless compiling is now cheaper.
 

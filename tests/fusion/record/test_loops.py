@@ -11,7 +11,9 @@ import pytest
 
 import weft as wf
 from weft.dsl.immediate import native_immediate
+from weft.fusion.record import recording
 from weft.fusion.record.loops import find_loop
+from weft.fusion.record.storage import Epoch
 from weft.runtime.settings import override
 
 SITES = {name: ("file.py", "f", 1, line) for line, name in enumerate("abcdefghxyz")}
@@ -94,6 +96,28 @@ def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) 
             np.testing.assert_allclose(np.asarray(program(wf, 25)), expected, rtol=1e-9, atol=1e-12)
             plans.append(wf.statistics()["plans"] - before)
         assert plans[2:] == [0, 0], plans
+
+
+def test_plans_of_interpreted_programs_do_not_move_the_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Test that a program which was interpreted at first is cut at the same operations once it has plans."""
+    native_immediate.quicken(compiling=True)
+    lengths: list[int] = []
+    end = recording._end
+
+    def noting(epoch: Epoch) -> Any:
+        lengths.append(len(epoch.pending))
+        return end(epoch)
+
+    monkeypatch.setattr(recording, "_end", noting)
+    with wf.device("cpu"):
+        runs = []
+        for how in ("always", "always", "always", "never", "never"):
+            lengths.clear()
+            with override(interpret=how):
+                found = np.asarray(relaxed(wf, 25))
+            np.testing.assert_allclose(found, relaxed(np, 25), rtol=1e-9, atol=1e-12)
+            runs.append(lengths[:])
+    assert runs[2] and runs[3] == runs[4] == runs[2]
 
 
 def test_iterations_are_cut_alike() -> None:
