@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
+from typing import assert_never
 
 from weft.codegen import find_op
 from weft.fusion.graph.expr import Expr, constant_value, contiguous_strides
@@ -81,8 +82,10 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
             line = f"{target} = {previous} in new memory, {place} <- {value}"
         case "scatter":
             line = f"{target} = {previous} with scattered elements <- {value}"
-        case _:
+        case "map":
             line = f"{target} = {value}"
+        case _:
+            assert_never(task.kind)
     if task.node in group.over:
         line += f"   (in the memory of {names(group.over[task.node])})"
     left_out = len(speller.lines) - MOST_LINES
@@ -147,6 +150,8 @@ class Speller:
             case "choose":
                 sides = [self.spell(branch.instructions, made)[branch.result] for branch in i.branches]
                 return f"({sides[0]} if {made[i.operands[0]]} else {sides[1]})"
+            case _:
+                assert_never(i.kind)
 
     def _place(self, read: Instruction) -> str:
         """Return the subscripts of a read, or "" if the value is read only at the index of the result."""

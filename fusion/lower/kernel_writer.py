@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 import numpy as np
 
@@ -205,6 +205,8 @@ class KernelWriter:
                     made.append(self._map(i.node, operands))
                 case "choose":
                     made.append(self._choose(i, made, placed))
+                case _:
+                    assert_never(i.kind)
         return made
 
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Literal
+from typing import Literal, assert_never
 
 import numpy as np
 
@@ -226,8 +226,10 @@ class BodyBuilder:
                 return self._emit(Instruction("constant", constant(0, node.dtype)))
             case "reduce":
                 return self._fold(node, operands)
-            case kind:
-                raise AssertionError(f"{kind} is always stored")
+            case "leaf" | "scan" | "scatter" | "opaque":
+                raise AssertionError(f"{node.kind} is always materialized")
+            case _:
+                assert_never(node.kind)
 
     def _emit(self, instruction: Instruction) -> int:
         number = self.known.get(instruction)

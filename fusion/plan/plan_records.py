@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from operator import index
-from typing import Any
+from typing import Any, assert_never
 
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.graph.sizes import Computation, Size, Trace
 from weft.fusion.plan.arena import Carve, Take
-from weft.fusion.plan.steps import HostCall, KernelFacts, KernelLaunch, Plan, Step
+from weft.fusion.plan.steps import Batch, HostCall, KernelFacts, KernelLaunch, Plan, Step
+from weft.runtime import Requests
 
 # A kernel of a record: the loaded function, and what `KernelLaunch` says of it.
 Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Callable[[], str]]
@@ -197,8 +198,12 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
                     steps.append(["carve", whole, [[place, at(offset), at(n)] for place, offset, n in parts]])
                 case (place, nbytes):
                     steps.append(["new", place, at(nbytes)])
-                case _:
+                case int():
                     steps.append(["drop", step])
+                case Batch() | Requests():
+                    raise AssertionError("a plan is recorded before its steps are merged")
+                case _:
+                    assert_never(step)
         outputs = [[where[node], place] for node, place in plan.outputs]
     except KeyError:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from weft.codegen import kernel_digest, machine_of, print_kernel
 from weft.fusion.explain.explanation import announce, facts_of
@@ -241,6 +241,8 @@ class PlanWriter:
                 case "scalar":
                     scalars.append((k, value))
                     self.scalars[value] = None
+                case _:
+                    assert_never(kind)
         if all(lowered.parallel):
             nbytes, origin = lowered.bytes_read + lowered.bytes_written, group.placed[-1].task.node.location
             # (sizes of a trace are no ints: `resized.py` packs what they stand for)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
 
@@ -44,11 +44,14 @@ class Unwritten:
     fresh: bytearray
 
 
+FindingKind = Literal["out of bounds", "uninitialised", "misaligned", "race", "divergent barrier"]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A detected error. In a race, `other`, `other_block` and `other_thread` identify the other access."""
 
-    kind: str
+    kind: FindingKind
     site: Site
     block: int
     thread: int
@@ -432,7 +435,7 @@ class Detector:
             self.tell("uninitialised", site, thread, row)
         fresh.clear()
 
-    def tell(self, kind: str, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
+    def tell(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
         """Record a finding, at most once for each pair of sites."""
         key = kind, site, other and other[1]
         self.counts[key] += 1

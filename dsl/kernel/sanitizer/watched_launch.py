@@ -18,14 +18,14 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.kernel.language.kernel_errors import Place
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch
-from weft.dsl.kernel.sanitizer.detector import Detector, Finding, Unwritten
+from weft.dsl.kernel.sanitizer.detector import Detector, Finding, FindingKind, Unwritten
 from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
 from weft.runtime import Buffer, Device, KernelFault, WeftError, get_device, override, watching
 
@@ -64,7 +64,7 @@ class Report:
     Attributes
     ----------
     kind : str
-        ``"out of bounds"``, ``"uninitialised"``, ``"race"``, ``"divergent barrier"`` or ``"misaligned"``.
+        One of `FindingKind`.
     file : str
     line : int
     array : str
@@ -80,7 +80,7 @@ class Report:
         Number of occurrences.
     """
 
-    kind: str
+    kind: FindingKind
     file: str
     line: int
     array: str
@@ -104,12 +104,14 @@ class Report:
                 text = f"{self.kind}: {shown} does not lie at a multiple of its size, in {where}"
             case "race":
                 text = f"{self.kind}: {_DONE[self.access]} {shown} in {where}"
-            case _ if self.access == "warp operation":
+            case "divergent barrier" if self.access == "warp operation":
                 text = f"{self.kind}: not all lanes of the mask come here, as does {where}"
-            case _ if self.other is None:
+            case "divergent barrier" if self.other is None:
                 text = f"{self.kind}: not all threads of the block come here, as does {where}"
-            case _:
+            case "divergent barrier":
                 text = f"{self.kind}: threads of one block wait at different ones, {where}"
+            case _:
+                assert_never(self.kind)
         text += f"\n{self.place.show()}"
         if self.other is not None:
             other = self.other
