@@ -112,6 +112,11 @@ def fill_with_draws(method: str, generator: Any, values: np.ndarray, scale: floa
     return True
 
 
+def has_code(method: str) -> bool:
+    """Return whether native code of a method is loaded."""
+    return _loaded.get(method) is not None
+
+
 def _draw(code: _Code, state: int, values: np.ndarray, scale: float, place: float) -> None:
     threads = thread_count()
     blocks = threads * SHARES

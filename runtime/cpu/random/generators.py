@@ -6,13 +6,15 @@ In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from math import isfinite, prod
 from typing import Any
 
 import numpy as np
 
-from weft.runtime.cpu.random.draws import fill_with_draws
+from weft.runtime.cpu.random.draws import fill_with_draws, has_code
+from weft.runtime.devices import get_device
+from weft.runtime.listening import LaunchNote, Listening, launch_heard
 
 _NUMBERS = frozenset({int, float, np.float64})
 
@@ -70,7 +72,13 @@ def draw_many(
     if not (isfinite(scale) and isfinite(place) and scale >= 0):
         return None
     values = np.empty(size)
-    return values if fill_with_draws(method, generator.bit_generator, values, float(scale), float(place)) else None
+    fill = partial(fill_with_draws, method, generator.bit_generator, values, float(scale), float(place))
+    if not Listening.listeners or not has_code(method):
+        return values if fill() else None
+    filled: list[bool] = []
+    note = LaunchNote(f"random.{name}", nbytes=values.nbytes)
+    launch_heard(get_device("cpu"), note, lambda: filled.append(fill()))
+    return values if filled[0] else None
 
 
 def drawing(generator: np.random.Generator, name: str) -> Callable[..., Any]:

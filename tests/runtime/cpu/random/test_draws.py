@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft as wf
 from weft.runtime import override
 from weft.runtime.cpu import native
-from weft.runtime.cpu.random import draws
+from weft.runtime.cpu.random import draws, generators
 
 METHODS = list(draws.METHODS)
 
@@ -97,3 +98,11 @@ def test_native_code_waits_for_enough_elements(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(200):
         draws.fill_with_draws("random", generator, values)
     assert asked[1:] and all(asked[1:]) and len(asked) < 8
+
+
+def test_a_profile_shows_draws_of_native_code() -> None:
+    with wf.profile() as profile:
+        generators.draw_many(np.random.default_rng(1), "normal", (3.0, 2.0, 50_000), {})
+        generators.draw_many(np.random.default_rng(1), "normal", (3.0, 2.0, 5), {})  # NumPy draws
+    (launch,) = profile.launches
+    assert (launch.note.name, launch.note.nbytes) == ("random.normal", 400_000)
