@@ -44,7 +44,7 @@ __getattr__ = lazy_names(
 
 
 def find_name(name: str) -> Any:
-    """Return the object that ``weft.<name>`` refers to: weft's own, otherwise NumPy's, adapted to weft arrays.
+    """Look up ``weft.<name>``: an object of weft, otherwise NumPy's object of that name, adapted to weft arrays.
 
     Raises AttributeError if neither has the name.
     """

@@ -1,7 +1,7 @@
 """Recording of operations, memoized by call site.
 
 In: an op, arrays and numbers, and a call site. Out: the recorded result. Invariant: a memoized result is the same
-object that a new recording would give.
+object that a new recording would produce.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def note_found() -> None:
 
 
 def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
-    """Memoize an expression of this epoch under `key`."""
+    """Memoize `node`, an expression of `epoch`, under `key`."""
     if key is None or recording.epoch is not epoch:
         return
     kept: Expr | None = node
@@ -291,6 +291,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 
 def accepts(value: Any) -> bool:
-    """Return whether weft's operators accept the type of `value`. Other values are left to NumPy or their own type."""
+    """Return whether weft's operators accept the type of `value`. All other types are handled by NumPy or by
+    themselves."""
     kinds = (Array, bool, int, float, complex, np.generic, list, tuple)
     return type(value) is np.ndarray or isinstance(value, kinds) or isinstance(value, np.memmap)

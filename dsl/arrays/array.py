@@ -380,7 +380,7 @@ def scalar(storage: Storage) -> Scalar:
 
 
 def expr_of(array: Array) -> Expr:
-    """Return an expression of the current epoch for the contents of `array`, which may also be a number."""
+    """Return the elements of an array, or a Python scalar, as an expression of the current epoch."""
     if not isinstance(array, Array):
         return as_operand(array)[0]
     node = operand(array._storage)
@@ -546,7 +546,7 @@ def turned(array: Array, order: Order) -> Array:
 
 
 def turned_back(array: Array, order: Order) -> Array:
-    """Return a view of an array with the permutation `order` of its axes undone."""
+    """Return a view of an array with its axes permuted by the inverse of `order`."""
     shape, strides, offset = array._view or whole(array._storage)
     places = [order.index(k) for k in range(len(order))]
     return _seen(array, (tuple([shape[k] for k in places]), tuple([strides[k] for k in places]), offset))

@@ -46,7 +46,7 @@ def has_foreign(values: Iterable[Any]) -> bool:
 def types_in(values: Iterable[Any]) -> set[type]:
     """Return the types of values and of the items of nested lists and tuples.
 
-    Builtins walk over the items, as long lists of numbers and of pairs are common.
+    The items are traversed by builtins, because long lists of numbers and of pairs are common.
     """
     found: set[type] = set()
     for _ in range(_DEPTH):
@@ -60,7 +60,8 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: Any) -> bool:
-    """Return whether a value's type is another library's with NumPy's dispatch protocols, or an ndarray subclass."""
+    """Return whether a value's type belongs to another library and implements NumPy's protocols, or subclasses
+    ndarray."""
     kind = type(value)
     if kind in _OWN:
         return False

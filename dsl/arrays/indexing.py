@@ -407,7 +407,7 @@ def _note_set(array: Array, key: Any, value: Any) -> None:
 
 
 def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
-    """Return the native recorder's memo key of a write to a view, or None if the write needs Python."""
+    """Return the native recorder's memo key for a write to a view, or None if the write must run in Python."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
     plain = (
@@ -448,7 +448,8 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 
 def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
-    """Apply ``ufunc.at``: combine values with the elements at indices. Repeated indices count each time."""
+    """Apply ``ufunc.at``: combine values with the elements at indices. A repeated index is applied once per
+    occurrence."""
     node, weak = (None, None) if values is None else as_operand(values)
     kind = None if node is None else values if weak is not None else node.dtype
     if node is None or isinstance(array, np.ndarray) or np.result_type(array.dtype, kind) != array.dtype:

@@ -93,7 +93,7 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements, and enough of them for a scan of the mask to pay."""
+    """Return whether a mask selects exactly `values` elements, enough of them to make a scan of the mask worthwhile."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
@@ -149,7 +149,7 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class _Copier:
-    """Copy function for the items that a mask selects. It uses NumPy until a compiled kernel pays."""
+    """Copy function for the items that a mask selects. It uses NumPy until compiling a kernel is worthwhile."""
 
     def __init__(self, width: int) -> None:
         self._kind = _KINDS.get(width)

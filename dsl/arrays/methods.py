@@ -238,9 +238,7 @@ def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
 
 
 class Flags(dict):
-    """`Array.flags`, with the values of NumPy's flags. ``x.flags.writeable = False`` makes this array object
-    read-only.
-    """
+    """Value of `Array.flags`: NumPy's flags by name. ``x.flags.writeable = False`` makes this array object read-only."""
 
     def __init__(self, array: Array) -> None:
         in_order, across = lies_in_order(array), lies_in_order(manipulation.transpose(array))
@@ -289,7 +287,7 @@ class Flags(dict):
 
 
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-    """Make this array object read-only or writable. A view is created with the state of its array at that time."""
+    """Make this array object read-only or writable. Views created afterwards inherit this state."""
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
     if write and type(self) is not ReadOnly:
@@ -531,7 +529,7 @@ _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-    """Implement NumPy's ``__array_function__``: call weft's function if there is one, else NumPy's on the host."""
+    """Implement NumPy's ``__array_function__``: call weft's version of the function, otherwise NumPy's on the host."""
     if function in _LIKE and array.seen_class(self) is np.ndarray:
         return function(*to_host(arguments), **to_host(options))
     ours = find_own(function)

@@ -491,7 +491,8 @@ class _Operator(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Bind a storage as `bind_memory` does, then branch to ``found``. Branch to ``call`` if that needs Python."""
+        """Emit code that binds a storage as `bind_memory` does and branches to ``found``, or to ``call`` for cases in
+        Python."""
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"
         buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")

@@ -59,7 +59,7 @@ _slotted: dict[SlotKey, tuple[Expr, Any]] = {}
 def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
     """Return the memoized expression of an operation whose Python number is a slot (a kernel argument), or None.
 
-    If there is one, `number` is appended to the epoch's slots.
+    On a hit, `number` is appended to the epoch's slots.
     """
     found = _slotted.get(key)
     if found is None:

@@ -27,7 +27,7 @@ class ForeignOperandError(UnsupportedDtypeError):
 
 
 class MaskedArrayError(UnsupportedDtypeError):
-    """Raised for a masked array, whose mask weft would lose."""
+    """Raised for a masked array, because conversion to a weft array would lose the mask."""
 
     def __init__(self) -> None:
         TypeError.__init__(

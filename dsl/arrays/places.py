@@ -58,9 +58,10 @@ def is_gpu(device: Device) -> bool:
 
 
 def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
-    """Combine each element of `value` with the element of `previous` at its index in `position`. Return the result.
+    """Combine ``value[k]`` with ``previous[position[k]]`` for each k, and return the resulting elements.
 
-    `value` and `position` are flat. Return None if a parallel computation would depend on the order, or does not pay.
+    `value` and `position` are flat. Return None if a parallel result would depend on the order of the threads, or if
+    parallel execution would not be faster.
     """
     count, places, kind = value.size, previous.size, previous.dtype
     if is_gpu(device):

@@ -23,7 +23,8 @@ MANY = 1 << 18
 
 @dataclass(slots=True)
 class Positions:
-    """Checked indices along one axis: non-negative integers on the host, or a weft array, possibly with negative ones.
+    """Checked indices along one axis: non-negative integers on the host, or a weft array that may contain negative
+    indices.
 
     `place` is their position among the result's axes. `length` and `stride` are those of the indexed axis.
     """

@@ -1,4 +1,4 @@
-"""Pending masked selections: ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise choice.
+"""Pending masked selections: ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise ``where``.
 
 In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression, or at an assignment its value
 for all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
@@ -41,7 +41,7 @@ _lines: dict[Any, _Take | None] = {}
 
 
 class _Latest:
-    """The latest mask used for a selection, and the lines that used it."""
+    """The latest mask used for a selection, and the source lines that used it."""
 
     mask: Callable[[], Array | None] = staticmethod(lambda: None)
     sites: list[Any] = []

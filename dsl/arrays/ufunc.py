@@ -39,7 +39,7 @@ from weft.fusion import map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method. The wrapper calls NumPy for small work, foreign arguments and unsupported dtypes."""
+    """Wrap a ufunc method. The wrapper calls NumPy for small arrays, foreign arguments and unsupported dtypes."""
     folds = method.__name__ != "outer"
 
     @wraps(method)
@@ -188,7 +188,7 @@ class UFunc:
         return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
-        """Combine values with elements at indices, repeated indices included, as `numpy.ufunc.at`."""
+        """Combine values with the elements at indices, once per occurrence of an index, as `numpy.ufunc.at` does."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         fold_at(self.row.name, array, indices, values)

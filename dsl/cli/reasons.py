@@ -33,7 +33,8 @@ class Counts(Protocol):
 
 
 def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
-    """Return the reasons for a program's speed, from a warm run's statistics and from counting reads in another run."""
+    """Return the reasons for a program's speed, based on the statistics of a warm run and on the reads counted in
+    another."""
     if not counts.kernels:
         limit = max((values.size for values in counts.arrays.values()), default=IMMEDIATE[0])
         return [f"arrays of at most {limit:,} elements, or nothing but library calls: NumPy's ground"]

@@ -156,7 +156,7 @@ class Context:
         self.device.device.synchronize()
 
     def get_active_blocks_per_multiprocessor(self, func: Any, blocksize: int, memsize: int, flags: Any = None) -> int:
-        """Return how many blocks of a kernel one multiprocessor runs concurrently.
+        """Return the number of blocks of a kernel that one multiprocessor can run concurrently.
 
         Parameters
         ----------
@@ -371,7 +371,8 @@ class Runtime:
     """`cuda.runtime`: the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
-        """Return the CUDA version of the driver. Without a driver, return that of the newest PTX that weft emits."""
+        """Return the driver's CUDA version. Without a driver, return the CUDA version of the newest PTX that weft
+        emits."""
         found = runtime.probe()
         return found.driver or NEWEST
 

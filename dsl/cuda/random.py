@@ -39,7 +39,7 @@ def rotl(x: Any, k: Any) -> Any:
 
 @device
 def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
-    """Set a state from a 64-bit seed, mixed by splitmix64."""
+    """Set the state at `index` from a 64-bit seed, mixed by splitmix64."""
     z = np.uint64(seed) + _STEP
     z = (z ^ (z >> 30)) * _FIRST
     z = (z ^ (z >> 27)) * _SECOND
@@ -68,7 +68,7 @@ def xoroshiro128p_next(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_jump(states: Any, index: Any) -> None:
-    """Advance a state by 2**64 numbers."""
+    """Advance the state at `index` by 2**64 random numbers."""
     s0 = np.uint64(0)
     s1 = np.uint64(0)
     for word in XOROSHIRO128P_JUMP:
@@ -107,7 +107,7 @@ def xoroshiro128p_uniform_float64(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
-    """Return a standard normal float32, and advance the state by two numbers."""
+    """Return a standard normal float32, and advance the state by two steps."""
     u1 = xoroshiro128p_uniform_float32(states, index)
     u2 = xoroshiro128p_uniform_float32(states, index)
     return np.sqrt(np.float32(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT32 * u2)
@@ -115,7 +115,7 @@ def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
-    """Return a standard normal float64, and advance the state by two numbers."""
+    """Return a standard normal float64, and advance the state by two steps."""
     u1 = xoroshiro128p_uniform_float64(states, index)
     u2 = xoroshiro128p_uniform_float64(states, index)
     return np.sqrt(np.float64(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT64 * u2)
@@ -209,7 +209,7 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Apply a linear map, given by the `images` of single bits, to states. Each byte of a state is a table lookup."""
+    """Apply a linear map to states, given the `images` of single bits. Each byte of a state takes one table lookup."""
     result = np.zeros_like(words)
     for place in range(16):
         table = np.zeros((1, 2), np.uint64)

@@ -92,7 +92,7 @@ class Stream:
     def add_callback(self, callback: Callable[[Stream, int, Any], object], arg: Any = None) -> None:
         """Call ``callback(stream, status, arg)`` once all earlier work in the stream has ended.
 
-        The call may come from another thread, and must be short. On the CPU it comes at once.
+        The callback may run in another thread, and must be short. On the CPU it runs immediately.
         """
 
         def call() -> None:

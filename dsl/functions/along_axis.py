@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output, int]:
-    """Return the array, the indices and the axis after checks. Without an axis, the array is flattened.
+    """Check the arguments. Return the array (flattened if `axis` is None), the indices and the axis.
 
     Raises NumPy's errors.
     """

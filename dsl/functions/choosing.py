@@ -121,7 +121,7 @@ def flatnonzero(a: ArrayLike) -> Any:
 
 
 def argwhere(a: ArrayLike) -> Any:
-    """Return the indices of nonzero elements, one row each, as `numpy.argwhere`."""
+    """Return the indices of nonzero elements, one row per element, as `numpy.argwhere`."""
     array = as_array(a)
     return stack(nonzero(array), axis=1) if array.ndim else on_host(np.argwhere, a)
 
@@ -133,7 +133,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
-    """Return an array without some slices along an axis, as `numpy.delete`."""
+    """Return a copy of an array with slices along an axis deleted, as `numpy.delete`."""
     array = as_array(arr)
     if axis is None:
         array, axis = ravel(array), 0

@@ -1,6 +1,6 @@
 """Joins, splits, rolls and differences of arrays, without evaluation.
 
-Each input is written to a rectangular region of a new array. It gets no memory if only computations read it.
+Each input is written to a rectangular region of a new array. The new array gets no memory if only computations read it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Matrix products and other contractions.
 
-Contractions with much arithmetic per byte are calls of NumPy's BLAS on whole arrays. Others, and those of dtypes that
-BLAS does not support, are sums of products, which fuse with other operations. The choice depends only on shapes and
-dtypes.
+Contractions with much arithmetic per byte are calls of NumPy's BLAS on whole arrays. All others, including contractions
+of dtypes that BLAS does not support, are sums of products, which fuse with other operations. The choice depends only on
+shapes and dtypes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Medians, quantiles and percentiles with NumPy's interpolation. A GPU computes them from sorted rows.
 
-In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, where it
-finds single elements without sorting the others. If NaNs are ignored, each row counts its own numbers, and nothing is
-evaluated.
+In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, where it finds
+single elements without sorting the others. If NaNs are ignored, each row counts its elements that are not NaN, and
+nothing is evaluated.
 
 The position of a quantile follows Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), with NumPy's
 order of operations.
@@ -209,7 +209,8 @@ def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
 
 
 def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
-    """Interpolate linearly between `a` and `b`, from the nearer one. If given, `kind` is the dtype of the weights."""
+    """Interpolate linearly between `a` and `b`, starting from the nearer of the two. `kind` is the dtype of the
+    weights."""
 
     def typed(weight: Any) -> Any:
         return weight if kind is None else weight.astype(kind)

@@ -166,7 +166,8 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def place_warps(counters: Any, first: Any) -> None:
-    """Replace each warp's count of this thread's digit by the sorted tile index of the warp's first such element."""
+    """Replace each warp's count of this thread's digit by the sorted tile index of the warp's first element with that
+    digit."""
     place = first
     for k in range(WARPS):
         count = counters[k * DIGITS + threadIdx.x]
@@ -178,8 +179,9 @@ def place_warps(counters: Any, first: Any) -> None:
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
     """Return a kernel in which each block sorts as many adjacent rows as fit in ``THREADS * items`` elements.
 
-    The kernel's parameters are ``(source, out, n, per, turns)``: each block sorts `per` rows of `n` elements in `turns`
-    passes, one for each digit, and one for several rows. With `carries`, indices are moved, with `numbered`, returned.
+    The kernel's parameters are ``(source, out, n, per, turns)``: each block sorts `per` rows of `n` elements. It makes
+    one pass per digit and, if it sorts several rows, a last pass that sorts by row: `turns` passes in all. With
+    `carries`, indices move with the elements. With `numbered`, the kernel returns indices instead of elements.
     """
     word, digit, own_turns = order.word, digit_of(order), order.turns
     size, each = THREADS * items, tuple(range(items))
@@ -428,7 +430,7 @@ def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, board: Any, tile: Any, row: Any, within: Any, turn: Any
 ) -> Any:
-    """Return, for this thread's digit, the sorted index of an element in the row minus its sorted index in the tile.
+    """Return the offset that converts sorted tile indices to sorted row indices, for this thread's digit.
 
     Publish the tile's counts, and store the sorted tile index of each warp's first element per digit in `counters`.
     """

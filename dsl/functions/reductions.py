@@ -217,7 +217,7 @@ def mean(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Return the arithmetic mean. Integers use float64, and sums of 16-bit floats use float32."""
+    """Return the arithmetic mean. Integers are averaged in float64, and 16-bit floats are summed in float32."""
     start()
     values = as_array(a)
     if dtype is None and out is not None and values.dtype.kind in "fc":

@@ -90,7 +90,8 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: Any) -> bool:
-    """Return whether kernels can find unique slices along an axis: they sort short slices of real elements."""
+    """Return whether kernels can find the unique slices along an axis. Kernels support short slices of real
+    elements."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -183,7 +184,7 @@ def isin(
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Any:
-    """Return the sorted values of either array, as `numpy.union1d`."""
+    """Return the sorted unique values that occur in either of two arrays, as `numpy.union1d`."""
     if not _are_ours(ar1, ar2):
         return on_host(np.union1d, ar1, ar2)
     return unique(concatenate([ravel(ar1), ravel(ar2)]))

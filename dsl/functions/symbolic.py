@@ -93,7 +93,8 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Convert a program to steps: arguments, numbers, and functions with operands. Fold operations on numbers."""
+    """Convert a program to steps: arguments, constants, and functions with operands. Operations on constants are
+    folded."""
     steps: list[tuple[Any, Any]] = []
     for name, *operands in program.instructions:
         if name == "symbol":

@@ -1,4 +1,4 @@
-"""Tier 0: immediate execution of small work by NumPy's functions, on NumPy views of the arrays' memory.
+"""Tier 0: immediate execution of operations on small arrays, by NumPy's functions on views of the arrays' memory.
 
 In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED`: if the work is too large, or
 if an operand is pending, on another device, or of a dtype that NumPy computes differently. Invariant: a result has the
@@ -167,7 +167,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return an op's loop for these dtypes and weak number types, and a cast for each operand, or None without loop."""
+    """Return an op's compiled loop for operand types, and a cast for each operand. Return None if there is no loop."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
@@ -406,7 +406,7 @@ _BY_BLAS = frozenset({"dot", "matmul"})
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function for small work, and `own` otherwise."""
+    """Return a function that calls NumPy's function for small arguments, and `own` otherwise."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

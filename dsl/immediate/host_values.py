@@ -109,7 +109,8 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def settled_values(array: Any) -> np.ndarray | None:
-    """Return the elements as `values_of` does. First evaluate a small array that ends a run of small operations."""
+    """Return the elements as `values_of` does. A pending small array is evaluated first if it ends a run of small
+    operations."""
     values = values_of(array)
     if values is None and array.size <= IMMEDIATE[0] and end_small_run():
         return values_of(array)

@@ -76,7 +76,7 @@ def put_elements_first(following: Builtin) -> Builtin:
 
 @cache
 def element_text() -> str:
-    """Return the LLVM text of the function for ``call(array, key)`` and ``call(array, key, value)``."""
+    """Return the LLVM IR of the function for ``call(array, key)`` and ``call(array, key, value)``."""
     at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
     return _Element(at).text()
 
@@ -91,7 +91,7 @@ class _Element(OperandText):
         t.store("0", self._offset, 0)
 
     def text(self) -> str:
-        """Return the whole function as LLVM text."""
+        """Return the LLVM IR of the whole function."""
         t, known = self._t, self._known
         sets = t.new("icmp eq i64 %count, 3")
         t.branch(f"or i1 {sets}, {t.new('icmp eq i64 %count, 2')}", "some", "give.up")

@@ -47,7 +47,7 @@ from weft.runtime import (
 def make_immediate(
     mode: Mode, way: Way | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
 ) -> Builtin:
-    """Return a builtin that executes small work with NumPy's function, and calls `slow` otherwise.
+    """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` otherwise.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""LLVM text of the builtin that executes small work immediately.
+"""LLVM IR of the builtin that executes small operations immediately.
 
 In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the text of one function for
 each `Mode`. The tables and functions that it uses are words of the `Builtin`.
@@ -92,7 +92,7 @@ SHARED: dict[str, Any] = {
 
 @cache
 def immediate_text() -> str:
-    """Return the LLVM text of ``call(self, ...)``.
+    """Return the LLVM IR of ``call(self, ...)``.
 
     It references no external symbols and contains no constants in memory.
     """
@@ -136,7 +136,7 @@ class _Immediate(IndexText):
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
 
     def text(self) -> str:
-        """Return the whole function as LLVM text."""
+        """Return the LLVM IR of the whole function."""
         t = self._t
         t.branch(f"icmp sgt i64 {self._limit}, 0", "on", "maybe.show")
         t.label("maybe.show")

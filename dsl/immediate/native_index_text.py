@@ -1,4 +1,4 @@
-"""LLVM text that converts indices containing arrays.
+"""LLVM IR that converts indices containing arrays.
 
 In: a key, and the NumPy array that it indexes. Out: code that builds the tuple for NumPy, if few elements are
 selected.
@@ -16,7 +16,7 @@ _MASKS, _INDICES = types_of("?"), types_of("bBhHiIlLqQ")
 
 
 class IndexText(OperandText):
-    """Emitter of LLVM text for the key of an index operation."""
+    """Emitter of LLVM IR for the key of an index operation."""
 
     _pair: str  # a word of the stack
 
@@ -43,7 +43,8 @@ class IndexText(OperandText):
         t.do(f"br label %{name}.arrays")
 
     def _index(self, name: str, items: str, count: str, values: str) -> None:
-        """Convert an index (integer arrays and integers, or a mask) for NumPy. Other indices branch to ``give.up``."""
+        """Emit the conversion of an index for NumPy: integer arrays and integers, or a mask. Others branch to
+        ``give.up``."""
         t, known = self._t, self._known
         axes, lengths = self._axes(values), self._word(values, LENGTHS)
         little = t.new(f"icmp sle i64 {self._size(f'{name}.whole', values)}, {self._limit}")

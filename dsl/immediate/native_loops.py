@@ -118,7 +118,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def loop_text(raised: int) -> str:
-    """Return the LLVM text of ``call(...)``."""
+    """Return the LLVM IR of ``call(...)``."""
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
     }
@@ -144,7 +144,7 @@ class _Loop(OperandText):
         self._limit = t.load(self._known["limit"], 0)
 
     def text(self) -> str:
-        """Return the whole function as LLVM text."""
+        """Return the LLVM IR of the whole function."""
         t, known = self._t, self._known
         t.branch(f"icmp sgt i64 {self._limit}, 0", "some", "give.up")
         t.label("some")
@@ -205,7 +205,8 @@ class _Loop(OperandText):
     def _take_arrays(self) -> None:
         """Load the NumPy arrays of the operands (null for numbers).
 
-        They have the same dtype, for which there is a loop, and except in products the same shape.
+        The arrays must have the same dtype, and a loop must exist for it. Except in products, they must also have the
+        same shape.
         """
         t, known = self._t, self._known
         k = t.begin_loop("operand", self._inputs)

@@ -1,4 +1,4 @@
-"""LLVM text shared by native code that reads Python and NumPy objects.
+"""LLVM IR shared by native code that reads Python and NumPy objects.
 
 In: an LLVM text under construction, with its named words and the offsets of slots. Out: code that reads and writes
 fields, and branches.
@@ -23,7 +23,7 @@ COUNT = ITEMS - 8  # where a tuple says how many
 
 
 class ObjectText:
-    """Emitter of LLVM text that reads and writes fields of objects."""
+    """Emitter of LLVM IR that reads and writes fields of objects."""
 
     _at: Mapping[str, int]
     _known: Mapping[str, str]

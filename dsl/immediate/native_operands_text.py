@@ -1,4 +1,4 @@
-"""LLVM text that converts operands for NumPy: small arrays, numbers, and tuples and lists of these.
+"""LLVM IR that converts operands for NumPy: small arrays, numbers, and tuples and lists of these.
 
 In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
 branches to ``give.up``.
@@ -49,7 +49,7 @@ class Mode(IntEnum):
 
 
 class OperandText(ObjectText):
-    """Emitter of LLVM text for a builtin's operands."""
+    """Emitter of LLVM IR for a builtin's operands."""
 
     # words of the stack: addresses of objects, and integers
     _taken: str
@@ -197,7 +197,8 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
 
     def _values(self, name: str, thing: str) -> str:
-        """Emit the NumPy array of a weft array. Branch to ``give.up`` if there is none, or if devices differ."""
+        """Emit the NumPy array of a weft array. Branch to ``give.up`` if the array has none, or if the operands'
+        devices differ."""
         t = self._t
         values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
         self._is_some(values, f"{name}.has", "give.up")

@@ -1,4 +1,4 @@
-"""Limits of small work, which NumPy finishes in about the time that weft takes to record it.
+"""Size limits of immediate execution. Below them, NumPy takes about as long as weft takes to record an operation.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether the work is small,
 and the results of medium-sized reductions that are also small work.
@@ -20,12 +20,12 @@ from weft.runtime import IMMEDIATE
 
 
 def is_few(size: int) -> bool:
-    """Return whether an array of this size is small: its square is within tier 0's limit."""
+    """Return whether the square of an array's size is within the limit of immediate execution."""
     return size * size <= IMMEDIATE[0]
 
 
 def most_bools(op: str) -> int:
-    """Return how many bools an op processes in the time of one element of another dtype."""
+    """Return the number of bools that an op processes in the time that one element of another dtype takes."""
     return _LOGIC_BOOLS if op in _LOGIC else 1
 
 
@@ -35,7 +35,7 @@ _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return the maximum number of argument elements for which a call counts as small work."""
+    """Return the maximum number of argument elements for which a call is executed immediately."""
     if name in GROWING:
         known = name == "outer" and {type(each) for each in arguments} <= {Array, np.ndarray}
         return IMMEDIATE[0] if known and prod([each.size for each in arguments]) <= IMMEDIATE[0] else GROWN
@@ -114,7 +114,7 @@ MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
 
 
 def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
-    """Return whether a function of arrays with these shapes is small work."""
+    """Return whether a function of arrays with these shapes is small enough for immediate execution."""
     if name in BROADCASTING:
         return all(stays_small(one, other, limit) for one, other in pairwise(shapes))
     if name in _PRODUCTS and len(shapes) == 2 and all(shapes):

@@ -171,7 +171,7 @@ def yn(n: Any, x: Any) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function of an order and a number. The result is rounded once."""
+    """Return the float32 version of a float64 function of an order n and an argument x. The result is rounded once."""
 
     def apply(n: Any, x: Any) -> Any:
         return np.float32(function(n, np.float64(x)))

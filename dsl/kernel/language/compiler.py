@@ -110,7 +110,7 @@ class Variable:
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """A function during its inlining: its source and its name scopes."""
+    """A function that is being inlined: its source and its name scopes."""
 
     compiler: Compiler
     source: Source
@@ -125,7 +125,8 @@ class FunctionFrame:
     returned: Any = None
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable that a node of this function assigns or reads. Return None if no assignment reaches it."""
+        """Return the variable that a node of this function assigns or reads. Return None if no assignment reaches the
+        node."""
         number = self.source.webs.of.get(key)
         return None if number is None else self.compiler.variable((*self.path, number), name)
 
@@ -134,7 +135,7 @@ class FunctionFrame:
         return self.source.place(node)
 
     def placed(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return an error with a source location. An error without a location gets that of the node."""
+        """Return an error with a source location. An error without a location gets the node's location."""
         return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:

@@ -1,4 +1,4 @@
-"""Numba's promotion of numbers, for the kernels of `weft.cuda`.
+"""Numba's type promotion of numbers, for the kernels of `weft.cuda`.
 
 In: an op and the dtypes of its operands; Python numbers are int64, float64 and complex128. Out: the dtypes that the operands
 are converted to before NumPy's promotion. Integers compute in 64 bits, signed if one operand is signed.
@@ -64,5 +64,5 @@ def turns_double(kinds: Iterable[np.dtype]) -> bool:
 
 
 def has_floats(constants: Iterable[Any]) -> bool:
-    """Return whether a constant is a NumPy float or complex number. Numba casts no Python number to its dtype."""
+    """Return whether a constant is a NumPy float or complex number. Numba does not cast Python numbers to its dtype."""
     return any(isinstance(c.value, np.generic) and c.value.dtype.kind not in "biu" for c in constants)

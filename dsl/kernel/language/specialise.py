@@ -59,7 +59,8 @@ class Specialisation:
         return any(o.opcode == "grid_barrier" for o in self.kernel.walk())
 
     def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
-        """Return how many blocks the current device runs concurrently, for a block size and dynamic shared memory."""
+        """Return the number of blocks that run concurrently on the current device, for a block size and dynamic shared
+        memory."""
         from weft.dsl.cuda.devices import current_context
 
         context = current_context()

@@ -88,7 +88,7 @@ def classes_of(code: list[CodeInstruction]) -> list[int]:
 
 
 def stacks_of(code: list[CodeInstruction]) -> dict[int, Flags]:
-    """Return the stack before every reachable instruction: for each value, its iterator instruction or None."""
+    """Return the stack before every reachable instruction: for each value, the instruction of its iterator, or None."""
     start = entry_of(code)
     found: dict[int, Flags] = {start: ()}
     work = deque([start])
@@ -137,7 +137,7 @@ def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
 
 
 def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge ends of the function that the compiler copied into an expression or behind a `break`."""
+    """Merge ends of the function that the compiler copied into an expression or after a `break`."""
     exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
     pending: dict[tuple[int, Flags], int] = {}
     for number in sorted(stacks):

@@ -1,4 +1,4 @@
-"""Reconstruction of statements from basic blocks, by dominators: `if`, loops, `break` and `continue`.
+"""Reconstruction of `if`, loops, `break` and `continue` from basic blocks, by dominators.
 
 In: basic blocks that hold whole statements. Out: a list of statements. A block with several predecessors follows the
 block that dominates it. A block that no structured jump reaches is copied, up to a limit. Several blocks are
