@@ -45,7 +45,8 @@ def description(folder: Path, name: str) -> dict[str, Any]:
 
 
 def place(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
-    """Return the path of the version of a program that `ending` names, or of the file that makes its inputs."""
+    """Return the path of the version of a program with this file name ending, or of the file that creates its
+    inputs."""
     name = f"{info['module_name']}_{ending}.py" if ending else f"{info['module_name']}.py"
     return folder / "npbench" / "benchmarks" / info["relative_path"] / name
 
@@ -99,7 +100,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether rounding errors grow as a program runs: whether NPBench states tolerances for it."""
+    """Return whether NPBench states tolerances for a program, because its rounding errors grow as it runs."""
     return "rtol" in info or "norm_error" in info
 
 
@@ -107,7 +108,8 @@ def growing(info: Mapping[str, Any]) -> bool:
 
 
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
-    """Return a description of how a side's results differ from NumPy's by the rules of NPBench, or "" if they agree.
+    """Compare results with NumPy's by the rules of NPBench. Return a description of the difference, or "" if there is
+    none.
 
     The values that a port returns are compared first with those that NumPy's version returns, and then with the arrays
     that it overwrites.
@@ -130,7 +132,7 @@ def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs
 
 
 def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | None) -> list[str]:
-    """Return the names of the ports of a program that exist, are wanted, and whose libraries are installed."""
+    """Return the names of the wanted ports of a program that exist and whose libraries are installed."""
     return [
         name
         for name, (ending, module) in PORTS.items()

@@ -174,7 +174,7 @@ def cases(elements: int = ELEMENTS) -> Iterator[Case]:
 
 
 def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a base array, such that `lay_out` makes a view of it with the given layout and shape."""
+    """Return the shape of the base array from which `lay_out` makes a view with the given layout and shape."""
     match layout:
         case "transposed":
             return shape[::-1]

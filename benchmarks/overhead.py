@@ -89,11 +89,11 @@ class _Steps:
         self.done(self.x * (1e-3 * self.count))
 
     def total(self) -> None:
-        """Compute a sum as a Python number."""
+        """Compute a sum as a Python scalar."""
         float(self.x.sum())
 
     def read(self) -> None:
-        """Read an element as a Python number."""
+        """Read an element as a Python scalar."""
         self.count += 1
         float(self.x[self.count % 97])
 

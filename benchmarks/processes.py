@@ -1,7 +1,7 @@
-"""Programs that are measured in processes of their own: first and repeated calls of weft, NumPy and ports.
+"""Measurement of programs in separate processes: first and repeated calls with weft, NumPy and ports.
 
-For each program, the following first calls are measured, each in a new process: NumPy's, weft's with an empty cache
-folder, weft's with the cache so filled, and that of each port. Repeated calls in these processes are then timed
+First calls are measured with NumPy, with weft and an empty cache folder, with weft and the cache that this call has
+filled, and with each port. Each of them runs in a new process. Repeated calls in these processes are then timed
 alternately, one at a time, so that other load affects all alike. Results of all first calls and of weft's last call are
 compared with NumPy's.
 """

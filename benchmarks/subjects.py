@@ -1,6 +1,6 @@
-"""The sides NumPy and weft of comparisons, for several suites. They run in worker processes.
+"""The NumPy side and the weft side of comparisons, for several suites. Both run in worker processes.
 
-The side NumPy loads a program as Python does. The side weft runs the same file as ``weft run`` does: with weft in place
+The NumPy side loads a program as Python does. The weft side runs the same file as ``weft run`` does: with weft in place
 of NumPy.
 """
 

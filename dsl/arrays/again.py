@@ -202,7 +202,7 @@ def hold(values: np.ndarray) -> Array | np.ndarray:
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Record the op `op` on arrays and numbers."""
+    """Record the op `op` on arrays and scalars."""
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
@@ -252,7 +252,7 @@ def _recall_turned(key: Any, operands: tuple[Any, ...], epoch: Epoch) -> Expr | 
 
 
 def _turned(value: Any, order: Order) -> Any:
-    """Return an operand with its axes permuted by `order`. Numbers are returned unchanged."""
+    """Return an operand with its axes permuted by `order`. Scalars are returned unchanged."""
     if isinstance(value, (list, tuple, np.memmap)):
         value = convert(value)
     return turned(value, order) if isinstance(value, Array) and value.shape else value

@@ -229,7 +229,7 @@ def _set_flat(self: Array, value: Any) -> None:
 
 
 def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
-    """Assign values at indices of the flat array, as `numpy.put`."""
+    """Assign values at indices of the flat array, like `numpy.put`."""
     which, several = np.asarray(indices), np.ndim(values) > 0
     if mode == "raise" and which.dtype.kind in "iu" and np.size(values) in (1, which.size):
         Flat(self)[which.ravel()] = manipulation.ravel(values) if several else values

@@ -160,24 +160,24 @@ class UFunc:
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        """Reduce along axes, as `numpy.ufunc.reduce`."""
+        """Reduce along axes, like `numpy.ufunc.reduce`."""
         return reductions.reduce(self.row.name, array, axis, dtype, out, keepdims, initial, where)
 
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Compute a scan along an axis, as `numpy.ufunc.accumulate`."""
+        """Compute a scan along an axis, like `numpy.ufunc.accumulate`."""
         return reductions.accumulate(self.row.name, array, axis, dtype, out)
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Reduce slices of an axis on the host, as `numpy.ufunc.reduceat`."""
+        """Reduce slices of an axis on the host, like `numpy.ufunc.reduceat`."""
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
         return found if out is None else deliver(self.row.name, expr_of(found), out)
 
     @_or_numpys
     def outer(self, first: Any, second: Any, **options: Any) -> Any:
-        """Apply the function to every pair of elements, as `numpy.ufunc.outer`."""
+        """Apply the function to every pair of elements, like `numpy.ufunc.outer`."""
         if self.nin != 2:
             raise ValueError("outer product only supported for binary functions")
         a, b = as_array(first), as_array(second)

@@ -53,7 +53,7 @@ _own_view = Array.view
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view, as `numpy.ndarray.view`. Another dtype gives a `MemoryArray` over the same memory."""
+    """Return a view, like `numpy.ndarray.view`. Another dtype gives a `MemoryArray` over the same memory."""
     if dtype is not None and (
         np.dtype(dtype) == object or not np.dtype(dtype).isnative
     ):  # a class; what no kernel takes

@@ -147,7 +147,7 @@ class Context:
         self.device.__exit__()
 
     def reset(self) -> None:
-        """Reset the device, as `Device.reset`."""
+        """Reset the device, as `Device.reset` does."""
         self.device.reset()
 
     def synchronize(self) -> None:
@@ -181,27 +181,27 @@ class Context:
         return self.device.device.best_block(_loaded(func, self.device.device), int(memsize), int(blocksizelimit))
 
     def create_stream(self) -> Stream:
-        """Create a stream, as `cuda.stream`."""
+        """Create a stream, as `cuda.stream` does."""
         with self.device:
             return stream()
 
     def create_external_stream(self, ptr: int) -> Stream:
-        """Wrap an existing stream, as `cuda.external_stream`."""
+        """Wrap an existing stream, as `cuda.external_stream` does."""
         with self.device:
             return external_stream(ptr)
 
     def get_default_stream(self) -> Stream:
-        """Return the default stream, as `cuda.default_stream`."""
+        """Return the default stream, as `cuda.default_stream` does."""
         with self.device:
             return default_stream()
 
     def create_event(self, timing: bool = True) -> Event:
-        """Create an event, as `cuda.event`."""
+        """Create an event, as `cuda.event` does."""
         with self.device:
             return event(timing)
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
-        """Return a context manager, as `cuda.defer_cleanup`."""
+        """Return a context manager, as `cuda.defer_cleanup` does."""
         return defer_cleanup()
 
 
@@ -377,7 +377,7 @@ class Runtime:
         return found.driver or NEWEST
 
     def is_supported_version(self) -> bool:
-        """Return whether weft supports the CUDA driver, as `cuda.is_supported_version`."""
+        """Return whether weft supports the CUDA driver, as `cuda.is_supported_version` does."""
         return is_supported_version()
 
 

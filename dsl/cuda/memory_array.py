@@ -185,7 +185,7 @@ class MemoryArray:
         return self.reshape(-1, order=order)
 
     def view(self, dtype: Any) -> MemoryArray:
-        """Return the same memory in another dtype, as `numpy.ndarray.view`."""
+        """Return the same memory in another dtype, like `numpy.ndarray.view`."""
         shadow = self._shadow()
         return self._like(shadow.view(np.dtype(dtype)), shadow)
 

@@ -117,7 +117,7 @@ def array(
     ndmax: int = 0,
     like: object = None,
 ) -> Array:
-    """Create an array from `object`, as `numpy.array`."""
+    """Create an array from `object`, like `numpy.array`."""
     given = from_protocol(object)
     if ndmax:  # whether there are more axes, or objects in them, NumPy knows
         given = convert(np.array(given, dtype, ndmax=ndmax))
@@ -323,7 +323,7 @@ def arange(
     device: Any = None,
     like: object = None,
 ) -> Array:
-    """Return evenly spaced numbers in a half-open interval, as `numpy.arange`."""
+    """Return evenly spaced numbers in a half-open interval, like `numpy.arange`."""
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
@@ -360,7 +360,7 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """Return `num` evenly spaced numbers over an interval, as `numpy.linspace`."""
+    """Return `num` evenly spaced numbers over an interval, like `numpy.linspace`."""
     values: Any = np.linspace(  # type: ignore[call-overload]
         np.asarray(start), np.asarray(stop), operator.index(num), endpoint, retstep, dtype, axis
     )

@@ -86,7 +86,7 @@ def _product(shape: tuple[int, ...]) -> int:
 
 @recalled
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """Return the dot product, as `numpy.dot`."""
+    """Return the dot product, like `numpy.dot`."""
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
         return x * y
@@ -132,7 +132,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
 
 @recalled
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """Return the sum of products over pairs of axes, as `numpy.tensordot`."""
+    """Return the sum of products over pairs of axes, like `numpy.tensordot`."""
     axes = settled(axes)
     location = start()
     x, y = asarray(a), asarray(b)
@@ -176,7 +176,7 @@ def _einsum_call(subscripts: str) -> Any:
 
 @recalled
 def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-    """Return the sum of products given by subscripts, as `numpy.einsum`."""
+    """Return the sum of products given by subscripts, like `numpy.einsum`."""
     location = start()
     if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
         return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})

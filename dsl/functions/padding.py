@@ -67,7 +67,7 @@ def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
 
 @recalled
 def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any) -> Array:
-    """Pad an array, as `numpy.pad`."""
+    """Pad an array, like `numpy.pad`."""
     given, array = array, asarray(array)
     widths = _pad_widths(pad_width, array.ndim)
     if mode == "constant":

@@ -40,7 +40,7 @@ _METHODS = frozenset({*_SHIFTS, *_DISCRETE, "linear", "midpoint", "averaged_inve
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median along axes, as `numpy.median`. It is NaN if an element is NaN."""
+    """Return the median along axes, like `numpy.median`. It is NaN if an element is NaN."""
     if not is_sorted_here(a, None):
         return on_host(np.median, a, axis, out, overwrite_input, keepdims)
     with device(a.device):
@@ -51,7 +51,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median of the elements that are not NaN, as `numpy.nanmedian`."""
+    """Return the median of the elements that are not NaN, like `numpy.nanmedian`."""
     if not is_sorted_here(a, None, "iuf"):
         return on_host(np.nanmedian, a, axis, out, overwrite_input, keepdims=keepdims)
     with device(a.device):
@@ -156,7 +156,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
 def _find(
     a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
 ) -> Any:
-    """Compute quantiles. If `weak`, q is a Python number, which does not widen the dtype."""
+    """Compute quantiles. If `weak`, q is a Python scalar, which does not widen the dtype."""
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
     with device(a.device):

@@ -128,7 +128,7 @@ def sort(
     stable: Any = None,
     descending: bool = False,
 ) -> Any:
-    """Sort along an axis, as `numpy.sort`. The option `descending` is defined by the array API standard.
+    """Sort along an axis, like `numpy.sort`. The option `descending` is defined by the array API standard.
 
     A GPU uses a stable radix sort. NaNs are greater than all other elements.
     """
@@ -144,7 +144,7 @@ def argsort(
     stable: Any = None,
     descending: bool = False,
 ) -> Any:
-    """Return the indices that sort along an axis, as `numpy.argsort`. The array API standard defines `descending`.
+    """Return the indices that sort along an axis, like `numpy.argsort`. The array API standard defines `descending`.
 
     A GPU uses a stable radix sort. NaNs are greater than all other elements.
     """
@@ -152,7 +152,7 @@ def argsort(
 
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
-    """Return the indices that sort by the last key, then by the key before it, and so on, as `numpy.lexsort`."""
+    """Return the indices that sort by the last key, then by the key before it, and so on, like `numpy.lexsort`."""
     separable = isinstance(keys, (Array, tuple, list))
     several: list[Any] = [keys[k] for k in range(len(keys))] if separable else []
     alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
@@ -166,7 +166,7 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Partition elements around those at `kth`, as `numpy.partition`. On a GPU the result is fully sorted."""
+    """Partition elements around those at `kth`, like `numpy.partition`. On a GPU the result is fully sorted."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.partition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
@@ -174,7 +174,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return the indices that partition elements around `kth`, as `numpy.argpartition`. A GPU sorts completely."""
+    """Return the indices that partition elements around `kth`, like `numpy.argpartition`. A GPU sorts completely."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
@@ -201,7 +201,7 @@ def sort_in_place(self: Array, axis: Any = -1, kind: Any = None, order: Any = No
 def partition_in_place(
     self: Array, kth: ShapeLike, axis: Any = -1, kind: Any = "introselect", order: Any = None
 ) -> None:
-    """Partition along an axis in place, as `numpy.ndarray.partition`."""
+    """Partition along an axis in place, like `numpy.ndarray.partition`."""
     normalize_axis(axis, self.ndim)
     write(self, as_operand(partition(self, kth, axis, kind, order))[0])
 

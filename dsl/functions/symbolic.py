@@ -43,7 +43,7 @@ class SymbolicFunction:
         return f"<weft function of {', '.join(map(str, self.symbols))}: {self.expression}>"
 
     def __call__(self, *values: Any) -> Any:
-        """Evaluate the expression for arrays and numbers, which broadcast against each other."""
+        """Evaluate the expression for arrays and scalars, which broadcast against each other."""
         if len(values) != len(self.symbols):
             raise TypeError(f"a function of {len(self.symbols)} symbols, but {len(values)} values were given")
         arrays = [part for k, value in enumerate(values) for part in self._parts(k, value)]
@@ -114,7 +114,7 @@ def _function_of(name: str) -> Any:
 
 
 def _of_numbers(function: Any, operands: list[Any]) -> Any:
-    """Apply a function to Python numbers. The result is a Python number, which does not widen the dtype of arrays."""
+    """Apply a function to Python scalars. The result is a Python scalar, which does not widen the dtype of arrays."""
     row = find_op(function.__name__)
     theirs = getattr(np, row.ufunc) if row.ufunc else row.reference
     assert theirs is not None

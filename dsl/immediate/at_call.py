@@ -151,7 +151,7 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
 
 
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
-    """Apply the compiled loop of an op to NumPy arrays and numbers. Return `MISSED` if there is no loop."""
+    """Apply the compiled loop of an op to NumPy arrays and scalars. Return `MISSED` if there is no loop."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
@@ -383,7 +383,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
-    """Reduce a medium-sized array to one number on the host. Return None if a kernel has to reduce it."""
+    """Reduce a medium-sized array to a scalar on the host. Return None if a kernel has to reduce it."""
     if not limit < values.size <= MOST_WHOLE * IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):

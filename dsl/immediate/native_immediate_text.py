@@ -391,7 +391,7 @@ class _Immediate(IndexText):
         t.label("taken.free")
 
     def _is_plain(self, name: str, kind: str) -> None:
-        """Branch to ``plain`` if a type is that of a number or None, otherwise to ``finish``."""
+        """Branch to ``plain`` if a type is that of a scalar or None, otherwise to ``finish``."""
         t, known = self._t, self._known
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
@@ -548,7 +548,7 @@ class _Immediate(IndexText):
         self._return(known["None"])
 
     def _put_value(self, any_number: str, real: str, types: str) -> str:
-        """Return the value to assign: an array of one of `types`, or a number that the array's dtype can hold."""
+        """Return the value to assign: an array of one of `types`, or a scalar that the array's dtype can hold."""
         t, known = self._t, self._known
         thing = t.load("%given", 2, "ptr")
         kind = self._type(thing)

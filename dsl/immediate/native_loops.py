@@ -203,7 +203,7 @@ class _Loop(OperandText):
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
-        """Load the NumPy arrays of the operands (null for numbers).
+        """Load the NumPy arrays of the operands (null for scalars).
 
         The arrays must have the same dtype, and a loop must exist for it. Except in products, they must also have the
         same shape.
@@ -262,7 +262,7 @@ class _Loop(OperandText):
         )
 
     def _take_numbers(self) -> None:
-        """Convert numbers to the arrays' dtype: float64, complex128 or int64."""
+        """Convert scalars to the arrays' dtype: float64, complex128 or int64."""
         t, known = self._t, self._known
         t.label("numbers")
         is_double, is_complex, is_long = (
@@ -501,7 +501,7 @@ class _Loop(OperandText):
         self._return_array(made)
 
     def _inner_product(self, n: str, left: str, right: str) -> None:
-        """Return the inner product of two vectors of `n` elements as a number."""
+        """Return the inner product of two vectors of `n` elements as a scalar."""
         t, known = self._t, self._known
         t.label("inner")
         # (NumPy's dot copies an array that goes backwards, or stands still)

@@ -1,4 +1,4 @@
-"""LLVM IR that converts operands for NumPy: small arrays, numbers, and tuples and lists of these.
+"""LLVM IR that converts operands for NumPy: small arrays, scalars, and tuples and lists of these.
 
 In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
 branches to ``give.up``.

@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, which adds little overhead to a call of NumPy's function.
+"""Native version of `script_function.choose`. It adds little overhead to a call of NumPy's function.
 
 In: NumPy's function, and the Python function that chooses. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
@@ -88,7 +88,7 @@ def make_native(
 
 @cache
 def native_text() -> str:
-    """Return the LLVM text of ``call(self, ...)``."""
+    """Return the LLVM IR of ``call(self, ...)``."""
     t = Text()
     names = (*_FUNCTIONS, *_OBJECTS, *_WORDS)
     known = t.begin_builtin(NAME, names)

@@ -48,7 +48,7 @@ _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray
 
 
 def _are_small(values: Iterable[Any]) -> bool:
-    """Return whether all values are small arrays, numbers, or short sequences of them."""
+    """Return whether all values are small arrays, scalars, or short sequences of them."""
     for value in values:
         kind = type(value)
         if kind is np.ndarray:

@@ -135,7 +135,7 @@ def _generators() -> dict[str, Any]:
     generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
     def default_rng(seed: Any = None) -> Any:
-        """Return a random generator, as `numpy.random.default_rng`."""
+        """Return a random generator, like `numpy.random.default_rng`."""
         made = np.random.default_rng(seed)
         return made if made is seed else generator(made.bit_generator)
 

@@ -1,7 +1,7 @@
 """weft: write NumPy, get fused CUDA kernels. Without a GPU, programs are fused and compiled for the CPU.
 
-``import weft as wf`` and use NumPy's names: operations are recorded, planned into few kernels, compiled and
-run when a value is needed. What weft has no kernels for is NumPy's own function, called on the host.
+``import weft as wf`` and use NumPy's names: operations are recorded, planned into few kernels, compiled and run when a
+value is needed. Functions for which weft has no kernels are NumPy's own, called on the host.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The CUDA model under Numba CUDA's names: ``from weft import cuda`` in place of ``from numba import cuda``.
 
-Kernels run on the GPU, and where there is none on the CPU, compiled, with the same meaning.
+Kernels run on the GPU. Without a GPU, they are compiled for the CPU and have the same meaning.
 """
 
 from __future__ import annotations

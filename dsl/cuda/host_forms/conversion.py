@@ -47,7 +47,7 @@ def round_half_away(x: Any) -> Any:
 
 
 def view_as(kind: Any) -> Callable[..., Any]:
-    """Return a function that reinterprets a number's bits in another dtype of the same size."""
+    """Return a function that reinterprets a scalar's bits in another dtype of the same size."""
 
     def apply(x: Any) -> Any:
         return x.view(kind)

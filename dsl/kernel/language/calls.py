@@ -173,7 +173,7 @@ def _fits(c: Compiler, value: Any, wanted: Type, rule: Callable[[np.dtype, np.dt
 
 
 def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """Apply an op elementwise to arrays and numbers, and write the result to an array."""
+    """Apply an op elementwise to arrays and scalars, and write the result to an array."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")

@@ -76,7 +76,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
 
 
 def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
-    """Apply an op to numbers, or to vectors componentwise."""
+    """Apply an op to scalars, or to vectors componentwise."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if any(isinstance(o, ArrayValue) for o in operands):

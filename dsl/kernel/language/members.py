@@ -1,4 +1,4 @@
-"""Attributes of values: arrays, numbers, records, named tuples, and objects outside the kernel."""
+"""Attributes of values: arrays, scalars, records, named tuples, and objects outside the kernel."""
 
 from __future__ import annotations
 

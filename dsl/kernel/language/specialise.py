@@ -277,7 +277,7 @@ def _device_function(
 
 
 def _as_number(c: Compiler, value: Any) -> Any:
-    """Return a result as a number. Raises KernelTypeError for other values."""
+    """Return a result as a scalar. Raises KernelTypeError for other values."""
     if not isinstance(value, Constant):
         return value
     if not is_number(value.value):

@@ -386,7 +386,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return a message with ``{}`` in place of its run-time numbers, and these numbers."""
+    """Return a message with ``{}`` in place of its run-time values, and these values."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):

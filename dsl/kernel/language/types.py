@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a number. Calling it with a number casts the number. Calling it with types creates a signature."""
+    """The type of a scalar. Calling it with a value casts the value. Calling it with types creates a signature."""
 
     name: str
     dtype: np.dtype

@@ -35,7 +35,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalarValue:
-    """A run-time number of the thread.
+    """A scalar that is known only at run time.
 
     A `weak` number is computed from Python numbers only, and takes the dtype of the other operand (NEP 50). A `natural`
     number is known at compile time not to be negative, so an index needs no wrapping.
@@ -47,7 +47,7 @@ class ScalarValue:
 
     @property
     def dtype(self) -> np.dtype:
-        """The number's NumPy dtype."""
+        """The scalar's NumPy dtype."""
         assert isinstance(self.ir.type, np.dtype)
         return self.ir.type
 
@@ -190,7 +190,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """The kind of a variable that holds a number of one dtype."""
+    """The kind of a variable that holds a scalar of one dtype."""
 
     dtype: np.dtype
     weak: bool

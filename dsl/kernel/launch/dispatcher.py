@@ -199,7 +199,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         block: Triple | None,
         watched: bool = False,
     ) -> Specialisation:
-        """Return the kernel for arguments of these types. If `watched`, it is instrumented for the sanitizer.
+        """Return the specialisation for arguments of these types. If `watched`, it is instrumented for the sanitizer.
 
         Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """

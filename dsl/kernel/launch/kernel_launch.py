@@ -131,7 +131,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the memory of an argument. If the kernel writes to it, no other array shares it."""
+        """Return the memory of an argument. Memory that the kernel writes is not shared with other arrays."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
@@ -310,7 +310,8 @@ def _device_of(given: tuple[Any, ...]) -> Device:
 
 
 def _foreign(value: Any) -> Any:
-    """Convert another library's array through its protocol, to a CUDA or NumPy array. Keep other values."""
+    """Convert another library's array to a CUDA or NumPy array, through its protocol. Other values are returned
+    unchanged."""
     if is_cuda_array(value):
         return as_cuda_array(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:

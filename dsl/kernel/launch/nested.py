@@ -60,7 +60,7 @@ def _words_of(descriptor: Descriptor) -> int:
 
 
 def spans_of(descriptors: tuple[Descriptor, ...], words: list[int]) -> tuple[list[int], list[int]]:
-    """Return the bytes that each array spans, and all extents."""
+    """Return the number of bytes that each array spans, and the extents of all arrays."""
     spans: list[int] = []
     extents: list[int] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Cached launches: the same kernel, grid and block, and arguments with the same types and shapes.
+"""Cache of launches, keyed by the kernel, grid and block, and by the types and shapes of the arguments.
 
 In: the arguments of a launch. Out: its 64-bit words, in which only addresses and numbers are new. Invariant: the
 signature contains everything that a specialisation depends on, so a cached launch uses the right one. Only whole
@@ -46,7 +46,7 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
 
 
 class Ready:
-    """A cached launch. Only addresses and numbers are new in each call.
+    """A cached launch. Only addresses and scalars are new in each call.
 
     Parameters
     ----------

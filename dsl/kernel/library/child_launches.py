@@ -131,7 +131,7 @@ def _append_words(c: Compiler, value: Any, descriptor: args.Descriptor, words: l
 
 
 def _word(c: Compiler, number: ScalarValue) -> Value:
-    """Return the bits of a number as the low bytes of a 64-bit word."""
+    """Return the bits of a scalar as the low bytes of a 64-bit word."""
     if number.dtype.kind not in "iub" or number.dtype == np.uint64:
         number = bit_cast(c, number, np.dtype(f"i{number.dtype.itemsize}"))
     return c.builder.cast(number.ir, INT)

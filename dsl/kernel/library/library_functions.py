@@ -67,7 +67,7 @@ class LibraryFunction:
         self.python = python or (host if callable(host) else _row_in_python(host))
 
     def __call__(self, *values: Any) -> Any:
-        """Compute the function for numbers, in plain Python."""
+        """Compute the function for scalars, in plain Python."""
         if len(values) != len(self.arguments):
             kinds = ", ".join(d.name for d in self.arguments)
             raise TypeError(f"{self.name} takes {len(self.arguments)} arguments ({kinds}), not {len(values)}")
@@ -80,7 +80,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_brains(self, values: tuple[Any, ...]) -> Any:
-        """Call a function of bfloat16 bits with bfloat16 numbers. Convert resulting bits to a bfloat16 number."""
+        """Call a function with bfloat16 scalars as bit patterns. A resulting bit pattern is converted to bfloat16."""
         brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v

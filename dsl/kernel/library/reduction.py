@@ -23,7 +23,7 @@ MOST_BLOCKS = 1024
 
 
 class Reduce:
-    """A reduction of arrays by a function of two numbers, created by `weft.reduce`."""
+    """A reduction of arrays by a binary scalar function, created by `weft.reduce`."""
 
     def __init__(self, functor: Any) -> None:
         function = functor.function if isinstance(functor, DeviceFunction) else functor
@@ -110,7 +110,7 @@ def _fold_blocks(function: FunctionType) -> Any:
 
 
 def reduce(function: Any) -> Reduce:
-    """Make a reduction from a function of two numbers: ``total = weft.reduce(lambda a, b: a + b)``.
+    """Make a reduction from a binary scalar function: ``total = weft.reduce(lambda a, b: a + b)``.
 
     Parameters
     ----------

@@ -27,14 +27,14 @@ MOST = 2.0**30  # elements beyond every texture, where coordinates end
 
 
 class Filter(enum.Enum):
-    """The value of a sample between elements."""
+    """Filter mode: the value of a sample between elements."""
 
     NEAREST = "nearest"  # the element whose cell contains the coordinate
     LINEAR = "linear"  # interpolated between the nearest elements along every axis
 
 
 class Address(enum.Enum):
-    """The value at coordinates outside the array."""
+    """Addressing mode: the value of a sample outside the array."""
 
     CLAMP = "clamp"  # the nearest element
     BORDER = "border"  # zero
@@ -241,7 +241,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return an index moved into the array, and whether the element there is to be used instead of zero."""
+    """Clamp or wrap an index to the array. Return it, and whether the sample is the element there instead of zero."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True

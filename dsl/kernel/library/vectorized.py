@@ -1,7 +1,7 @@
-"""`weft.vectorize`: user functions of numbers as ops in lazy expressions.
+"""`weft.vectorize`: scalar user functions as ops in lazy expressions.
 
-In: a Python function of numbers, and arrays. Out: recorded arrays. The function becomes an op, which fuses like any
-other. Invariant: the op's name determines its code.
+In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which fuses like any other.
+Invariant: the op's name determines its code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COST_OF_LOOPS = 200
 
 
 class VectorFunction(DeviceFunction):
-    """A function of numbers applied elementwise, created by `weft.vectorize`.
+    """A scalar function applied elementwise, created by `weft.vectorize`.
 
     A call on arrays, which broadcast, records an operation that can be fused. Inside kernels it is a device function.
     """
@@ -71,7 +71,7 @@ class VectorFunction(DeviceFunction):
         stream: Any = 0,
         **ignored: Any,
     ) -> Any:
-        """Apply the function to arrays and numbers.
+        """Apply the function to arrays and scalars.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
 def vectorize(
     function: Any = None, signatures: Any = None, *, target: str = "cuda", identity: Any = None, **options: Any
 ) -> Any:
-    """Make a function of numbers apply elementwise to arrays: ``@weft.vectorize``.
+    """Make a scalar function apply elementwise to arrays: ``@weft.vectorize``.
 
     Parameters
     ----------
