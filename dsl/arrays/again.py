@@ -291,7 +291,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 
 def accepts(value: Any) -> bool:
-    """Return whether weft's operators accept the type of `value`. All other types are handled by NumPy or by
-    themselves."""
+    """Return whether weft's operators accept the type of `value`. All other types are left to NumPy or to their own
+    operators."""
     kinds = (Array, bool, int, float, complex, np.generic, list, tuple)
     return type(value) is np.ndarray or isinstance(value, kinds) or isinstance(value, np.memmap)

@@ -187,7 +187,7 @@ class Array(ArrayMembers):
         return self._number().item(*index)
 
     def _number(self) -> np.ndarray:
-        """Evaluate the array and return its elements, for conversion to Python numbers."""
+        """Evaluate the array and return its elements, for conversion to Python scalars."""
         LOOKS[0] += 1
         values = values_of(self)
         if values is None:

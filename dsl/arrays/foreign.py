@@ -60,8 +60,8 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: Any) -> bool:
-    """Return whether a value's type belongs to another library and implements NumPy's protocols, or subclasses
-    ndarray."""
+    """Return whether a value is of another library's type that implements NumPy's protocols, or of an ndarray
+    subclass."""
     kind = type(value)
     if kind in _OWN:
         return False

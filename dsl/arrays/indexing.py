@@ -480,7 +480,7 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Return the flat position in the indexed storage of each element of an indexing result."""
+    """Return, for each element of an indexing result, its flat position in the indexed storage."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:

@@ -99,7 +99,7 @@ def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
 
 
 def _spread(test: Expr, values: Expr) -> Expr:
-    """Expand packed `values` to a mask's shape. The k-th true element gets the k-th value; others are arbitrary."""
+    """Expand packed `values` to a mask's shape. The k-th true element gets the k-th value; all others are arbitrary."""
     counts = _counts(test)
     kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])

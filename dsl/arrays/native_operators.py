@@ -202,7 +202,8 @@ class _Operator(ObjectText):
         t.branch(f"icmp eq ptr {buffer}, {known['None']}", "record", "slow")
 
     def _leave_elements(self) -> None:
-        """Branch to ``slow`` for a write that may run immediately: to single elements in memory, or by index arrays."""
+        """Branch to ``slow`` for a write that may run immediately: a write to single elements in memory, or by index
+        arrays."""
         t, known = self._t, self._known
         self._go_where("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
@@ -491,7 +492,7 @@ class _Operator(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Emit code that binds a storage as `bind_memory` does and branches to ``found``, or to ``call`` for cases in
+        """Emit code that binds a storage as `bind_memory` does. Branch to ``found``, or to ``call`` if this needs
         Python."""
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"

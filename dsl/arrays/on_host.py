@@ -209,7 +209,7 @@ def _place_of_out(function: Any) -> int | None:
 
 
 def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
-    """Return the positional arguments from position `place` on as keyword arguments."""
+    """Convert the positional arguments from position `place` on to keyword arguments."""
     return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
 
 

@@ -221,7 +221,8 @@ def _unary(op: str) -> Any:
 
 
 def _scalar_operator(op: str, reflected: bool = False) -> Any:
-    """Return a binary operator's method for 0-d results. NumPy computes evaluated values; others are recorded."""
+    """Return a binary operator's method for 0-d results. NumPy computes it for evaluated values; otherwise it is
+    recorded."""
     way, row = REFLECTED if reflected else PLAIN, find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 

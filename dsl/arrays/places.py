@@ -1,4 +1,4 @@
-"""Deterministic parallel reductions and assignments at repeated indices: `ufunc.at`, counts, index arrays.
+"""Deterministic parallel reductions and assignments at repeated indices, as in `ufunc.at`, `bincount` and ``x[i] = y``.
 
 In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
 None if one thread must process the values in order. Invariant: the result does not depend on the order of the

@@ -1,4 +1,4 @@
-"""Arrays of integers as indices: bounds checks and flat positions.
+"""Index arrays: bounds checks and flat positions.
 
 In: the index of one axis. Out: `Positions`, which give expressions of valid indices. Invariant: an out-of-bounds
 index raises IndexError before anything is recorded with it. A pending index array is evaluated only if its bounds
@@ -38,7 +38,7 @@ class Positions:
     wraps: bool = False
 
     def expr(self) -> Expr:
-        """Return the indices as a non-negative expression of the current epoch."""
+        """Return the indices as an expression of the current epoch with non-negative elements."""
         if self.numbers is not None:
             return expr_of(convert(self.numbers))
         assert self.array is not None

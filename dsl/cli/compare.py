@@ -115,7 +115,8 @@ def _progress(text: str) -> None:
 
 
 def _in_new_process(program: MainProgram) -> float:
-    """Run the program on weft in a new process. Return its run time in seconds, without the interpreter's start."""
+    """Run the program on weft in a new process. Return its run time in seconds, without the startup of the
+    interpreter."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     given = pickle.dumps(program)
     done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)

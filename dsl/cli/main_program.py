@@ -37,7 +37,7 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse the part of the command line that starts at the program. No words mean standard input."""
+        """Parse the part of the command line that starts at the program. An empty list means standard input."""
         first, *rest = words or ("",)
         if first in ("", "-"):
             return MainProgram("-", "", [first, *rest])

@@ -34,7 +34,7 @@ class Counts(Protocol):
 
 def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
     """Return the reasons for a program's speed, based on the statistics of a warm run and on the reads counted in
-    another."""
+    another run."""
     if not counts.kernels:
         limit = max((values.size for values in counts.arrays.values()), default=IMMEDIATE[0])
         return [f"arrays of at most {limit:,} elements, or nothing but library calls: NumPy's ground"]

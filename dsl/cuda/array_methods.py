@@ -28,7 +28,7 @@ def is_f_contiguous(self: Array) -> bool:
 
 
 def split(self: Array, section: int, stream: Any = 0) -> Iterator[Array]:
-    """Return views of `section` elements each of a 1-D array. The last view may be shorter."""
+    """Split a 1-D array into views of `section` elements each. The last view may be shorter."""
     if self.ndim != 1:
         raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
     return (self[k : k + section] for k in range(0, self.size, section))
@@ -128,7 +128,7 @@ def _operator(name: str) -> Any:
 
 
 def install() -> None:
-    """Attach these methods to `Array`, and the shared ones to `MemoryArray`.
+    """Attach the methods of this file to `Array`, and the shared methods to `MemoryArray`.
 
     For operators and other attributes of `Array`, a `MemoryArray` copies its elements to an `Array`.
     """

@@ -101,7 +101,7 @@ class Device:
 
 
 class Deallocations:
-    """Cached memory of a device, the value of `Context.deallocations`."""
+    """Cached memory of a device: the value of `Context.deallocations`."""
 
     def __init__(self, device: runtime.Device) -> None:
         self._device = device
@@ -318,7 +318,7 @@ def is_available() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return why no GPU is used. Return None if a GPU is used, or if the CPU was requested."""
+    """Return the reason why no GPU is used. Return None if a GPU is used, or if the CPU was requested."""
     if not default_device().name.startswith("cpu") or runtime.setting("device"):
         return None
     found = runtime.probe()

@@ -188,7 +188,7 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return the 128 states with one bit set after a jump by 2**64 numbers, with shape (128, 2).
+    """Return the states that result from the 128 single-bit states by a jump of 2**64 numbers. The shape is (128, 2).
 
     The first 64 states have a bit of s0 set, the others a bit of s1.
     """

@@ -1,4 +1,4 @@
-"""Functions that return attributes of arrays, such as `shape` and `real`, and functions about shared memory."""
+"""Functions that return attributes of arrays, such as `shape` and `real`, and functions that test for shared memory."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def cumulative_sum(
     out: Output | None = None,
     include_initial: bool = False,
 ) -> Any:
-    """Return the cumulative sum along an axis, as `cumulative_sum` of the array API standard."""
+    """Return the cumulative sum along an axis, like `cumulative_sum` in the array API standard."""
     values = as_array(x)
     if axis is None:
         values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]

@@ -47,12 +47,13 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _known(value: Any) -> Any:
-    """Return bins or bounds as NumPy values. They are evaluated, since they determine the edges."""
+    """Evaluate bins or bounds, which determine the edges, and return them as NumPy values."""
     return to_host(value)
 
 
 def _is_ours(values: Any, kinds: str) -> bool:
-    """Return whether weft's kernels process `values`: an array with enough elements and a dtype of the given kinds."""
+    """Return whether weft's kernels process `values`. This requires enough elements and a dtype of one of the given
+    kinds."""
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False
     return values.size > FEW or (values.size > 0 and is_gpu(values.device))

@@ -220,7 +220,7 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Return those letters that the result or a later contraction uses."""
+    """Return the letters that the result or a later contraction uses."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 

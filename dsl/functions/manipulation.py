@@ -301,7 +301,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a read-only view with a diagonal of two axes as the last axis."""
+    """Return a read-only view whose last axis is a diagonal of two axes."""
     offset = operator.index(offset)
     array = moveaxis(asarray(a), (axis1, axis2), (-2, -1))
     shape, strides, begin = layout(array)

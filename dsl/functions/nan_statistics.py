@@ -28,7 +28,8 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
-    """Return whether weft computes the statistic: for real floats of at least 32 bits, without uncommon options."""
+    """Return whether weft computes the statistic. This requires real floats of at least 32 bits and only common
+    options."""
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
 
 

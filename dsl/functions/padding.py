@@ -1,4 +1,4 @@
-"""NumPy's `pad`, with constants or with copies of the array's elements, and `diag`."""
+"""NumPy's `diag`, and NumPy's `pad` with constants or with copies of the array's elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
-    """Return the padding before and after each axis. It is given as a number, pairs, or a dict keyed by axis."""
+    """Return the padding before and after each axis. `given` is a number, pairs, or a dict keyed by axis."""
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim
         for axis, width in given.items():

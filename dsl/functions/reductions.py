@@ -264,7 +264,7 @@ def var(
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
-    """Return the variance, the mean of squared deviations from the mean, computed in two passes."""
+    """Return the variance: the mean of squared deviations from the mean, computed in two passes."""
     axis, ddof, correction = settled(axis), settled(ddof), settled(correction)
     location = start()
     values = as_array(a)

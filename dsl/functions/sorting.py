@@ -33,7 +33,8 @@ _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: ArrayLike, axis: Any, kinds: str = "biufc") -> bool:
-    """Return whether the array is on a GPU and kernels can sort it along an axis. None means the flattened array."""
+    """Return whether the array is on a GPU and kernels can sort it along an axis. An axis of None flattens the
+    array."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -174,7 +175,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return the indices that partition elements around `kth`, like `numpy.argpartition`. A GPU sorts completely."""
+    """Return the indices that partition elements around `kth`, like `numpy.argpartition`. On a GPU they sort fully."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)

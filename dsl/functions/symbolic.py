@@ -80,7 +80,7 @@ class SymbolicFunction:
         return [array[index] for index in np.ndindex(*shape)]
 
     def _shaped(self, results: list[Any]) -> Any:
-        """Arrange results as in the expression.
+        """Arrange results in the structure of the expression.
 
         Return a single result, a list or tuple, or an array whose first axes are those of the matrix.
         """

@@ -118,7 +118,7 @@ def settled_values(array: Any) -> np.ndarray | None:
 
 
 def is_free(array: Any) -> bool:
-    """Return whether an array's memory may be overwritten, since no recorded operation or exported view needs it."""
+    """Return whether an array's memory may be overwritten: no recorded operation or exported view needs it."""
     if array._home is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
         return True
     if array._storage.buffer is None:
@@ -127,7 +127,7 @@ def is_free(array: Any) -> bool:
 
 
 def keep_written(array: Any, values: np.ndarray) -> None:
-    """Write the NumPy view of an array back if the array is no longer in host memory.
+    """Copy `values`, a NumPy view that was written to, back to its array if the array is no longer in host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """

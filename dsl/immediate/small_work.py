@@ -141,7 +141,7 @@ MOST_WHOLE = 8
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements on the host. Return None if the result could differ from a kernel's in bits."""
+    """Reduce all elements on the host. Return None if the bits of the result could differ from a kernel's."""
     kind = values.dtype
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans walk memory in order as well)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))

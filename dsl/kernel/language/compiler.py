@@ -202,7 +202,8 @@ class Compiler:
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how often a call has already been compiled in this run. Unrolled loops compile a call repeatedly."""
+        """Return how many times a call has already been compiled in this run. Unrolled loops compile a call
+        repeatedly."""
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1
@@ -355,7 +356,8 @@ class Compiler:
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: Any, message: str, values: tuple[Value, ...] = ()) -> None:
-        """If `condition` holds at run time (always, if None), end the thread and make the launch raise `error`.
+        """End the thread and make the launch raise `error` if `condition` holds at run time. A condition of None always
+        holds.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """
@@ -556,7 +558,7 @@ class Compiler:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
-        """Reset a variable's kind. The next iteration of an unrolled loop may give it another one."""
+        """Reset a variable's kind. The next iteration of an unrolled loop may give it another kind."""
         variable.kind = None
         variable.run = -1
         variable.later = None

@@ -14,7 +14,8 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert Numba's types and signatures to weft's, and its functions to Python functions. Keep other objects."""
+    """Convert Numba's types and signatures to weft's, and its functions to Python functions. Return other objects
+    unchanged."""
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value

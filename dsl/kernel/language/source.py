@@ -111,7 +111,7 @@ def _lambda_source(code: CodeType) -> Source:
 
 
 def outer_value(function: FunctionType, name: str) -> Any:
-    """Return the value of a function's free name, from its closure, module or the builtins. Raises KeyError."""
+    """Return the value of a free name of a function, from the closure, the module or the builtins. Raises KeyError."""
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]

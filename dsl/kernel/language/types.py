@@ -362,7 +362,7 @@ def as_type(value: Any) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return the layout "C", "F" or "A" of elements with these byte strides. None means C order.
+    """Return the layout "C", "F" or "A" of elements with these byte strides. Strides of None mean C order.
 
     Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
     """

@@ -64,7 +64,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with a grid and a block. A call with the kernel's arguments launches it."""
+    """A kernel with a grid and a block. Calling it with the kernel's arguments launches the kernel."""
 
     __slots__ = ("block", "grid", "kernel", "ready", "shared_bytes", "stream")
 
@@ -151,7 +151,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return self.configure(*configuration)
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
-        """Return the kernel with a grid, a block, a stream and bytes of dynamic shared memory."""
+        """Return the kernel with a grid, a block, a stream and a number of bytes of dynamic shared memory."""
         if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
             raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
         shared = int(sharedmem)

@@ -42,7 +42,7 @@ class Out(ArgHint):
 
 
 class InOut(ArgHint):
-    """An argument that is copied to the device and back. A host array without a hint is treated so too, with a
+    """An argument that is copied to the device and back. A host array without a hint is copied likewise, with a
     warning."""
 
     __slots__ = ()

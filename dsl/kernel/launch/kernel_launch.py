@@ -61,7 +61,7 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Specialise the kernel and launch it. Raises an error that the kernel reports.
+        """Specialise the kernel and launch it. Raises the error that the kernel reports, if any.
 
         With a `signature`, the launcher caches the launch for later calls of the same signature.
         """

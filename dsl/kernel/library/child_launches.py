@@ -72,7 +72,7 @@ def _append_record(c: Compiler, queue: Value, words: list[Value]) -> None:
 
 
 def _configuration(c: Compiler, configuration: Any) -> list[Value]:
-    """Return the words of a grid, a block, and the bytes of shared memory."""
+    """Return the words that encode a grid, a block, and the number of bytes of shared memory."""
     parts = configuration.items if isinstance(configuration, TupleValue) else ()
     if not 2 <= len(parts) <= 4:
         c.fail(

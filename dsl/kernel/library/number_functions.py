@@ -187,7 +187,7 @@ def _round(call: Invocation, x: Any, ndigits: Any = None, decimals: Any = None) 
 
 
 def number_dtype(c: Compiler, number: Any) -> np.dtype:
-    """Return the dtype of a number, including Python numbers."""
+    """Return the dtype of a scalar, which may be a Python number."""
     return np.dtype(c.kind(number))
 
 

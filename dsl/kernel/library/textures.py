@@ -194,7 +194,7 @@ class Texture3D(Texture):
 
 @device
 def position(t: Any, x: Any, axis: Any) -> Any:
-    """Convert a coordinate to units of elements. Wrap or mirror it if the addressing mode says so."""
+    """Convert a coordinate to units of elements. Wrap or mirror it if the addressing mode requires it."""
     x = np.float32(x)
     if t.address is Address.WRAP:
         x = x - np.floor(x)
@@ -215,7 +215,7 @@ def cell(x: Any) -> Any:
 
 @device
 def weight(x: Any) -> Any:
-    """Return the fractional part of a coordinate, rounded to 8 bits. It is a weight of linear interpolation."""
+    """Return the weight for linear interpolation: the fractional part of a coordinate, rounded to 8 bits."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 
@@ -241,7 +241,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Clamp or wrap an index to the array. Return it, and whether the sample is the element there instead of zero."""
+    """Clamp or wrap an index to the array. Return the new index, and whether to use its element instead of zero."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True

@@ -68,7 +68,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return the float64 result of a function for arguments for which Python's version raises an error."""
+    """Return the float64 result of a function for arguments that make Python's version raise an error."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
         case "lgamma":  # a pole, or too large

@@ -124,7 +124,7 @@ def _step(instruction: CodeInstruction, number: int, flags: Flags, exhausted: bo
 
 
 def merge_copies(code: list[CodeInstruction]) -> list[int]:
-    """Redirect edges from copies that the compiler made to their originals. Return the equivalence classes."""
+    """Redirect edges that lead to copies made by the compiler to the originals. Return the equivalence classes."""
     classes, stacks = classes_of(code), stacks_of(code)
     _merge_tests(code, classes, stacks)
     _merge_ends(code, classes, stacks_of(code))

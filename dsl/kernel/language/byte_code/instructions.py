@@ -118,7 +118,7 @@ _INTRINSICS = {3: "stop_iteration", 5: "positive", 6: "list_to_tuple"}  # of CAL
 
 
 def decode(code: CodeType) -> list[CodeInstruction]:
-    """Return the instructions of a code object. Raises Unreadable."""
+    """Return the instructions of a code object. Raises Unreadable for byte code that cannot be converted."""
     found: list[CodeInstruction] = []
     starts: dict[int, int] = {}
     jumps: dict[int, tuple[int, bool]] = {}  # of a branch or `next`: offset of the target, whether taken if true

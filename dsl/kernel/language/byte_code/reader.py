@@ -126,7 +126,7 @@ def _lambda(tree: ast.FunctionDef) -> ast.Lambda:
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
-    """Return statements that end in `return` as one expression."""
+    """Convert statements that end in `return` to one expression."""
     match body:
         case [ast.Return(value=value)]:
             return ast.copy_location(ast.Constant(None), body[0]) if value is None else value

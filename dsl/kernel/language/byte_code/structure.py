@@ -169,7 +169,7 @@ class Structure:
     def _go(
         self, target: int, stack: list[ast.expr], follow: int, loop: LoopScope | None, source: int
     ) -> list[ast.stmt]:
-        """Return the statements for a jump to `target`: none, `continue`, `break`, or those of the target."""
+        """Return the statements for a jump to `target`: none, `continue`, `break`, or the statements of the target."""
         if target == follow:
             return []
         if loop is not None and target == loop.header:
