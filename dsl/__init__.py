@@ -60,8 +60,8 @@ def find_name(name: str) -> Any:
 
 
 _installed = (methods, operators)
-# native code loads when much was done in Python
+# Native code is loaded after many calls have run in Python.
 again.set_take_over(lambda: import_module("weft.dsl.arrays.native_operators").quicken_all())
 at_call.set_take_over(lambda compiling: import_module("weft.dsl.immediate.native_immediate").quicken(compiling))
-# the sanitizer loads when a watched kernel runs
+# The sanitizer is loaded when the first watched kernel runs.
 set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").judge(function))

@@ -43,7 +43,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
         from weft.dsl.cuda.array_creation import copy_to_device
 
         found = deliver(name, node, convert(out), where, casting)
-        copy_to_device(convert(out), found.numpy())  # into the memory that is another library's
+        copy_to_device(convert(out), found.numpy())  # into memory of another library
         return out
     if not isinstance(out, Array):
         raise TypeError("return arrays must be of ArrayType")

@@ -18,7 +18,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, Part, ReadOnly, Scalar
 
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__")
-# Types that are not foreign; others join as they are met. Bounded by the number of types of a program.
+# Types that are not foreign. Other types are added when they first occur.
 _OWN: set[type] = {
     *(Array, Part, ReadOnly, Scalar, np.ndarray, np.memmap),
     *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, slice, type, range, FunctionType),

@@ -69,7 +69,7 @@ def astype(
     """
     try:
         kind = creation.as_dtype(dtype)
-    except UnsupportedDtypeError:  # text, objects: NumPy's
+    except UnsupportedDtypeError:  # text and objects are left to NumPy
         return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
@@ -300,7 +300,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
 
     Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size.
     """
-    # (`numpy.ndarray` as programs on weft see it equals Array)
+    # (programs on weft see a `numpy.ndarray` that equals Array)
     if dtype is None or dtype == Array or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
         return (
             self
@@ -311,7 +311,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
         raise TypeError(f"weft arrays have no subclasses, and {dtype.__name__} is no dtype")
     try:
         kind = creation.as_dtype(dtype)
-    except UnsupportedDtypeError:  # text, dates, records: NumPy's
+    except UnsupportedDtypeError:  # text, dates and records are left to NumPy
         return self.numpy().view(dtype)
     old, new, shape = self.itemsize, kind.itemsize, self.shape
     if old != new:
@@ -499,7 +499,8 @@ def _imatmul(self: Array, other: Any) -> Array:
     return self
 
 
-# Methods that NumPy's own do at once where arrays are small; `clip` and others are functions of weft's with other names.
+# Methods for which NumPy's own method is called if the arrays are small. `clip` and some others are weft functions
+# under other names.
 AT_ONCE = frozenset(
     "sum prod min max mean var std any all argmin argmax cumsum cumprod argsort searchsorted nonzero take repeat diagonal "
     "trace dot swapaxes squeeze reshape transpose ravel flatten round clip argpartition compress choose copy".split()
@@ -521,10 +522,10 @@ def install() -> None:
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)
-    Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
+    Number.register(Scalar)  # required by `numpy.isscalar`, and thus by `numpy.testing.assert_equal`
 
 
-# Libraries under `weft run` make arrays by these that their compiled code writes to.
+# Under `weft run`, libraries use these functions to create arrays that their compiled code writes to.
 _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 

@@ -16,17 +16,17 @@ import numpy as np
 from weft.codegen import dtype_kind
 from weft.fusion import INTERNED, Epoch, Expr, Location, constant, with_operand
 
-# Evaluations with a new number after which a place is expected to go on with new ones.
+# Number of evaluations with a new number after which a call site is expected to see further new numbers.
 CHANGES = 2
-# Constants of one place that are let go when it turns out to change.
+# Maximum number of constants of a call site that are dropped from the memo when its numbers turn out to change.
 MOST_KEYS = 64
-# Places that are known.
+# Maximum number of call sites.
 LIMIT = 50_000
 
-# NumPy scalars that kernels take as arguments.
+# NumPy scalar types that kernels take as arguments.
 SLOT_TYPES = frozenset(np.dtype(code).type for code in "bBhHiIlLqQefd")
 
-PlaceKey = tuple[int, int, str, int]  # id of a code object, offset of an instruction, what is done there, which operand
+PlaceKey = tuple[int, int, str, int]  # id of a code object, instruction offset, op, operand number
 
 
 class _Place:
@@ -35,11 +35,11 @@ class _Place:
     __slots__ = ("changes", "code", "epoch", "keys", "number")
 
     def __init__(self, code: CodeType, number: Any, epoch: int) -> None:
-        self.code = code  # kept, so that its id stays its own
+        self.code = code  # kept alive so that its id is not reused
         self.number = number
         self.epoch = epoch
         self.changes = 0
-        self.keys: list[Any] = []  # keys of the memo for its constants
+        self.keys: list[Any] = []  # memo keys of its constants
 
 
 _places: dict[PlaceKey, _Place] = {}
@@ -52,7 +52,7 @@ class SlotKey(tuple[Any, ...]):
     slot = property(lambda self: self[8])
 
 
-# What such operations made, and the NumPy type of the number.
+# Memoized expressions of such operations, and the NumPy types of their numbers.
 _slotted: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
@@ -67,12 +67,12 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
     node, kind = found
     try:
         value = kind(number)
-    except OverflowError:  # an integer that compares in another loop
+    except OverflowError:  # the integer would select another loop
         return None
     epoch.slots.append(value)
     return (
         node if epoch.slots[key.slot] is value else None
-    )  # (another thread that evaluates this epoch appends as well)
+    )  # (another thread that evaluates this epoch may append, too)
 
 
 def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
@@ -103,7 +103,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
         place.number, place.epoch = number, epoch.number
         place.changes += 1
         if place.changes == CHANGES:
-            # from now on they are slots, also numbers that were met before
+            # From now on all numbers at this call site are slots, including those seen before.
             for found in place.keys:
                 INTERNED.pop(found, None)
             place.keys.clear()
@@ -141,7 +141,7 @@ def can_change(node: Expr, which: int, kind: type) -> bool:
     """Return whether every scalar of this type selects the same loop, so that operand `which` can be a slot."""
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False
-    # how an integer compares depends on whether the other operand's dtype can hold it: other numbers have another loop
+    # The loop of a comparison depends on whether the other operand's dtype can hold the integer.
     others = {operand.dtype for operand in node.operands if operand is not node.operands[which]}
     return kind is not int or node.dtype.kind != "b" or others == {node.attrs[which]}
 

@@ -17,7 +17,7 @@ from weft.fusion import Expr, cast, constant, evaluate, map_, range_of, reduce_
 
 _INT64 = np.dtype(np.int64)
 
-# Indices in the host's memory from which on kernels find their bounds sooner than NumPy, which starts at once.
+# Number of indices in host memory from which on kernels find the bounds faster than NumPy, which starts immediately.
 MANY = 1 << 18
 
 
@@ -71,7 +71,7 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
     else:
         LOOKS[0] += 1
         low, high = 0, int(numbers.view(f"u{numbers.itemsize}").max())
-        # (without a sign negative numbers have the highest bit)
+        # (in an unsigned interpretation, negative numbers have the highest bit set)
         if high >= length or (numbers.dtype.kind == "i" and high >> (8 * numbers.itemsize - 1)):
             low, high = int(numbers.min()), int(numbers.max())
     if low < -length or high >= length:

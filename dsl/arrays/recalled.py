@@ -20,7 +20,7 @@ from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Longest list of arrays that is looked at.
+# Maximum length of a list of arrays in a memo key.
 LONGEST = 32
 _NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
 
@@ -57,7 +57,7 @@ def recalled(function: Function) -> Function:
             and result._view is None
             and recording.epoch is epoch
             and len(epoch.slots) == slots
-            and LOOKS[0] == looks  # (an axis, a number of places: no two are alike)
+            and LOOKS[0] == looks  # (a value was read, such as an axis or a number of elements: calls may differ)
             and any(made is result._storage for made in epoch.pending[pending:])
             and keep_code(where[0])
         ):
@@ -82,7 +82,7 @@ def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> boo
         return True
     if kind is float:
         named += (kind, value or keep_zero(value))
-        return value == value  # (NaN is equal to nothing)
+        return value == value  # (NaN does not equal itself)
     if kind is slice:
         named += (kind, value.start, value.stop, value.step)
         return all(part is None or type(part) is int for part in named[-3:])

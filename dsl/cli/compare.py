@@ -45,7 +45,7 @@ class Outcome:
     outside: float = 0.0
 
 
-GAIN = 1.1  # times NumPy's speed, below which the report says why
+GAIN = 1.1  # ratio of NumPy's time to weft's, below which the report gives reasons
 
 
 def _execute(program: MainProgram) -> tuple[int, dict[str, Any]]:

@@ -57,7 +57,7 @@ class MainProgram:
         main = types.ModuleType("__main__")
         names = main.__dict__
         sys.modules["__main__"], sys.argv = main, list(self.arguments)
-        if "__mp_main__" in sys.modules:  # (multiprocessing takes what is `__main__` as it is imported)
+        if "__mp_main__" in sys.modules:  # (multiprocessing remembers the `__main__` of its import)
             sys.modules["__mp_main__"] = main
         names.update(__annotations__={}, __builtins__=builtins)
         container = not self.option and pkgutil.get_importer(self.text) is not None

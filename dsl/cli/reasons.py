@@ -18,8 +18,8 @@ from weft.dsl.tracebacks import is_hidden
 from weft.runtime import IMMEDIATE, show_file
 
 _READING = ("numpy", "_number")  # the methods that all conversions to NumPy and Python use
-_OFTEN = 10  # values asked for at a line, from where it is a reason
-_SMALL = 256 << 10  # bytes per kernel, below which calls cost more than kernels
+_OFTEN = 10  # number of reads at a line from which on they are reported as a reason
+_SMALL = 256 << 10  # bytes per kernel, below which launches cost more than kernels
 
 
 class Counts(Protocol):

@@ -56,7 +56,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     """Return a view, like `numpy.ndarray.view`. Another dtype gives a `MemoryArray` over the same memory."""
     if dtype is not None and (
         np.dtype(dtype) == object or not np.dtype(dtype).isnative
-    ):  # a class; what no kernel takes
+    ):  # a class, or a dtype that no kernel accepts
         return _own_view(self, dtype, type)
     if dtype is None or np.dtype(dtype) == self.dtype:
         return wrap(self._storage, self._view)
@@ -74,7 +74,7 @@ def _interface(self: Any) -> dict[str, Any]:
         storage, offset = self._storage, (self._view or whole(self._storage))[2] * self.itemsize
     else:
         storage, offset = self.storage, self.offset
-    address = exclusive(storage).address + offset  # the receiver of the address may write there
+    address = exclusive(storage).address + offset  # the caller may write to this address
     return {
         "shape": self.shape,
         "strides": None if self.is_c_contiguous() else self.strides,

@@ -249,7 +249,7 @@ class MemoryArray:
         if ary is None:
             return values
         self._check(ary)
-        if isinstance(ary, np.void):  # one record, which NumPy does not take as an output
+        if isinstance(ary, np.void):  # a single record, which NumPy does not accept as an output
             for name in self.dtype.names or ():
                 ary[name] = values[name]
         else:

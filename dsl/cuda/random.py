@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.types import from_dtype
 xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
 xoroshiro128p_type = from_dtype(xoroshiro128p_dtype)
 
-# The polynomial that moves a state on by 2**64 numbers, lowest coefficient first.
+# The polynomial that advances a state by 2**64 numbers, lowest coefficient first.
 XOROSHIRO128P_JUMP = (np.uint64(0xBEAC0467EBA5FACB), np.uint64(0xD86B048B86AA9922))
 TWO_PI_FLOAT32, TWO_PI_FLOAT64 = np.float32(2 * math.pi), np.float64(2 * math.pi)
 _STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

@@ -61,7 +61,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
     if axis is None:
         arr.flat[which] = values
         return
-    # every other axis by its own places
+    # Along all other axes, each element has its own index.
     open_grid = [
         reshape(as_array(np.arange(n)), (-1,) + (1,) * (array.ndim - 1 - k)) for k, n in enumerate(array.shape)
     ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
 
 _INT64 = np.dtype(np.int64)
-# Terms of a polynomial that are recorded one by one.
+# Maximum number of terms of a polynomial that are recorded one by one.
 MOST_TERMS = 64
 
 

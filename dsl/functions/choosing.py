@@ -30,12 +30,12 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """Take each element from the first choice whose condition holds there, like `numpy.select`."""
     conditions = [c if isinstance(c, Array) else np.asarray(c) for c in condlist]
     if not conditions or len(conditions) != len(choicelist) or any(c.dtype != np.bool_ for c in conditions):
-        return on_host(np.select, condlist, choicelist, default)  # says what is wrong
+        return on_host(np.select, condlist, choicelist, default)  # raises NumPy's error
     choices = [c if type(c) in _WEAK or isinstance(c, Array) else np.asarray(c) for c in (*choicelist, default)]
     kind = np.result_type(*(c.dtype if isinstance(c, Array) else c for c in choices))
     *options, found = (c if isinstance(c, Array) else np.asarray(c) for c in choices)
     if kind.kind not in "biufc" or not all(np.can_cast(c.dtype, kind, "same_kind") for c in options):
-        return on_host(np.select, condlist, choicelist, default)  # (or it says so)
+        return on_host(np.select, condlist, choicelist, default)  # (or NumPy raises an error)
     *options, found = (c.astype(kind) for c in (*options, found))
     for condition, option in zip(reversed(conditions), reversed(options), strict=True):
         found = where(condition, option, found)

@@ -35,9 +35,10 @@ from weft.runtime import Device, device
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike
 
-# Values in the host's memory up to which NumPy counts them before a kernel is found.
+# Number of values in host memory up to which NumPy is faster than a kernel.
 FEW = 1 << 13
-# Even bins up to which a value's share of the way, rounded, leads to its own bin or to one beside it.
+# Maximum number of even bins. Up to it, a value's relative position gives its own bin or an adjacent one despite
+# rounding.
 MOST_EVEN = 1 << 20
 _INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
 
@@ -79,14 +80,14 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
         return _on_host("bincount", x, weights=weights, minlength=minlength)
     start()
     low, high = range_of(expr_of(x)) if x._storage.expr is not None else (-1, 0)
-    if low < 0 or high >= minlength:  # else it is known how many there are
+    if low < 0 or high >= minlength:  # otherwise the number of bins is known
         low, high = map(int, _extremes(x))
         start()
     if low < 0:
         raise ValueError(f"the numbers that are counted may not be negative: {low}")
     length = max(high + 1, int(minlength))
     with device(x.device):
-        # clipping changes nothing, and says what the places are
+        # Clipping changes no value. It bounds the range of the indices.
         bounds = [constant(n, x.dtype) for n in (0, high)]
         place = map_("clip", [expr_of(x), *bounds])
         return record(_count(place, weights, length, _FLOAT64, x.device))
@@ -189,7 +190,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
     if not even or last > MOST_EVEN or not 0 < scale < np.inf:
         found = map_("subtract", [rank(marks, values, "right", _INT32), constant(1, _INT32)])
         return inside, map_("clip", [found, constant(0, _INT32), most])
-    # even edges: a value is in the bin that its share of the way leads to, or in one beside it
+    # Even edges: the relative position of a value gives its own bin or an adjacent one.
     way = map_("subtract", [cast(values, kind), cast(first, kind)])
     share = map_("multiply", [way, epoch.bind_scalar(scale, kind)])
     guess = map_("clip", [cast(share, _INT32), constant(0, _INT32), most])
@@ -242,7 +243,7 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
     if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):
         return _on_host("digitize", x, bins, right=right)
     edges = np.asarray(bins)
-    np.digitize(np.empty(0), edges, right)  # raises what NumPy raises for bins that do not ascend or descend
+    np.digitize(np.empty(0), edges, right)  # raises NumPy's error for bins that are not monotonic
     side = "left" if right else "right"
     if not edges.size or edges[0] <= edges[-1]:
         return searchsorted(edges, x, side)

@@ -27,7 +27,7 @@ from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import is_sorted_here, on_host, sort
 from weft.runtime import device
 
-# What Hyndman and Fan add to the places, below and above.
+# Offsets that Hyndman and Fan add to the position, at the lower and the upper end.
 _SHIFTS = {
     "interpolated_inverted_cdf": (0, 1),
     "hazen": (0.5, 0.5),
@@ -83,7 +83,7 @@ def _quantiles(name: str, whole: int, numbers_only: bool, doc: str) -> Callable[
         shares = np.asarray(q)
         if whole != 1:
             shares = np.true_divide(shares, whole)
-        elif shares.dtype.kind == "b":  # (NumPy counts with them)
+        elif shares.dtype.kind == "b":  # (NumPy treats bools as integers here)
             shares = shares.astype(np.int64)
         return _find(a, shares, axis, method, keepdims, out, type(q) in (int, float), numbers_only)
 
@@ -199,7 +199,7 @@ def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
         low, high = _SHIFTS[method]
         place = n * q + (low + q * (1 - low - high)) - 1
     down, past, before = np.floor(place), place >= n - 1, place < 0
-    share = place - np.where(past, -1, np.where(before, 0, down))  # (NumPy counts the last element as -1)
+    share = place - np.where(past, -1, np.where(before, 0, down))  # (NumPy uses the index -1 for the last element)
     if method == "midpoint":
         share = np.where(place % 1 == 0, 0.0, 0.5)
     elif method == "averaged_inverted_cdf":

@@ -124,7 +124,7 @@ def _masked(op: str, node: Expr, where: Any) -> Expr:
     return broadcast_to(map_("where", [mask, node, neutral]), shape)
 
 
-# Running folds of bools and complex numbers that kernels do as NumPy does.
+# Scans of bools and complex numbers in which kernels give the same bits as NumPy.
 _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logical_xor"})
 
 
@@ -282,7 +282,7 @@ def var(
     wide = np.result_type(values.dtype, kind)
     if wide == kind:
         distance = map_("subtract", [typed, centre])
-    else:  # only sums are in the dtype that is asked for
+    else:  # only the sums have the requested dtype
         distance = map_("subtract", [cast(expr_of(values), wide), cast(cast(centre, kind), wide)])
     if wide.kind == "c":
         parts = [map_(name, [distance]) for name in ("real", "imag")]
@@ -335,7 +335,7 @@ def std(
     node = map_("sqrt", [expr_of(spread)])
     if is_half(values.dtype) and dtype is None:
         node = cast(node, values.dtype)
-    elif spread.dtype.kind in "biu":  # (as asked for; NumPy gives a number in it, and refuses an array)
+    elif spread.dtype.kind in "biu":  # (as requested; NumPy returns a scalar of this dtype, and rejects an array)
         if spread.ndim:
             check_cast("sqrt", node.dtype, spread.dtype)
         node = cast(node, spread.dtype)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike
 
 _FLAT = ((0, (), 0),)
-# Columns up to which rows are put in order by one after the other.
+# Maximum number of columns for which rows are sorted column by column.
 MOST_COLUMNS = 64
-# Integers from which on they are sorted on the host.
+# Minimum number of integers for which the host sorts.
 LEAST_SORTED = 256
 
 
@@ -62,7 +62,7 @@ def unique(
         if rows:
             differ = any_(differ, axis=tuple(range(1, values.ndim)))
         elif equal_nan and ar.dtype.kind in "fc":
-            differ = differ & (before == before)  # (what is behind a NaN is one)
+            differ = differ & (before == before)  # (all NaNs count as one value)
         begins = concatenate([np.ones(1, bool), differ])
         (first,) = find_true(begins)
         found = [values[first]]

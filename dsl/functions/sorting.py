@@ -24,11 +24,11 @@ from weft.runtime import device
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, Function, ShapeLike
 
-# Elements along an axis up to which kernels count.
+# Maximum length of an axis that kernels can sort.
 MOST = 2**31 - 1
 _INT64 = np.dtype(np.int64)
 _FLAT = ((0, (), 0),)
-# NumPy's names for ways of sorting.
+# NumPy's names of sorting algorithms.
 _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
@@ -53,13 +53,13 @@ def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
     """Return the elements sorted along the last axis or, if `numbered`, the indices that sort them."""
     if dtype_kind(node.dtype) == "c":
-        # NaNs part numbers into four classes, within which the real part counts first
+        # NaNs divide complex numbers into four classes. Within a class, the real part is compared first.
         real, imag = (map_(name, [node], location=location) for name in ("real", "imag"))
         bits = [cast(map_("isnan", [part]), np.uint8) for part in (real, imag)]
         kinds = map_("add", [map_("add", [bits[0], bits[0]]), bits[1]])
         places = _lexical([imag, real, kinds], descending, location)
         return places if numbered else _along_rows(node, places)
-    # (which brings the kernel language along, and that all else)
+    # (This import loads the kernel language and everything that it needs.)
     call = import_module("weft.dsl.functions.radix_sort").RadixSort(descending, numbered)
     name, kind = ("argsort", _INT64) if numbered else ("sort", node.dtype)
     return opaque(call, [_packed(node)], node.shape, kind, name, location)
@@ -107,7 +107,7 @@ def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stab
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
         known = order is None and stable is None and (kind is None or kind in _KINDS)
-        # (the places in one row are taken over from NumPy where they are)
+        # (The indices that sort a single row are taken directly from NumPy.)
         rows = isinstance(a, Array) and (a.ndim > 1 and axis is not None if numbered else a.ndim)
         if known and rows and a.size and dtype_kind(a.dtype) in "biufc":
             location = start()

@@ -18,7 +18,7 @@ from weft.dsl.functions.selecting import where
 from weft.fusion import SymbolicProgram, entries_of, take_apart
 
 _WEAK = (bool, int, float, complex)
-_NUMBER = object()  # in place of a function: the number itself
+_NUMBER = object()  # stands for a constant instead of a function
 
 
 class SymbolicFunction:
@@ -49,7 +49,7 @@ class SymbolicFunction:
         arrays = [part for k, value in enumerate(values) for part in self._parts(k, value)]
         weak = not all(isinstance(value, Array) for value in arrays)
         found: list[Any] = []
-        with np.errstate(all="ignore"):  # (a piece that is not chosen may divide by zero)
+        with np.errstate(all="ignore"):  # (a branch that is not selected may divide by zero)
             for function, places in self.steps:
                 if function is None:
                     found.append(arrays[places])
