@@ -21,16 +21,16 @@ from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT, Effort, Outcome, meas
 from benchmarks.subjects import compare, load_module, numpy_results, numpy_subject, weft_subject
 from benchmarks.worker import Subject
 
-# Ports: how the name of the file ends, and the module that has to be installed.
+# Ports: the ending of the file name, and the required module.
 PORTS = {
     "Numba n": ("numba_n", "numba"),
     "Numba np": ("numba_np", "numba"),
     "Numba npr": ("numba_npr", "numba"),
     "JAX": ("jax", "jax"),
 }
-PORT_TOLERANCES = {"rtol": 1e-5, "atol": 1e-8, "norm_error": 1e-5}  # NPBench's own, where a program states none
+PORT_TOLERANCES = {"rtol": 1e-5, "atol": 1e-8, "norm_error": 1e-5}  # NPBench's defaults, if a program states none
 
-SLOWEST = 0.6  # of NumPy's speed, that every program should have
+SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 
 
 def names(folder: str | Path) -> list[str]:
@@ -95,7 +95,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
         jax.block_until_ready(made)
         return made
 
-    # JAX overwrites nothing: its programs return their results
+    # JAX overwrites nothing; its programs return their results.
     return Subject(arguments, lambda made: jax.block_until_ready(program(*made)), numpy_results)
 
 
@@ -162,7 +162,7 @@ def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
         info = description(folder, name)
 
         def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-            # (where errors grow, NumPy's own results move as far for inputs that are one unit in the last place off)
+            # (If errors grow, NumPy's own results change as much for inputs that differ in the last bit.)
             if side in (WEFT, EMPTY_CACHE, NUMPY) and not growing(info):  # noqa: B023 - called in this turn of the loop
                 return compare(ours, theirs)
             return compare_port(info, ours, theirs)  # noqa: B023 - called in this turn of the loop

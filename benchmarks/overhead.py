@@ -107,7 +107,7 @@ class _Steps:
         _heat(self.y)
         self.done(self.y)
 
-    # loops that look at something in each turn
+    # Loops that read a value in each iteration.
 
     def until(self) -> None:
         """Compute a time step, and test whether values grow too large."""

@@ -21,7 +21,7 @@ from benchmarks.subjects import load_module, numpy_subject, weft_subject
 from benchmarks.worker import Subject
 
 FOLDER = Path(__file__).parent.parent / "tests" / "clients" / "packages"
-SLOWEST = 0.6  # of NumPy's speed, that every program should have
+SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 
 
 def load(spec: Mapping[str, Any]) -> Subject:

@@ -370,7 +370,7 @@ class _Text:
         return self._with("/", other)
 
 
-# The polynomial as text, for who takes text.
+# The polynomial as text, for libraries that take text.
 SEAWATER: str = seawater(
     SimpleNamespace(sqrt=lambda v: _Text(f"sqrt({v.text})")), _Text("sa"), _Text("ct"), _Text("p")
 ).text

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.worker import Subject
 
-GROWING_ERRORS = 1e-6  # share of the largest value
+GROWING_ERRORS = 1e-6  # tolerance, relative to the largest value
 
 Program = Callable[..., Any]
 Results = Callable[[list[Any], Any], dict[str, np.ndarray]]
@@ -30,7 +30,7 @@ def load_module(path: Path, name: str = "") -> ModuleType:
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
-    sys.modules[module.__name__] = module  # Numba looks for it there
+    sys.modules[module.__name__] = module  # Numba looks it up there
     found.loader.exec_module(module)
     return module
 

@@ -17,7 +17,7 @@ import numpy as np
 from weft.fusion import Storage, contiguous_strides, end_small_run, release_memory
 from weft.runtime import IMMEDIATE, Buffer, Device
 
-DATA = 16  # offset of the data pointer in NumPy's array objects, which its ABI fixes
+DATA = 16  # offset of the data pointer in NumPy's array objects, fixed by its ABI
 
 
 def address_of(values: np.ndarray) -> int:

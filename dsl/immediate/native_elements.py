@@ -23,7 +23,7 @@ from weft.runtime import HEADER, IMMEDIATE, Buffer, Builtin, CompileError, Text,
 
 NAME = "weft_element"
 _STRIDES = DATA + 24
-_ALLOCATE = 304  # where a type has the function that makes its objects
+_ALLOCATE = 304  # offset of a type's allocation function
 _FUNCTIONS = ("PyLong_AsLongLongAndOverflow", "Py_IncRef")
 _OBJECTS: dict[str, Any] = {
     "Array": Array,
@@ -35,7 +35,7 @@ _OBJECTS: dict[str, Any] = {
     "long": np.int64,
 }
 _OWN = ("allocate", "dtypes", "next", "bound", "looks", "limit")
-# What is known of a dtype by its number: itself, its scalars' type, their bytes, the integers that it has.
+# Data of a dtype, by type number: the dtype, its scalar type, its item size, and its range of integers.
 _ENTRY = 5
 _KNOWN = [np.dtype(code) for code in "bBhHiIlLqQfd"]
 _MOST = np.dtype("d").num

@@ -27,7 +27,7 @@ from weft.dsl.immediate.small_work import is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, take
 from weft.runtime import IMMEDIATE, CompileError
 
-MANY = 20_000  # calls after which native code is compiled where it is not in the disk cache
+MANY = 20_000  # number of calls after which native code is compiled if it is not in the disk cache
 
 
 _KINDS = {
@@ -43,7 +43,7 @@ _KINDS = {
     "frombuffer fromiter from_dlpack fromregex",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
-# Functions that return an array itself where it is one already.
+# Functions that return their argument itself if it is already an array.
 _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray"})
 
 
@@ -88,7 +88,7 @@ def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
-        return 0  # NumPy says what is wrong
+        return 0  # NumPy raises the error
 
 
 def _of_shape(shape: Any, *_: Any, **options: Any) -> int:
@@ -162,7 +162,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
         if name == "__signature__":
             try:
                 found: Any = signature(self.wrapped)
-            except ValueError as error:  # built-in functions that say nothing
+            except ValueError as error:  # built-in functions without a signature
                 raise AttributeError(name) from error
         else:
             found = getattr(self.wrapped, name)

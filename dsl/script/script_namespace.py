@@ -21,7 +21,7 @@ from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
 from weft.dsl.script.script_function import ScriptFunction
 from weft.runtime import IMMEDIATE
 
-# Whether a frame executes a script's code, and not a library's (`redirect.py` sets it).
+# Returns whether a frame executes a script's code rather than a library's (set by `redirect.py`).
 is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E731
 
 

@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# what to do instead
+# platform -> alternative
 _ELSEWHERE = {"win32": "use the Windows Subsystem for Linux (WSL 2)", "darwin": "use a Linux container or machine"}
 
 
@@ -50,7 +50,7 @@ from weft.runtime import (
 )
 from weft.runtime.lazy_names import lazy_names
 
-if TYPE_CHECKING:  # what __getattr__ finds, for type checkers and editors
+if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers and editors
     from weft import cuda as cuda
     from weft.dsl import compile, evaluate, explain, lambdify
     from weft.dsl import memory as memory

@@ -87,7 +87,7 @@ def _call_object(call: Invocation, held: Any, arguments: list[Any], keywords: di
         return _with_signature(call, held, arguments, keywords)
     if isinstance(held, DeviceFunction):
         return _in_place(call, held.function, arguments, keywords)
-    if isinstance(held, KernelFunction):  # called without brackets it is a function like others, as for Numba
+    if isinstance(held, KernelFunction):  # without brackets, a kernel is called like any function, as in Numba
         return _in_place(call, held.py_func, arguments, keywords)
     if isinstance(held, LibraryFunction):
         return functions.call_library(call, held, arguments)

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 import weft.runtime as runtime
-from weft.dsl import kernel as face  # for what is loaded when it is used
+from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.kernel.language.types import as_signatures
 from weft.runtime import Device
 

@@ -69,7 +69,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
         value = arrays.element(call.c, value)
     value = call.c.number(value)
     if isinstance(value, Constant) and isinstance(value.value, int) and dtype.kind in "iu":
-        # a cast wraps, also of a Python int
+        # A cast wraps around, even for a Python int.
         bits = 8 * dtype.itemsize
         return Constant(np.array(value.value & ((1 << bits) - 1), f"u{dtype.itemsize}").view(dtype)[()])
     return call.c.cast(value, dtype)

@@ -18,9 +18,9 @@ from weft.dsl.kernel.library.library_functions import BF16, FP16
 
 FULL_MASK = 0xFFFFFFFF
 
-# path -> (parameters, meaning). Parameter names are Numba's where it has the function.
+# path -> (parameters, description). Parameter names are Numba's if Numba has the function.
 TABLE: dict[str, tuple[str, str]] = {
-    # where a thread stands
+    # thread indices
     "grid": ("ndim", "The thread's position in the grid: an int, or a tuple of 2 or 3 (x first)."),
     "gridsize": ("ndim", "Threads of the grid: an int, or a tuple of 2 or 3 (x first)."),
     # barriers and fences
@@ -113,7 +113,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "cg.coalesced_threads": ("", "The group of the lanes that run together here."),
 }
 
-# What the block and the grid are numbered by: each has x, y and z.
+# Built-in variables with the components x, y and z.
 TRIPLES = {
     "threadIdx": "The thread's place in its block.",
     "blockIdx": "The block's place in the grid.",

@@ -19,7 +19,8 @@ def from_numba(value: Any) -> Any:
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value
-    function = getattr(getattr(value, "_dispatcher", value), "py_func", None)  # of a vectorized function, or its own
+    # a vectorized function's Python function, or its own
+    function = getattr(getattr(value, "_dispatcher", value), "py_func", None)
     if function is not None:
         return function
     match kind.__name__:

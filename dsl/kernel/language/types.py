@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.dsl import kernel as face  # for what is loaded when it is used
+from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.python_mode.argument_conversion import convert
 
@@ -308,7 +308,7 @@ SCALARS: dict[np.dtype, ScalarType] = {
 
 
 def __getattr__(name: str) -> ScalarType:
-    # bfloat16 exists where ml_dtypes is installed, and is loaded on first use
+    # bfloat16 exists if ml_dtypes is installed, and is loaded on first use.
     if name == "bfloat16":
         try:
             from ml_dtypes import bfloat16
@@ -337,7 +337,7 @@ def from_dtype(dtype: Any) -> Type:
         return NestedArray(from_dtype(kind.subdtype[0]), kind.subdtype[1])
     if kind.names is not None:
         record = RecordType(kind)
-        _ = record.fields  # raises for a field that kernels cannot have
+        _ = record.fields  # raises an error for an unsupported field
         return record
     if kind.name == "bfloat16":
         return __getattr__("bfloat16")

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.codegen import Value, find_op, is_bfloat16, is_supported, resolve_dtypes
 
-Extent = int | Value  # a length or stride: known when compiling, or an index when running
+Extent = int | Value  # a length or stride: an int known at compile time, or a run-time index
 
 INT, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 WEAK: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
@@ -82,7 +82,7 @@ class ArrayValue:
     label: str = ""
     packed: bool = False
     origin: int = -1
-    index: tuple[Value, ...] = ()  # where it was taken from, as written; only for the sanitizer
+    index: tuple[Value, ...] = ()  # the index in the original array, as written; only for the sanitizer
 
     @property
     def ndim(self) -> int:
@@ -100,7 +100,7 @@ class RecordValue:
     label: str = ""
     space: str = "global"
     origin: int = -1
-    index: tuple[Value, ...] = ()  # as an array's
+    index: tuple[Value, ...] = ()  # as for an array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

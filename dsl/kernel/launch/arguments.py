@@ -169,7 +169,7 @@ def _element_dtype(kind: Any) -> np.dtype:
     return kind if isinstance(kind, np.dtype) else kind.dtype
 
 
-# Which kinds of numbers are cast to one of a signature.
+# Kinds of scalars that are cast to each kind in a signature.
 _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 

@@ -39,7 +39,7 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
     options.setdefault("weak_scalars", setting("weak_scalars"))
     if not device:
         return kernel(func_or_sig, **options)
-    make_options(options)  # raises for unknown options
+    make_options(options)  # raises an error for unknown options
     if isinstance(func_or_sig, KernelDispatcher):
         func_or_sig = func_or_sig.py_func
     if isinstance(func_or_sig, (FunctionType, DeviceFunction)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.dsl.kernel.language.specialise import Specialisation
     from weft.dsl.kernel.launch.dispatcher import ConfiguredKernel
 
-LIMIT = 256  # signatures of one launcher
+LIMIT = 256  # maximum number of signatures per launcher
 
 
 def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -69,7 +69,7 @@ class Ready:
         prepare = getattr(_device_of(given), "prepare_grid", None)
         self._prepared = prepare and prepare(function, launcher.grid, launcher.block, launcher.shared_bytes, len(items))
         self._items = items
-        # shared and local arrays are written too, and are no arguments
+        # Shared and local arrays are also written, but are not arguments.
         self._owned = sorted(k for k in found.written if k >= 0)
         self._arrays: list[tuple[int, int, int]] = []  # argument, item, offset in bytes
         self._numbers: list[tuple[int, int, Any]] = []  # argument, item, descriptor
@@ -78,7 +78,8 @@ class Ready:
             if type(value) is Array:
                 offset = 0 if value._view is None else value._view[2] * value._storage.dtype.itemsize
                 self._arrays.append((k, at, offset))
-                at += 1 + descriptor[2] * (1 if descriptor[3] else 2)  # address, shape, strides where they are open
+                # address, shape, and strides if they are not implied
+                at += 1 + descriptor[2] * (1 if descriptor[3] else 2)
             else:
                 self._numbers.append((k, at, descriptor))
                 at += 2 if descriptor[1].kind == "c" else 1

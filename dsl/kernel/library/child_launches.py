@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.value_methods import bit_cast
 from weft.dsl.kernel.language.values import INT, ArrayValue, ChildKernel, Constant, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.launch import arguments as args
 
-RECORDS = 1 << 14  # in a queue
+RECORDS = 1 << 14  # maximum number of records in a queue
 RECORD_WORDS = 64
 HEAD_WORDS = 8  # site, grid, block, bytes of shared memory
 CHILD_VALUES = (ArrayValue, ScalarValue, TupleValue, Constant)

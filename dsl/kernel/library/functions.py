@@ -44,7 +44,7 @@ from weft.dsl.kernel.language.values import (
 from weft.dsl.kernel.library import number_functions
 from weft.dsl.kernel.library.library_functions import LibraryFunction
 
-_registered = number_functions  # whose handlers stand in the same table
+_registered = number_functions  # its handlers are in the same table
 
 
 # -- collections ---------------------------------------------------------------------------------

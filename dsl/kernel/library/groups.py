@@ -39,7 +39,7 @@ from weft.dsl.kernel.language.names import (
     threadIdx,
 )
 
-# The barrier of the whole grid; kernels reach it as `cg.this_grid().sync()`.
+# The barrier of the whole grid. Kernels call it as `cg.this_grid().sync()`.
 grid_sync = NAMES["cg.grid_sync"]
 
 TILE_SIZES = (1, 2, 4, 8, 16, 32)
@@ -294,7 +294,7 @@ def tiled_partition(group: Any, size: int) -> Tile:
     return Tile(size)
 
 
-# path -> the function, in the kernel language, that makes the group
+# path -> the function in the kernel language that creates the group
 MAKERS: dict[str, Callable[..., Any]] = {
     "cg.this_grid": this_grid,
     "cg.this_thread_block": this_thread_block,

@@ -95,7 +95,7 @@ def _fold_blocks(function: FunctionType) -> Any:
                 mine = function(mine, values[k])
             folded[thread] = mine
         cuda.syncthreads()
-        # the block's elements that exist: the last block may have fewer
+        # Number of elements of this block. The last block may have fewer than the others.
         held = min(count - cuda.blockIdx.x * THREADS, THREADS)
         width = THREADS // 2
         while width > 0:

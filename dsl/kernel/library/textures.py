@@ -21,9 +21,9 @@ from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue
 from weft.runtime import default_device
 
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0, 0.5, 1, 2))
-STEPS = np.float32(256)  # between two elements, of the fixed-point weights of linear filtering
+STEPS = np.float32(256)  # number of steps of the fixed-point weights of linear filtering
 DTYPES = ("float32", "int32", "uint32", "int16", "uint16", "int8", "uint8")
-MOST = 2.0**30  # elements beyond every texture, where coordinates end
+MOST = 2.0**30  # coordinates are clamped to this magnitude, which exceeds every texture
 
 
 class Filter(enum.Enum):
@@ -38,15 +38,15 @@ class Address(enum.Enum):
 
     CLAMP = "clamp"  # the nearest element
     BORDER = "border"  # zero
-    WRAP = "wrap"  # the array repeated
-    MIRROR = "mirror"  # the array repeated, every second time in reverse order
+    WRAP = "wrap"  # the array is repeated
+    MIRROR = "mirror"  # the array is repeated, mirrored every second time
 
 
 class Coordinates(enum.Enum):
     """The unit of coordinates."""
 
     ELEMENTS = "elements"
-    NORMALIZED = "normalized"  # 1 is the length of the axis
+    NORMALIZED = "normalized"  # the length of the axis is 1
 
 
 def texture(
@@ -105,7 +105,7 @@ def texture(
     made = (Texture1D, Texture2D, Texture3D)[values.ndim - 1](
         to_device(values.copy()), owner.handle if owner else 0, *mode
     )
-    setattr(made, "_owner", owner)  # of the handle
+    setattr(made, "_owner", owner)  # keeps the handle valid
     return made
 
 
@@ -250,7 +250,7 @@ def inner(t: Any, i: Any, axis: Any) -> Any:
 
 def runs_on_gpu() -> bool:
     """Return whether the kernel is compiled for a GPU."""
-    return False  # as plain Python
+    return False  # when it runs as plain Python
 
 
 def fetch(data: Any, handle: Any, *coordinates: Any) -> Any:

@@ -105,7 +105,7 @@ class VectorFunction(DeviceFunction):
         result = deliver(rows[0].name, nodes[0], out, where, casting)
         of_host = out is None and any(isinstance(x, np.ndarray) for x in operands)
         if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
-            return np.array(result)  # NumPy arrays give NumPy arrays, as in Numba
+            return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
         return result
 
     def reduce(self, array: Any, axis: Any = 0, stream: Any = 0, **ignored: Any) -> Any:
@@ -144,7 +144,7 @@ class VectorFunction(DeviceFunction):
             )
             return found, None
         rules = [_takes]
-        if all(isinstance(kind, type) for kind in kinds):  # of Python's numbers alone: their own precision first
+        if all(isinstance(kind, type) for kind in kinds):  # only Python scalars: try their own precision first
             rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
         for fits in rules:
             for signature in self.signatures:

@@ -24,7 +24,7 @@ from weft.dsl.kernel.language.byte_code.flow_graph import CodeBlock
 from weft.dsl.kernel.language.byte_code.instructions import Unreadable
 
 COPY_LIMIT = 100
-END = -1  # what follows the last statement of a function
+END = -1  # the block after the last statement of a function
 
 
 @dataclass(frozen=True, slots=True)
