@@ -1,6 +1,6 @@
 """The command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``.
 
-It measures, prints results, and writes JSON, Markdown and pictures.
+The command measures, prints results, and writes JSON, Markdown and pictures.
 
 The suites `classical`, `first`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
 ``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the programs of a checkout of spcl/npbench,

@@ -1,6 +1,6 @@
 """Compute-bound explicit kernels: an n-body potential, and a matrix product in shared memory.
 
-The same Python source runs on weft and, on a GPU, on numba-cuda. They are compared with the same kernels in CUDA C++,
+The same Python source runs on weft and, on a GPU, on numba-cuda. Both are compared with the same kernels in CUDA C++,
 if nvcc is installed, and with the matrix product of a library. Results are checked first. Times are medians over the
 turns; in each turn, all implementations run once.
 """

@@ -30,7 +30,7 @@ def with_cupy(program: Program, inputs: Arrays) -> Call:
 def with_cupy_fuse(program: Program, inputs: Arrays) -> Call:
     """Return a function that runs the program under `cupy.fuse`.
 
-    It fuses elementwise operations, and reductions with the operations that compute their operands.
+    `cupy.fuse` fuses elementwise operations, and reductions with the operations that compute their operands.
     """
     import cupy
 

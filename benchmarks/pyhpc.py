@@ -1,6 +1,6 @@
 """Two programs of dionhaefner/pyhpc-benchmarks, loaded from a checkout.
 
-Each has the versions that its authors wrote for several libraries.
+Each program has the versions that its authors wrote for several libraries.
 
 In: the folder of the checkout. Out: programs of the fused suite. weft runs the version for NumPy. torch.compile runs
 the version for PyTorch, without TorchScript.

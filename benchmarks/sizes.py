@@ -1,6 +1,6 @@
 """Some of the fused programs at sizes from a thousand to a billion bytes.
 
-They show the effects of launches, caches and memory.
+The sizes show the effects of launches, caches and memory.
 
 Results of small and medium sizes are compared with float64. The largest sizes run the same kernels on more data.
 """

@@ -1,6 +1,7 @@
 """Small operations: single statements on 4 to 10,000 elements, on weft and on NumPy.
 
-They are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the turns.
+Both libraries are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the
+turns.
 """
 
 from __future__ import annotations

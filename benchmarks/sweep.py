@@ -1,6 +1,7 @@
 """A sweep over single operations on about a million elements, on weft and on NumPy, with warm caches.
 
-They are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the turns.
+Both libraries are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the
+turns.
 """
 
 from __future__ import annotations

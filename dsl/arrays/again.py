@@ -1,6 +1,6 @@
 """Recording of operations, memoized by call site.
 
-In: an op, arrays and numbers, and a call site. Out: the recorded result. Invariant: a memoized result is the same
+In: an op, arrays and scalars, and a call site. Out: the recorded result. Invariant: a memoized result is the same
 object that a new recording would produce.
 """
 

@@ -1,8 +1,8 @@
 """The lazy array.
 
-In: Python operators on arrays and numbers. Out: expressions recorded in the calling thread's epoch. An `Array` is a
-view (shape, strides, offset in elements) of a `Storage`. Without a view it is the whole storage. Invariant: an array
-shows what NumPy would show at the same point of the program, although nothing has run yet.
+In: Python operators on arrays and scalars. Out: expressions recorded in the calling thread's epoch. An `Array` is a
+view (shape, strides, offset in elements) of a `Storage`. Without a view it is the whole storage. Invariant: reading an
+array gives the values that NumPy would give at the same point of the program, although execution is deferred.
 """
 
 from __future__ import annotations

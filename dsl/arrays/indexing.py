@@ -75,8 +75,8 @@ class Index:
     strides: list[int]
     offset: int
     advanced: list[Positions]
-    # One tuple per axis of the array: (first, step, axis of the basic part), (first, 0, -1) for an integer, or (0, 0,
-    # -2 - k) for item k of `advanced`.
+    # One tuple per axis of the array: (first, step, axis of the basic part), (first, 0, -1) for an integer,
+    # or (0, 0, -2 - k) for item k of `advanced`.
     axes: list[tuple[int, int, int]]
 
 

@@ -1,8 +1,8 @@
 """Memoization of functions by call site and operands.
 
-In: a function of arrays, numbers and options that records a new array. Out: a function that needs one lookup for a
+In: a function of arrays, scalars and options that records a new array. Out: a function that needs one lookup for a
 repeated call. Invariant: a memoized array is the one that the function would record. Functions that evaluate, read
-values, write, return views, or use slots for numbers are not memoized.
+values, write, return views, or use slots for scalars are not memoized.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Python array API standard's namespace and methods.
 
-In: arrays of weft and of other libraries. Out: the namespace, its capabilities, and arrays on other devices.
-Invariant: dtypes are NumPy's, and so are the answers about them.
+In: arrays of weft and of other libraries. Out: the namespace, its capabilities, and arrays on other devices. Invariant:
+dtypes and functions of dtypes are NumPy's.
 """
 
 from __future__ import annotations

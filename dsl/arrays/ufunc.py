@@ -1,6 +1,6 @@
 """Ufuncs: one object per op of the table, with NumPy's calling conventions.
 
-In: arrays and numbers. Out: recorded arrays. `UFUNCS` contains every public op by name and alias.
+In: arrays and scalars. Out: recorded arrays. `UFUNCS` contains every public op by name and alias.
 """
 
 from __future__ import annotations

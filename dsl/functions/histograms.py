@@ -1,7 +1,7 @@
 """Histograms, `bincount`, `searchsorted` and `digitize`.
 
 In: arrays on a device. Out: recorded arrays on the same device. Only bounds that determine a shape or edges are
-evaluated. NumPy handles few values in host memory, and rare dtypes and options. Invariant: counts equal NumPy's,
+evaluated. NumPy processes small arrays in host memory, and rare dtypes and options. Invariant: counts equal NumPy's,
 including elements on an edge. Sums of weights follow one tree (`places.py`).
 """
 

@@ -1,8 +1,8 @@
 """Tier 0: immediate execution of operations on small arrays, by NumPy's functions on views of the arrays' memory.
 
-In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED`: if the work is too large, or
-if an operand is pending, on another device, or of a dtype that NumPy computes differently. Invariant: a result has the
-same bits as that of the recorded operation.
+In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if the arrays are too large,
+or if an operand is pending, on another device, or of a dtype that NumPy computes differently. Invariant: a result has
+the same bits as that of the recorded operation.
 """
 
 from __future__ import annotations

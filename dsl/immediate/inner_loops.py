@@ -1,6 +1,6 @@
 """Tables of inner loops of ops, which native code calls.
 
-In: an op's ufunc, NumPy's or a compiled one, and a dtype. Out: a table of words for each op: the number of operands,
+In: a dtype, and an op's ufunc, which is NumPy's or compiled. Out: a table of words for each op: the number of operands,
 then an entry for each dtype's type number. Invariant: an entry is empty, or its loop gives the same bits as the op.
 """
 

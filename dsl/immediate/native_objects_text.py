@@ -1,7 +1,7 @@
 """LLVM IR shared by native code that reads Python and NumPy objects.
 
-In: an LLVM text under construction, with its named words and the offsets of slots. Out: code that reads and writes
-fields, and branches.
+In: LLVM IR under construction, with its named words and the offsets of slots. Out: code that reads and writes fields,
+and branches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Size limits of immediate execution. Below them, NumPy takes about as long as weft takes to record an operation.
 
-In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether the work is small,
-and the results of medium-sized reductions that are also small work.
+In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
+limit, and the results of medium-sized reductions that NumPy also computes immediately.
 """
 
 from __future__ import annotations

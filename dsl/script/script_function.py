@@ -1,9 +1,9 @@
 """NumPy's functions in a script on weft. They use NumPy for small arguments and weft otherwise.
 
-In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: a call without a weft array,
-with small NumPy arrays, numbers and short sequences as arguments, calls NumPy's function and returns its result, or a
-weft array if the result is large. Arrays are small up to the square root of tier 0's limit (the setting `immediate`),
-so that two of them broadcast to small work.
+In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: a call without a weft array, with
+small NumPy arrays, scalars and short sequences as arguments, calls NumPy's function and returns its result, or a weft
+array if the result is large. Arrays are small up to the square root of tier 0's limit (the setting `immediate`), so
+that two small arrays broadcast to at most this limit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Replacement of library functions and number types in kernels that run as plain Python.
 
-In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do
-not raise. Number types convert as in kernels (integers wrap, floats saturate). Functions of numbers from NumPy and
-weft return scalars. Invariant: the code object is the user's own, so breakpoints work. A function without replaced
-names is returned unchanged.
+In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do not
+raise errors. Number types convert as in kernels (integers wrap, floats saturate). Scalar functions of NumPy and weft
+return scalars. Invariant: the code object is the user's own, so breakpoints work. A function without replaced names is
+returned unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Expressions and simple statements from straight-line instructions.
 
-In: instructions, and what lies on the stack before them. Out: the stack after them and the statements executed. The stack
-holds syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tree.
+In: instructions, and the stack before them. Out: the stack after them and the statements executed. The stack holds
+syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tree.
 """
 
 from __future__ import annotations
