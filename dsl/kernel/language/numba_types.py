@@ -34,7 +34,7 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
     Parameters
     ----------
     op : OpDef
-        A row of the op table.
+        The op.
     kinds : tuple of dtype
     """
     name = op.name

@@ -115,7 +115,7 @@ def reduce(function: Any) -> Reduce:
     Parameters
     ----------
     function : function
-        An associative and commutative function of two numbers.
+        An associative and commutative function of two scalars.
 
     Returns
     -------

@@ -228,9 +228,9 @@ def vectorize(
     Parameters
     ----------
     function : function, or signatures
-        A function of numbers that returns a number or a tuple of numbers. Alternatively a list of signatures such as
-        ``["float32(float32, float32)"]``, of which the first that fits is used. Without signatures, the arguments determine
-        the dtypes.
+        A scalar function that returns a scalar or a tuple of scalars. Alternatively a list of signatures such as
+        ``["float32(float32, float32)"]``: the first that fits is used. Without signatures, the arguments determine the
+        dtypes.
     signatures : list, optional
         Signatures, if the first argument is the function.
     target, identity
