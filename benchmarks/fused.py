@@ -275,8 +275,8 @@ def measure(
 
 
 def summary(results: Sequence[Result]) -> dict[str, float]:
-    """Return the geometric means of the ratios, and the number of programs in which weft is as fast as the best
-    peer."""
+    """Return the geometric means of the ratios, and the number of programs in which weft is at least as fast as the
+    best peer."""
     compared = [r for r in results if r.best is not None]
     best = [r.ratio(r.best) for r in compared if r.best is not None]
     return {

@@ -1,4 +1,4 @@
-"""The ten programs as a Numba user writes them for speed: as loops over `prange` with strict floating point.
+"""The ten fused programs in Numba, as loops over `prange` with strict floating-point semantics.
 
 This module needs Numba. Each function has the name, the inputs and the results of its program.
 """

@@ -45,8 +45,8 @@ def description(folder: Path, name: str) -> dict[str, Any]:
 
 
 def place(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
-    """Return the path of the version of a program with this file name ending, or of the file that creates its
-    inputs."""
+    """Return the path of a program's version with this file name ending. Without an ending, return the file that
+    creates its inputs."""
     name = f"{info['module_name']}_{ending}.py" if ending else f"{info['module_name']}.py"
     return folder / "npbench" / "benchmarks" / info["relative_path"] / name
 

@@ -28,7 +28,7 @@ def within(outcome: Outcome, side: str) -> bool:
 
 
 def steady_plans(outcome: Outcome) -> int | None:
-    """Return the number of plans made from the third call until the timed turns, by weft with a filled cache."""
+    """Return the number of plans that weft makes with a filled cache, from the third call until the timed turns."""
     return sum(call["plans"] for call in outcome.calls[2:]) if len(outcome.calls) > 2 else None
 
 

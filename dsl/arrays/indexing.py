@@ -401,7 +401,7 @@ def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
 
 
 def _note_set(array: Array, key: Any, value: Any) -> None:
-    """Memoize for the native recorder that an assignment changes nothing, as at the end of ``x[key] += y``."""
+    """Record in the native recorder's memo that an assignment changes nothing, as at the end of ``x[key] += y``."""
     found = _name_set(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]

@@ -175,7 +175,8 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return the indices that partition elements around `kth`, like `numpy.argpartition`. On a GPU they sort fully."""
+    """Return the indices that partition elements around `kth`, like `numpy.argpartition`. On a GPU, they sort the
+    array."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)

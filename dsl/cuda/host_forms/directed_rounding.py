@@ -243,7 +243,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
 
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: Any) -> Callable[..., Any]:
-    """Return the function one / x, rounded with `choose`."""
+    """Return the function ``one / x``, rounded with `choose`."""
 
     def apply(x: Any) -> Any:
         r, e = divide(one, x)

@@ -67,11 +67,12 @@ class DeviceFunction:
         )
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the LLVM IR of one signature, or a dict of all declared signatures by argument types."""
+        """Return the LLVM IR for one signature, or a dict from argument types to LLVM IR for all declared
+        signatures."""
         return self._stage("llvm", signature, cc)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX of one signature, or a dict of all declared signatures by argument types."""
+        """Return the PTX for one signature, or a dict from argument types to PTX for all declared signatures."""
         return self._stage("asm", signature, cc)
 
     inspect_ptx = inspect_asm

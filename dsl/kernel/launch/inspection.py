@@ -122,18 +122,18 @@ class Inspection:
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the LLVM IR of one signature, or a dict of all signatures."""
+        """Return the LLVM IR for one signature, or a dict from signatures to LLVM IR."""
         return self._asked(signature, cc, lambda kernel: kernel.llvm_ir)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX of one signature, or a dict of all signatures."""
+        """Return the PTX for one signature, or a dict from signatures to PTX."""
         return self._asked(signature, cc, lambda kernel: kernel.asm)
 
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the machine code of one signature, or a dict of all signatures. Needs nvJitLink and nvdisasm or
-        cuobjdump."""
+        """Return the machine code for one signature, or a dict from signatures to machine code. Needs nvJitLink, and
+        nvdisasm or cuobjdump."""
         return self._asked(signature, cc, lambda kernel: kernel.sass)
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:

@@ -79,7 +79,7 @@ class UnpackedItem(Mark):
 
 
 class Definition(Mark):
-    """A function definition: its code object, and its defaults, annotations and closure by flag bit."""
+    """A function definition: its code object, and its defaults, annotations and closure, keyed by flag bit."""
 
     def __init__(self, code: CodeType, parts: dict[int, ast.expr]) -> None:
         super().__init__()
