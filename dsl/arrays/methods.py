@@ -238,7 +238,7 @@ def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
 
 
 class Flags(dict):
-    """Value of `Array.flags`: NumPy's flags by name. ``x.flags.writeable = False`` makes this array object read-only."""
+    """Value of `Array.flags`: NumPy's flags by name. ``x.flags.writeable = False`` makes this object read-only."""
 
     def __init__(self, array: Array) -> None:
         in_order, across = lies_in_order(array), lies_in_order(manipulation.transpose(array))
