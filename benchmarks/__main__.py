@@ -1,6 +1,6 @@
 """The command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``.
 
-It measures, prints results, and writes JSON, Markdown and pictures.
+The command measures, prints results, and writes JSON, Markdown and pictures.
 
 The suites `classical`, `first`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
 ``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the programs of a checkout of spcl/npbench,
@@ -56,14 +56,14 @@ from benchmarks.more_programs import MORE
 from benchmarks.reports import write
 from weft.runtime import probe
 
-# Suites of single figures.
+# Suites that measure single figures.
 FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
     "compile": (compile.measure,),
     "kernels": (kernels.measure, explicit.measure),
     "lengths": (lengths.measure,),
     "overhead": (overhead.measure, launch_cost.measure, launch_host.measure),
 }
-# Suites that print and write by themselves.
+# Suites that print and write their results themselves.
 SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
     "classical": classics.run,
     "first": first.run,
@@ -72,10 +72,10 @@ SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
     "small": small.run,
     "sweep": sweep.run,
 }
-# With a GPU, in this order; the part of the time that a suite may take.
+# Suites for a GPU, in this order, and the fraction of the time that each may take.
 WHOLE = {"fused": 0.5, "sizes": 0.25, "kernels": 0.1, "overhead": 0.05, "compile": 0.1}
 MINUTES = 7.0
-GRACE = 20.0  # seconds behind its time after which a suite is ended
+GRACE = 20.0  # seconds beyond its time limit after which a suite is killed
 PACKAGES = ("llvmlite", "cupy", "jax", "torch", "numba", "numba-cuda", "numexpr", "cuda-bindings")
 
 

@@ -20,7 +20,8 @@ from benchmarks.subjects import compare, load_module, numpy_results, numpy_subje
 from benchmarks.worker import Subject
 
 FOLDER = Path(__file__).parent / "classical"
-SLOWEST, KERNEL_SHARE = 0.6, 0.7  # what each program should reach: NumPy / weft, and of large arrays' time in kernels
+# targets of each program: NumPy / weft, and for large arrays the fraction of time in kernels
+SLOWEST, KERNEL_SHARE = 0.6, 0.7
 
 
 @dataclass(frozen=True)

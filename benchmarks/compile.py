@@ -42,14 +42,14 @@ def kernel(r, x):
 cuda.compile_ptx(kernel, "void(float32[::1], float32[::1])", cc=(9, 0))
 """
 
-# What is measured -> imports, work.
+# name of the measurement -> imports, work
 WORK: dict[str, tuple[str, str]] = {
     "pointwise kernel": (_WEFT, f"x = wf.asarray(x); np.asarray({_CHAIN})"),
     "softmax": (_WEFT, f"x = wf.asarray(x); np.asarray({_SOFTMAX.format(m='wf')})"),
     "PTX of a vector add": (_WEFT, _PTX.format(body="x[i] + x[i]")),
     "PTX of exp": (_WEFT, "import math" + _PTX.format(body="math.exp(x[i])")),
 }
-# The peers', by module.
+# The same for peers, by module.
 PEERS: dict[str, dict[str, tuple[str, str]]] = {
     "jax": {
         "pointwise kernel": ("import jax", f"np.asarray(jax.jit(lambda x: {_CHAIN})(x))"),

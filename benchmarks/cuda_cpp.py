@@ -23,7 +23,8 @@ import weft as wf
 
 SOURCE = Path(__file__).with_name("cuda_programs.cu")
 Shapes = Callable[[int], list[tuple[int, ...]]]
-# The outputs of each program by its size; what follows the first is another result or working memory.
+# Shapes of the outputs of each program as a function of its size, and the number of results. The other outputs are
+# working memory.
 OUTPUTS: dict[str, tuple[Shapes, int]] = {
     "axpy_chain": (lambda n: [(n,)], 1),
     "black_scholes": (lambda n: [(n,), (n,)], 2),

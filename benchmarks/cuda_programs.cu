@@ -1,6 +1,7 @@
-// The programs of the benchmark as one writes them by hand in CUDA C++, with a C interface that Python loads.
-// Every run_* takes device pointers and a size, and starts its kernels in the default stream; `finish` waits for them.
-// Compiled without fast mathematics and without contraction, as the others compute.
+// The programs of the benchmark, written by hand in CUDA C++, with a C interface that Python loads.
+// Each run_* function takes device pointers and a size, and starts its kernels in the default stream. `finish` waits
+// for the kernels.
+// Compiled without fast math and without contraction, like the other implementations.
 
 #include <cuda_runtime.h>
 
@@ -21,7 +22,7 @@ EXPORT int to_device(void *to, const void *from, size_t bytes) { return cudaMemc
 EXPORT int to_host(void *to, const void *from, size_t bytes) { return cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost); }
 EXPORT int finish() { return cudaDeviceSynchronize(); }
 
-// -- element by element -----------------------------------------------------------------------------------
+// -- elementwise ------------------------------------------------------------------------------------------
 
 __global__ void axpy_chain(const float4 *a, const float4 *b, const float4 *c, const float4 *x, float4 *out, long n) {
     long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
@@ -144,7 +145,7 @@ EXPORT void run_squared_differences(const float **in, float **out, long n) {
     squared_end<<<1, 256>>>(partial_sums(), count, in[0], in[1], n / 4 * 4, n, out[0]);
 }
 
-// A row stays in registers: 16 floats of each of 256 threads; a longer one is read again.
+// Each of 256 threads keeps 16 floats of a row in registers. Longer rows are read again.
 #define HELD 16
 __global__ void softmax(const float *x, float *out, int n) {
     const float *row = x + (long)blockIdx.x * n;

@@ -1,6 +1,6 @@
-"""Compute-bound explicit kernels: n bodies, and a matrix product in shared memory.
+"""Compute-bound explicit kernels: an n-body potential, and a matrix product in shared memory.
 
-The same Python source runs on weft and, on a GPU, on numba-cuda. They are compared with the same kernels in CUDA C++,
+The same Python source runs on weft and, on a GPU, on numba-cuda. Both are compared with the same kernels in CUDA C++,
 if nvcc is installed, and with the matrix product of a library. Results are checked first. Times are medians over the
 turns; in each turn, all implementations run once.
 """
@@ -23,7 +23,7 @@ TURNS = 7
 TILE = 16
 THREADS = 256
 SOFT = 1e-3
-CHECKED = 256  # bodies
+CHECKED = 256  # number of bodies to check
 
 
 def n_body(x, y, z, out):  # type: ignore[no-untyped-def]
@@ -79,7 +79,7 @@ def expected_n_body(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[], Any]:
     """Return a function that runs a kernel through the `cuda` module of weft or Numba, and waits for it."""
-    globals()["cuda"] = face  # the kernel's own name of it, when it is compiled
+    globals()["cuda"] = face  # the name that the kernel uses when it is compiled
     made = face.jit(kernel)
     n = out.shape[0]
     grid: Any = -(-n // THREADS) if kernel is n_body else (-(-n // TILE), -(-n // TILE))
@@ -116,7 +116,7 @@ def participants(kernel: Any, inputs: list[np.ndarray], shape: tuple[int, ...]) 
         try:
             ready[name] = maker()
             ready[name]()
-        except Exception as error:  # of whatever kind a peer's failure is, the others go on
+        except Exception as error:  # a peer may fail in any way, and the others continue
             if name == "weft":
                 raise
             print(f"{name}: left out: {type(error).__name__}: {str(error)[:100]}")

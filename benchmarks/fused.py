@@ -29,12 +29,12 @@ from benchmarks.programs import PROGRAMS, Arrays, Program
 from benchmarks.reports import geometric_mean
 
 TURNS = 9
-SECONDS = 12.0  # that a program's turns may take, once there are three of them
-FILLED = 1.0  # milliseconds that a turn lasts at least, by calls one after another
+SECONDS = 12.0  # limit for a program's turns, after the first three
+FILLED = 1.0  # minimum milliseconds of a turn, which consists of repeated calls
 MOST_TIMES = 200
-PAUSE = 0.005  # before a turn: the threads of whoever was at it have gone to sleep
-COMPILE_SECONDS = 60.0  # that a first call may take
-COPIED = 1 << 26  # bytes of the copy that bandwidth is measured with
+PAUSE = 0.005  # before a turn, so that the threads of the previous library go to sleep
+COMPILE_SECONDS = 60.0  # limit for a first call
+COPIED = 1 << 26  # bytes of the copy that measures bandwidth
 
 
 @dataclass
@@ -44,9 +44,9 @@ class Result:
     program: str
     first_ms: dict[str, float] = field(default_factory=dict)
     turns_ms: dict[str, list[float]] = field(default_factory=dict)
-    events_ms: dict[str, list[float]] = field(default_factory=dict)  # by the GPU's own clock, of who can tell
+    events_ms: dict[str, list[float]] = field(default_factory=dict)  # by the GPU's clock, for libraries with a timer
     problems: dict[str, str] = field(default_factory=dict)
-    moved: int = 0  # bytes, the inputs read once and the results written once
+    moved: int = 0  # bytes: inputs are read once, and results are written once
     streams: bool = False
     copied: int = COPIED
 
@@ -170,7 +170,7 @@ def run_program(
                 wrong = difference(program, arrays, expected) if expected is not None else ""
                 del found, arrays
                 timer = peer.timer() if gpu and peer.timer is not None else None
-        except (Exception, TooLongError) as error:  # of whatever kind a peer's failure is, the others go on
+        except (Exception, TooLongError) as error:  # a peer may fail in any way, and the others continue
             result.problems[peer.name] = as_problem(error)
             continue
         result.first_ms[peer.name] = first
@@ -275,7 +275,8 @@ def measure(
 
 
 def summary(results: Sequence[Result]) -> dict[str, float]:
-    """Return the geometric means of the ratios, and in how many programs weft is at least as fast as the best peer."""
+    """Return the geometric means of the ratios, and the number of programs in which weft is at least as fast as the
+    best peer."""
     compared = [r for r in results if r.best is not None]
     best = [r.ratio(r.best) for r in compared if r.best is not None]
     return {

@@ -30,14 +30,14 @@ def with_cupy(program: Program, inputs: Arrays) -> Call:
 def with_cupy_fuse(program: Program, inputs: Arrays) -> Call:
     """Return a function that runs the program under `cupy.fuse`.
 
-    It fuses elementwise operations, and reductions with the operations that compute their operands.
+    `cupy.fuse` fuses elementwise operations, and reductions with the operations that compute their operands.
     """
     import cupy
 
     run = program.forms.get("cupy", program.run)
     arrays = [cupy.asarray(x) for x in inputs]
     names = ", ".join(f"a{k}" for k in range(len(arrays)))
-    # it asks for the names of the parameters: a star is not enough
+    # CuPy asks for the names of the parameters, so *args would not work.
     fused = cupy.fuse()(eval(f"lambda {names}: run(cupy, {names})", {"run": run, "cupy": cupy}))
 
     def call() -> Any:
@@ -73,11 +73,11 @@ def with_jax(program: Program, inputs: Arrays) -> Call:
 
     Raises an error if JAX does not support CUDA.
     """
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would take most of the memory for itself
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # otherwise JAX reserves most of the memory
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_default_matmul_precision", "float32")  # as all others multiply
+    jax.config.update("jax_default_matmul_precision", "float32")  # like all others
     device = jax.devices("gpu")[0]
     run = program.forms.get("jax", program.run)
     arrays = [jax.device_put(x, device) for x in inputs]
@@ -156,6 +156,6 @@ PEERS = (
     Peer("torch", "torch", with_torch, TorchTimer),
     Peer("CUDA C++", "", with_cuda_cpp),
     Peer("NumPy", "numpy", with_numpy),
-    # last: where time is short it is what takes longest
+    # Last, because it takes longest if time is short.
     Peer("torch.compile", "torch", with_torch_compile, TorchTimer),
 )

@@ -96,7 +96,7 @@ def launches() -> dict[str, str]:
     return results
 
 
-# The first compile to PTX after `import weft`, then others with types that no cache has seen.
+# The first compilation to PTX after `import weft`, then others for types that no cache contains.
 _COMPILES = """
 import statistics, time
 import weft
@@ -118,7 +118,7 @@ others = ("float64", "int32", "int64", "uint32", "uint64", "int16", "uint16", "i
 print(first, statistics.median([milliseconds(name) for name in others]))
 """
 
-# The same kernels in turns by the simulator of numba-cuda and by weft.
+# The same kernels, run alternately by numba-cuda's simulator and by weft.
 _SIMULATED = """
 import statistics, sys, time
 import numpy as np
@@ -158,7 +158,7 @@ def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
             capture_output=True,
             text=True,
             check=True,
-            # with compiled modules, as an installed package has them
+            # with byte code, as in an installed package
             env={
                 **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
                 "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "weft-benchmark-modules"),
@@ -171,7 +171,7 @@ def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
 
 
 def compiles(processes: int = 5) -> dict[str, str]:
-    """Measure compiling to PTX, in new processes without a disk cache."""
+    """Measure the time of compilation to PTX, in new processes without a disk cache."""
     figures = [_child(_COMPILES)[0] for _ in range(processes + 1)][1:]
     first, warm = (statistics.median(f[k] for f in figures) for k in (0, 1))
     return {"compile of a vector add to PTX": f"{first:.1f} ms first, {warm:.1f} ms warm (new types each time)"}

@@ -41,7 +41,7 @@ def _weft_plan(kernels: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
     def call() -> Any:
         y = x
         for _ in range(kernels - 1):
-            y = y.cumsum() * 0.5  # one scan takes in what stands before and behind it, not another scan
+            y = y.cumsum() * 0.5  # a scan fuses with elementwise operations, but not with another scan
         return wf.evaluate(y * 2)
 
     return call, cuda.synchronize
@@ -96,7 +96,7 @@ def measure() -> dict[str, str]:
         try:
             ready[name] = maker()
             ready[name][0]()
-        except Exception as error:  # of whatever kind a peer's failure is, the others go on
+        except Exception as error:  # a peer may fail in any way, and the others continue
             print(f"{name}: left out: {type(error).__name__}: {str(error)[:100]}")
     taken: dict[str, list[float]] = {name: [] for name in ready}
     for turn in range(TURNS + 1):

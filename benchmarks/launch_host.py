@@ -25,8 +25,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 TURNS = 9
 CALLS = 1000
-LENGTHS = (1, 10, 100)  # kernels of a plan
-OUTPUTS = (1, 4, 64)  # results of a plan
+LENGTHS = (1, 10, 100)  # numbers of kernels of a plan
+OUTPUTS = (1, 4, 64)  # numbers of results of a plan
 
 
 def measure() -> dict[str, str]:
@@ -79,7 +79,7 @@ def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
         "cuLaunchKernel by cuda.bindings, with its arguments packed": (
             lambda: table.cuLaunchKernel(16, 4, 1, 1, 256, 1, 1, 0, 32, values, 0)
         ),
-        # keeps what the others point to
+        # keeps alive the memory that the other calls point to
         "an empty call": lambda: (slots, pointers)[0] and None,
     }
 

@@ -1,4 +1,4 @@
-"""The ten programs as a Numba user writes them for speed: as loops over `prange` with strict floating point.
+"""The ten fused programs in Numba, as loops over `prange` with strict floating-point semantics.
 
 This module needs Numba. Each function has the name, the inputs and the results of its program.
 """
@@ -54,7 +54,7 @@ def black_scholes(price, strike, years):
 
 @compiled
 def squared_differences(x, y):
-    # in chunks: one float32 sum of 16 M values would be wrong
+    # In blocks, because a single float32 sum of 16 M values would be inaccurate.
     chunk = 4096
     parts = np.zeros((x.size + chunk - 1) // chunk, np.float32)
     for k in prange(parts.size):
@@ -141,7 +141,7 @@ def mandelbrot(re, im):
             x = cx = re[0, j]
             y = cy = im[i, 0]
             steps = 0
-            # as a person writes it: a point that has left stays away
+            # As a user would write it: iteration stops when the point escapes.
             while steps < 20 and x * x + y * y <= F(4):
                 x, y = x * x - y * y + cx, F(2) * x * y + cy
                 steps += 1

@@ -1,4 +1,4 @@
-"""Programs in addition to the ten of the fused suite.
+"""Additional programs for the fused suite.
 
 In these programs, indices depend on the data, or a library does most of the work.
 

@@ -21,16 +21,16 @@ from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT, Effort, Outcome, meas
 from benchmarks.subjects import compare, load_module, numpy_results, numpy_subject, weft_subject
 from benchmarks.worker import Subject
 
-# Ports: how the name of the file ends, and the module that has to be installed.
+# Ports: the ending of the file name, and the required module.
 PORTS = {
     "Numba n": ("numba_n", "numba"),
     "Numba np": ("numba_np", "numba"),
     "Numba npr": ("numba_npr", "numba"),
     "JAX": ("jax", "jax"),
 }
-PORT_TOLERANCES = {"rtol": 1e-5, "atol": 1e-8, "norm_error": 1e-5}  # NPBench's own, where a program states none
+PORT_TOLERANCES = {"rtol": 1e-5, "atol": 1e-8, "norm_error": 1e-5}  # NPBench's defaults, if a program states none
 
-SLOWEST = 0.6  # of NumPy's speed, that every program should have
+SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 
 
 def names(folder: str | Path) -> list[str]:
@@ -45,7 +45,8 @@ def description(folder: Path, name: str) -> dict[str, Any]:
 
 
 def place(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
-    """Return the path of the version of a program that `ending` names, or of the file that makes its inputs."""
+    """Return the path of a program's version with this file name ending. Without an ending, return the file that
+    creates its inputs."""
     name = f"{info['module_name']}_{ending}.py" if ending else f"{info['module_name']}.py"
     return folder / "npbench" / "benchmarks" / info["relative_path"] / name
 
@@ -94,12 +95,12 @@ def load(spec: Mapping[str, Any]) -> Subject:
         jax.block_until_ready(made)
         return made
 
-    # JAX overwrites nothing: its programs return their results
+    # JAX overwrites nothing; its programs return their results.
     return Subject(arguments, lambda made: jax.block_until_ready(program(*made)), numpy_results)
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether rounding errors grow as a program runs: whether NPBench states tolerances for it."""
+    """Return whether NPBench states tolerances for a program, because its rounding errors grow as it runs."""
     return "rtol" in info or "norm_error" in info
 
 
@@ -107,7 +108,8 @@ def growing(info: Mapping[str, Any]) -> bool:
 
 
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
-    """Return a description of how a side's results differ from NumPy's by the rules of NPBench, or "" if they agree.
+    """Compare results with NumPy's by the rules of NPBench. Return a description of the difference, or "" if there is
+    none.
 
     The values that a port returns are compared first with those that NumPy's version returns, and then with the arrays
     that it overwrites.
@@ -130,7 +132,7 @@ def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs
 
 
 def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | None) -> list[str]:
-    """Return the names of the ports of a program that exist, are wanted, and whose libraries are installed."""
+    """Return the names of the wanted ports of a program that exist and whose libraries are installed."""
     return [
         name
         for name, (ending, module) in PORTS.items()
@@ -160,7 +162,7 @@ def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
         info = description(folder, name)
 
         def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-            # (where errors grow, NumPy's own results move as far for inputs that are one unit in the last place off)
+            # (If errors grow, NumPy's own results change as much for inputs that differ in the last bit.)
             if side in (WEFT, EMPTY_CACHE, NUMPY) and not growing(info):  # noqa: B023 - called in this turn of the loop
                 return compare(ours, theirs)
             return compare_port(info, ours, theirs)  # noqa: B023 - called in this turn of the loop

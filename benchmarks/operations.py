@@ -17,14 +17,14 @@ import numpy as np
 ELEMENTS = 1_000_000
 DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64", "complex64", "complex128")
 LAYOUTS = ("C", "transposed", "strided", "reversed", "broadcast")
-MIXED = 6  # cases of each operation in which shape, layout and dtype all differ from the usual ones
+MIXED = 6  # number of cases of each operation with a random combination of shape, layout and dtype
 
 
 @dataclass(frozen=True)
 class Extra:
     """Further arguments of an operation, in addition to its operands."""
 
-    limit: Any  # a number among the values
+    limit: Any  # a number within the range of the values
     rows: Any  # indices along the first axis
     flat: Any  # indices of elements
     chosen: Any  # a mask
@@ -174,7 +174,7 @@ def cases(elements: int = ELEMENTS) -> Iterator[Case]:
 
 
 def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a base array, such that `lay_out` makes a view of it with the given layout and shape."""
+    """Return the shape of the base array from which `lay_out` makes a view with the given layout and shape."""
     match layout:
         case "transposed":
             return shape[::-1]

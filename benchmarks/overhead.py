@@ -89,11 +89,11 @@ class _Steps:
         self.done(self.x * (1e-3 * self.count))
 
     def total(self) -> None:
-        """Compute a sum as a Python number."""
+        """Compute a sum as a Python scalar."""
         float(self.x.sum())
 
     def read(self) -> None:
-        """Read an element as a Python number."""
+        """Read an element as a Python scalar."""
         self.count += 1
         float(self.x[self.count % 97])
 
@@ -107,7 +107,7 @@ class _Steps:
         _heat(self.y)
         self.done(self.y)
 
-    # loops that look at something in each turn
+    # Loops that read a value in each iteration.
 
     def until(self) -> None:
         """Compute a time step, and test whether values grow too large."""

@@ -1,4 +1,4 @@
-"""Programs that use other packages with NumPy arrays, from their tutorials, on weft and on NumPy.
+"""Programs from the tutorials of packages that use NumPy arrays, on weft and on NumPy.
 
 The programs are in `tests.clients.packages`, one per file, with a function ``main()`` that prints its results. The
 printed texts are compared. Each program runs on each side in a process of its own (`benchmarks.processes`).
@@ -21,7 +21,7 @@ from benchmarks.subjects import load_module, numpy_subject, weft_subject
 from benchmarks.worker import Subject
 
 FOLDER = Path(__file__).parent.parent / "tests" / "clients" / "packages"
-SLOWEST = 0.6  # of NumPy's speed, that every program should have
+SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
@@ -47,7 +47,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-    """Return the first line that a side prints and NumPy does not, or "" if they print the same."""
+    """Return the first line in which the output of a side differs from NumPy's, or "" if the outputs are equal."""
     expected, found = (str(results["printed"]).splitlines() for results in (theirs, ours))
     pairs = zip(found + [""] * len(expected), expected, strict=False)
     return next((f"{x!r} instead of {y!r}" for x, y in pairs if x != y), "")

@@ -33,7 +33,7 @@ class Peer:
     name: str
     module: str
     prepare: Callable[[Program, Arrays], Call]
-    timer: Callable[[], Timer] | None = None  # of a GPU's own clock
+    timer: Callable[[], Timer] | None = None  # uses the GPU's own clock
 
 
 class Timer(Protocol):

@@ -1,7 +1,7 @@
-"""Programs that are measured in processes of their own: first and repeated calls of weft, NumPy and ports.
+"""Measurement of programs in separate processes: first and repeated calls with weft, NumPy and ports.
 
-For each program, the following first calls are measured, each in a new process: NumPy's, weft's with an empty cache
-folder, weft's with the cache so filled, and that of each port. Repeated calls in these processes are then timed
+First calls are measured with NumPy, with weft and an empty cache folder, with weft and the cache that this call has
+filled, and with each port. Each of them runs in a new process. Repeated calls in these processes are then timed
 alternately, one at a time, so that other load affects all alike. Results of all first calls and of weft's last call are
 compared with NumPy's.
 """
@@ -23,14 +23,14 @@ import numpy as np
 from benchmarks.worker import Worker, WorkerError
 
 NUMPY, WEFT, EMPTY_CACHE = "NumPy", "weft", "weft, empty cache"
-FILLED = 0.02  # seconds that a turn lasts at least, by calls one after another
+FILLED = 0.02  # minimum seconds of a turn, which consists of repeated calls
 MOST_TIMES = 50
-PAUSE = 0.15  # before a turn: threads of other sides have gone to sleep (OpenBLAS's watch for work for 0.1 s, on a core each)
-FILLING_CALLS = 3  # by which a process fills the cache for the next one
-FIRST_CALLS = 3  # of weft in the second process, each reported
-# Seconds of calls before the first turn: what is interpreted at first, plan after plan, has earned its compilation by then.
+PAUSE = 0.15  # before a turn, so that other threads go to sleep (OpenBLAS's threads spin for 0.1 s, one per core)
+FILLING_CALLS = 3  # number of calls by which a process fills the cache for the next process
+FIRST_CALLS = 3  # calls of weft in the second process that are reported
+# Minimum seconds of calls before the first turn. By then, plans that are first interpreted have been compiled.
 WARM_LEAST = 2.0
-WARM_SECONDS = 4.0  # in which weft may go on making plans or compiling
+WARM_SECONDS = 4.0  # maximum time in which weft may still make plans or compile
 FEWEST_TURNS = 3
 
 Results = Mapping[str, np.ndarray]

@@ -216,7 +216,7 @@ def _ocean(source: np.random.Generator, n: int) -> Arrays:
 
 
 def mandelbrot(xp: Any, re: Any, im: Any) -> Any:
-    """Return the number of iterations, at most 20, in which each point has not escaped, as float32."""
+    """Return the number of iterations before each point escapes, at most 20, as float32."""
     x, y = re + 0.0 * im, im + 0.0 * re
     steps = 0.0 * x
     for _ in range(20):
@@ -339,7 +339,7 @@ def numexpr_forms(evaluate: Callable[..., Any]) -> SimpleNamespace:
 
 
 class _Text:
-    """An operand that records the operations in which it takes part as text."""
+    """An operand that records, as text, the operations in which it takes part."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -370,7 +370,7 @@ class _Text:
         return self._with("/", other)
 
 
-# The polynomial as text, for who takes text.
+# The polynomial as text, for libraries that take text.
 SEAWATER: str = seawater(
     SimpleNamespace(sqrt=lambda v: _Text(f"sqrt({v.text})")), _Text("sa"), _Text("ct"), _Text("p")
 ).text

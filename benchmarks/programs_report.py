@@ -11,9 +11,9 @@ from benchmarks import picture
 from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT, Outcome
 from benchmarks.reports import bullets, geometric_mean, one_line, table, write, write_json
 
-COLD_FACTOR, COLD_SECONDS = 1.5, 0.4  # a first call may take so many times NumPy's, and so much more
+COLD_FACTOR, COLD_SECONDS = 1.5, 0.4  # factor of NumPy's time, and additional seconds, that a first call may take
 WORST = 5
-MOST_CALLS = 8  # of those before the turns, that are written out
+MOST_CALLS = 8  # maximum number of calls before the turns that are written to the report
 
 
 def bound(outcome: Outcome) -> float:
@@ -28,7 +28,7 @@ def within(outcome: Outcome, side: str) -> bool:
 
 
 def steady_plans(outcome: Outcome) -> int | None:
-    """Return the number of plans made from the third call until the timed turns, by weft with a filled cache."""
+    """Return the number of plans that weft makes with a filled cache, from the third call until the timed turns."""
     return sum(call["plans"] for call in outcome.calls[2:]) if len(outcome.calls) > 2 else None
 
 

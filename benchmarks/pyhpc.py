@@ -1,6 +1,6 @@
 """Two programs of dionhaefner/pyhpc-benchmarks, loaded from a checkout.
 
-Each has the versions that its authors wrote for several libraries.
+Each program has the versions that its authors wrote for several libraries.
 
 In: the folder of the checkout. Out: programs of the fused suite. weft runs the version for NumPy. torch.compile runs
 the version for PyTorch, without TorchScript.
@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.programs import Arrays, Program
 from weft.dsl.script.redirect import load_program
 
-# Folder, prefix of its files, name of the function that does the work, the largest difference.
+# Folder, prefix of its files, name of the function to measure, maximum difference.
 PROGRAMS = (
     ("equation_of_state", "eos", "gsw_dHdT", 1e-8),
     ("isoneutral_mixing", "isoneutral", "isoneutral_diffusion_pre", 1e-8),
@@ -75,7 +75,7 @@ def _load(path: Path) -> ModuleType:
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
-    sys.modules[path.stem] = module  # Numba looks for it there
+    sys.modules[path.stem] = module  # Numba looks it up there
     found.loader.exec_module(module)
     return module
 

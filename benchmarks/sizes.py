@@ -1,6 +1,6 @@
 """Some of the fused programs at sizes from a thousand to a billion bytes.
 
-They show the effects of launches, caches and memory.
+The sizes show the effects of launches, caches and memory.
 
 Results of small and medium sizes are compared with float64. The largest sizes run the same kernels on more data.
 """
@@ -20,10 +20,10 @@ from benchmarks.fused import Result, run_program
 from benchmarks.peers import WEFT, installed
 from benchmarks.programs import PROGRAMS, Program
 
-SIZES = tuple(10**k for k in range(3, 10))  # bytes, inputs and results
+SIZES = tuple(10**k for k in range(3, 10))  # bytes of the inputs and results
 PARTS = ("axpy", "squared", "softmax", "b.T")
-CHECKED = 10**8  # bytes up to which results are checked
-SLOW = ("torch.compile", "NumPy")  # who compiles anew for each size for long, or takes the turns' time; unless named
+CHECKED = 10**8  # maximum bytes for which results are checked
+SLOW = ("torch.compile", "NumPy")  # slow to compile for each size, or slow to run; skipped unless named
 TURNS = 7
 
 
@@ -49,7 +49,7 @@ def size_for(program: Program, nbytes: int) -> int:
             x.size * min(x.itemsize, inputs[0].itemsize) for x in program.expected(inputs)
         )
 
-    # bytes are a power of the size, nearly
+    # The number of bytes is nearly a power of the size.
     small, large = moved(64), moved(256)
     power = max(math.log(large / small, 4), 0.5)
     return max(4, round(256 * (nbytes / large) ** (1 / power)))
@@ -85,7 +85,7 @@ def measure(
         try:
             found = run_program(program, inputs, chosen, available, TURNS, seconds, check=nbytes <= CHECKED)
         except MemoryError:
-            continue  # the device is too small for it
+            continue  # the device has too little memory
         points.append(Point(program.name.partition(",")[0], nbytes, found))
         tell(points)
     return points

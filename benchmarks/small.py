@@ -1,6 +1,7 @@
 """Small operations: single statements on 4 to 10,000 elements, on weft and on NumPy.
 
-They are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the turns.
+Both libraries are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the
+turns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import weft as wf
 from benchmarks.reports import bullets, geometric_mean, one_line, table, write, write_json
 
-# An expression as NumPy computes it; weft's arrays need `evaluate` where the result is an array.
+# An expression for NumPy -> the same for weft, where `evaluate` is needed if the result is an array.
 EXPRESSIONS = {
     "x + y": "evaluate(x + y)",
     "x[1:] * y[:-1] + x[1:]": "evaluate(x[1:] * y[:-1] + x[1:])",
@@ -28,9 +29,9 @@ EXPRESSIONS = {
     "a[i] = a[i - 1] * 0.5 + 1": "a[i] = a[i - 1] * 0.5 + 1",
     "float(x[:i] @ y[:i])": "float(x[:i] @ y[:i])",
 }
-SIZES = {4: 0.5, 1_000: 0.7, 10_000: 0.9}  # elements, and the ratio that weft should reach
-FILLED = 2e-3  # seconds that a turn lasts at least
-INDICES = 97  # values that i goes through in a turn
+SIZES = {4: 0.5, 1_000: 0.7, 10_000: 0.9}  # number of elements -> target ratio
+FILLED = 2e-3  # minimum seconds of a turn
+INDICES = 97  # number of values of i in a turn
 WARM = 0.2  # seconds of calls before the first turn
 
 

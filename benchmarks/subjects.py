@@ -1,6 +1,6 @@
-"""The sides NumPy and weft of comparisons, for several suites. They run in worker processes.
+"""The NumPy side and the weft side of comparisons, for several suites. Both run in worker processes.
 
-The side NumPy loads a program as Python does. The side weft runs the same file as ``weft run`` does: with weft in place
+The NumPy side loads a program as Python does. The weft side runs the same file as ``weft run`` does: with weft in place
 of NumPy.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.worker import Subject
 
-GROWING_ERRORS = 1e-6  # share of the largest value
+GROWING_ERRORS = 1e-6  # tolerance, relative to the largest value
 
 Program = Callable[..., Any]
 Results = Callable[[list[Any], Any], dict[str, np.ndarray]]
@@ -30,7 +30,7 @@ def load_module(path: Path, name: str = "") -> ModuleType:
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
-    sys.modules[module.__name__] = module  # Numba looks for it there
+    sys.modules[module.__name__] = module  # Numba looks it up there
     found.loader.exec_module(module)
     return module
 

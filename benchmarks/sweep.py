@@ -1,6 +1,7 @@
 """A sweep over single operations on about a million elements, on weft and on NumPy, with warm caches.
 
-They are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the turns.
+Both libraries are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the
+turns.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from benchmarks.operations import ELEMENTS, OPERATIONS, Case, cases, operands
 from benchmarks.reports import bullets, geometric_mean, one_line, table, write, write_json
 
 TURNS = 5
-FILLED = 2e-3  # seconds that a turn lasts at least
+FILLED = 2e-3  # minimum seconds of a turn
 MOST_TIMES = 50
-WARM_CALLS = 3  # of weft, at least, and until two calls have made no plan and compiled nothing
-WARM_LEAST, WARM_SECONDS = 0.3, 2.0  # and for so long: what is interpreted at first has earned its compilation by then
-LIMIT = 30.0  # seconds that a first call may take
-SHOWN = 60  # cases in the table
+WARM_CALLS = 3  # minimum calls of weft, until two successive calls make no plans and compile nothing
+# minimum and maximum seconds of warm-up, during which interpreted plans are compiled
+WARM_LEAST, WARM_SECONDS = 0.3, 2.0
+LIMIT = 30.0  # maximum seconds of a first call
+SHOWN = 60  # maximum number of cases in the table
 TELL_EVERY = 50
 QUICK_ELEMENTS, QUICK_EVERY = 10_000, 40
 
@@ -111,7 +113,7 @@ def measure_case(case: Case, elements: int, turns: int) -> Found | None:
             problem = difference(as_numpy(ours()), expected, largest)
             warm_up(ours)
             problem = problem or difference(as_numpy(ours()), expected, largest)
-    except (Exception, TooLongError) as error:  # the sweep goes on
+    except (Exception, TooLongError) as error:  # the sweep continues
         return Found(case, problem=as_problem(error))
     calls = (theirs, ours)
     times = [min(MOST_TIMES, max(1, round(FILLED / seconds_per_call(call, 1)))) for call in calls]

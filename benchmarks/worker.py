@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-START_SECONDS = 120.0  # that a process may take to load a program and to make its data
-EXIT_SECONDS = 3.0  # that it may take to end
+START_SECONDS = 120.0  # limit for a process to load a program and to create its data
+EXIT_SECONDS = 3.0  # limit for a process to end
 
 
 @dataclass
@@ -200,7 +200,7 @@ def describe_error(error: BaseException) -> str:
 def main() -> None:
     """Load the program that the first line of the input names. Answer the requests of the following lines."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the program prints is no answer
+    os.dup2(2, 1)  # the program's output must not mix with the answers
     subject: Subject | None = None
     for line in sys.stdin:
         request = json.loads(line)
@@ -210,7 +210,7 @@ def main() -> None:
                 answer: dict[str, Any] = {}
             else:
                 answer = answer_request(subject, request)
-        except Exception as error:  # whatever a program raises is reported
+        except Exception as error:  # all errors of a program are reported
             traceback.print_exc()
             answer = {"error": describe_error(error)}
         print(json.dumps(answer), file=answers, flush=True)

@@ -44,7 +44,7 @@ __getattr__ = lazy_names(
 
 
 def find_name(name: str) -> Any:
-    """Return the object that ``weft.<name>`` refers to: weft's own, otherwise NumPy's, adapted to weft arrays.
+    """Look up ``weft.<name>``: an object of weft, otherwise NumPy's object of that name, adapted to weft arrays.
 
     Raises AttributeError if neither has the name.
     """
@@ -60,8 +60,8 @@ def find_name(name: str) -> Any:
 
 
 _installed = (methods, operators)
-# native code loads when much was done in Python
+# Native code is loaded after many calls have run in Python.
 again.set_take_over(lambda: import_module("weft.dsl.arrays.native_operators").quicken_all())
 at_call.set_take_over(lambda compiling: import_module("weft.dsl.immediate.native_immediate").quicken(compiling))
-# the sanitizer loads when a watched kernel runs
+# The sanitizer is loaded when the first watched kernel runs.
 set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").judge(function))

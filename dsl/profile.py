@@ -21,7 +21,7 @@ import weft.runtime as runtime
 from weft.fusion import flush, seconds_spent, show_bytes, show_host_work, show_seconds, statistics
 from weft.runtime import BuildNote, LaunchNote, Listening
 
-SHOWN = 40  # rows of a printed table
+SHOWN = 40  # maximum number of rows of a printed table
 
 
 @dataclass(slots=True)

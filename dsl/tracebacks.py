@@ -41,7 +41,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def hide_in_ipython() -> None:
-    """Hide weft's frames in the errors that IPython shows, unless a custom error handler is installed there."""
+    """Hide weft's frames in the errors that IPython shows, unless IPython has a custom error handler."""
     shell = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
         shell.set_custom_exc((Exception,), _show)

@@ -1,4 +1,4 @@
-"""Motion of bodies that all attract each other, by the leapfrog method.
+"""N-body simulation of bodies that attract each other, by the leapfrog method.
 
 Energy and angular momentum are recorded.
 """

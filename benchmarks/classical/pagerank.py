@@ -8,7 +8,7 @@ DAMPING = 0.85
 def web(pages, rng):
     count = 6 * pages
     source = rng.integers(0, pages, count)
-    target = (pages * rng.random(count) ** 3).astype(np.int64)  # few pages have most links
+    target = (pages * rng.random(count) ** 3).astype(np.int64)  # a few pages have most of the links
     different = source != target
     source, target = source[different], target[different]
     kept = np.unique(source * pages + target)

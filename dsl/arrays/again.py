@@ -1,7 +1,7 @@
 """Recording of operations, memoized by call site.
 
-In: an op, arrays and numbers, and a call site. Out: the recorded result. Invariant: a memoized result is the same
-object that a new recording would give.
+In: an op, arrays and scalars, and a call site. Out: the recorded result. Invariant: a memoized result is the same
+object that a new recording would produce.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ from weft.fusion import (
 )
 from weft.runtime import IMMEDIATE, DeviceMismatchError
 
-# Ways in which an operation takes its operands: part of its key in the memo.
+# How an operation takes its operands. This is a part of its memo key.
 PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
-# Where the first operand's expression is in an operation's key.
+# Position of the first operand's expression in a memo key.
 LEFT = 5
-# What native code does with what it finds: record it, write it to the first operand and return that or nothing, show a view;
-# record it unless the only operand is in memory.
+# What native code does with a memoized expression: record it; write it to the first operand, and return that operand or
+# nothing; show a view; or record it unless the only operand is in memory.
 RECORD, ASSIGN, SET, SHOW, RECORD_PENDING = range(5)
 
-# Hits of the memo in Python; after this many native code takes over.
+# Counts memo hits in Python.
 _found_again = count(1)
 _take_over: list[Callable[[], None]] = []
 
@@ -91,7 +91,7 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
     if len(epoch.pending) >= epoch.limit:
         epoch = cut(epoch, (code, at))
     storage = first._storage
-    # (read at once: another thread may make the storage a leaf of its own epoch between any two calls)
+    # (Read these once: another thread may make the storage a leaf of its own epoch between any two calls.)
     left = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, code, at)
     if left is None:
         return None, None
@@ -140,32 +140,32 @@ def note_found() -> None:
 
 
 def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
-    """Memoize an expression of this epoch under `key`."""
+    """Memoize `node`, an expression of `epoch`, under `key`."""
     if key is None or recording.epoch is not epoch:
         return
     kept: Expr | None = node
     for _ in range(3):
-        # keys name the code by its id, which stays its own as long as the node keeps it
+        # Keys contain the id of the code object, which is valid as long as the node keeps the code object alive.
         if kept is not None and kept.location is None and kept.operands:
             kept = kept.operands[-1]
     if kept is None:
         return
     if kept.location is None:
-        if kept.kind != "constant" or not keep_code(code):  # (isnan of integers is one)
+        if kept.kind != "constant" or not keep_code(code):  # (isnan of integers is a constant)
             return
     elif kept.location[0] is not code and not keep_equal_code(code, kept.location[0]):
         return
     if type(key) is SlotKey:
         remember_slotted(key, node, epoch)
     elif all(operand.kind != "scalar" for operand in kept.operands):
-        # (else the key has the number, which has just turned out to change)
+        # (Otherwise the key contains the number, which has just turned out to change.)
         INTERNED[key] = node
-        if key[-2] is float or key[-2] is int:  # (a Python number is part of it)
+        if key[-2] is float or key[-2] is int:  # (the key contains a Python number)
             note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
 
 
-# Code objects that recorded operations are found by, so that an id names one of them: those that equal code met before, as of a
-# cell of a notebook or a script that is run again, or a function that is made again.
+# Code objects that are kept alive because memo keys contain their ids. They are code objects that equal an earlier one:
+# those of a notebook cell or script that runs again, or of a function that is defined again.
 _kept: dict[int, CodeType] = {}
 _KEPT_LIMIT = 20_000
 
@@ -202,7 +202,7 @@ def hold(values: np.ndarray) -> Array | np.ndarray:
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Record the op `op` on arrays and numbers."""
+    """Record the op `op` on arrays and scalars."""
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
@@ -221,14 +221,14 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
     if epoch is not before:
-        key = None  # it names what was bound there
+        key = None  # the key refers to objects bound in the previous epoch
     check_devices(op, operands)
     order = memory_order([value for value in operands if isinstance(value, Array)])
     if order is not None:
         if key is not None:
             key = type(key)(
                 (*key[:4], (key[4], order), *key[5:])
-            )  # (native code does not know results in another order)
+            )  # (native code does not support results in another order)
             if (node := _recall_turned(key, operands, epoch)) is not None:
                 return turned_back(record(node), order)
         operands = tuple([_turned(value, order) for value in operands])
@@ -237,7 +237,7 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     if recording.epoch is epoch:
         node = bind_numbers(node, operands, where, epoch)
         if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
-            remember(key, node, where[0], epoch)  # (else another thread has written to one since)
+            remember(key, node, where[0], epoch)  # (unless another thread has written to an operand since)
     return record(node) if order is None else turned_back(record(node), order)
 
 
@@ -252,7 +252,7 @@ def _recall_turned(key: Any, operands: tuple[Any, ...], epoch: Epoch) -> Expr | 
 
 
 def _turned(value: Any, order: Order) -> Any:
-    """Return an operand with its axes permuted by `order`. Numbers are returned unchanged."""
+    """Return an operand with its axes permuted by `order`. Scalars are returned unchanged."""
     if isinstance(value, (list, tuple, np.memmap)):
         value = convert(value)
     return turned(value, order) if isinstance(value, Array) and value.shape else value
@@ -291,6 +291,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 
 def accepts(value: Any) -> bool:
-    """Return whether weft's operators accept the type of `value`. Other values are left to NumPy or their own type."""
+    """Return whether weft's operators accept the type of `value`. All other types are left to NumPy or to their own
+    operators."""
     kinds = (Array, bool, int, float, complex, np.generic, list, tuple)
     return type(value) is np.ndarray or isinstance(value, kinds) or isinstance(value, np.memmap)

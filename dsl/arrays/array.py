@@ -1,8 +1,8 @@
 """The lazy array.
 
-In: Python operators on arrays and numbers. Out: expressions recorded in the calling thread's epoch. An `Array` is a
-view (shape, strides, offset in elements) of a `Storage`. Without a view it is the whole storage. Invariant: an array
-shows what NumPy would show at the same point of the program, although nothing has run yet.
+In: Python operators on arrays and scalars. Out: expressions recorded in the calling thread's epoch. An `Array` is a
+view (shape, strides, offset in elements) of a `Storage`. Without a view it is the whole storage. Invariant: reading an
+array gives the values that NumPy would give at the same point of the program, although execution is deferred.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from weft.fusion import (
 )
 from weft.runtime import IMMEDIATE, Device
 
-if TYPE_CHECKING:  # what operators.py and methods.py install, for type checkers
+if TYPE_CHECKING:  # members that operators.py and methods.py install, for type checkers
     from weft.dsl.arrays.array_members import ArrayMembers
 else:
     ArrayMembers = object
@@ -51,10 +51,10 @@ else:
 View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
 
 
-# Returns the class that `isinstance` takes an array for. `weft run` replaces it.
+# Returns the class that `isinstance` sees for an array. `weft run` replaces it.
 seen_class: Callable[[Any], type] = type
 
-# How often values of arrays have been looked at: what was recorded meanwhile may depend on them. Native code counts here too.
+# Counts reads of array values, because work recorded after a read may depend on the value. Native code counts here too.
 LOOKS = array("q", [0])
 
 
@@ -65,11 +65,12 @@ class Array(ArrayMembers):
     methods and operators, with NumPy's meaning.
     """
 
-    # Work that is done at the call leaves `_values`, a NumPy array, and `_home`, its device; `_storage` and `_view` are
-    # made of these when something asks for them, and `_home` is None from then on.
+    # Immediate execution sets `_values`, a NumPy array, and `_home`, its device. `_storage` and `_view` are created
+    # from them when they are first needed; from then on, `_home` is None.
     __slots__ = ("__weakref__", "_home", "_storage", "_values", "_view")
     __array_priority__ = 1000.0
-    _typ = "npy_extension"  # by this name pandas knows arrays that it converts by `to_numpy` before it stores them
+    # By this name, pandas recognizes arrays that it converts with `to_numpy` before storing them.
+    _typ = "npy_extension"
     __hash__ = None  # type: ignore[assignment]
 
     _home: Device | None
@@ -86,7 +87,7 @@ class Array(ArrayMembers):
         return seen_class(self)
 
     def __getattr__(self, name: str) -> Any:
-        # only for attributes that are not set
+        # called only for attributes that are not set
         if name in ("_home", "_values"):
             return None
         if name == "_storage" and self._home is not None:
@@ -187,7 +188,7 @@ class Array(ArrayMembers):
         return self._number().item(*index)
 
     def _number(self) -> np.ndarray:
-        """Evaluate the array and return its elements, for conversion to Python numbers."""
+        """Evaluate the array and return its elements, for conversion to Python scalars."""
         LOOKS[0] += 1
         values = values_of(self)
         if values is None:
@@ -213,7 +214,7 @@ class Array(ArrayMembers):
         return float(self._real_number())
 
     def _real_number(self) -> Any:
-        return self._number()[()] if self.dtype.kind == "c" else self._number()  # NumPy warns of the other part
+        return self._number()[()] if self.dtype.kind == "c" else self._number()  # NumPy warns about the imaginary part
 
     def __complex__(self) -> complex:
         return complex(self._number())
@@ -283,13 +284,13 @@ class Scalar(Array):
             raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.name}'")
         return operator.index(self)
 
-    def _sympy_(self) -> Any:  # what sympy asks for
+    def _sympy_(self) -> Any:  # called by sympy
         from weft.fusion import as_symbol
 
         return as_symbol(self.numpy()[()])
 
     def __getattr__(self, name: str) -> Any:
-        # what only NumPy's scalars have: is_integer, bit_length, hex, ...
+        # attributes that only NumPy's scalars have: is_integer, bit_length, hex, ...
         if name.startswith("_"):
             return super().__getattr__(name)
         if not hasattr(self.dtype.type, name):
@@ -380,7 +381,7 @@ def scalar(storage: Storage) -> Scalar:
 
 
 def expr_of(array: Array) -> Expr:
-    """Return an expression of the current epoch for the contents of `array`, which may also be a number."""
+    """Return the elements of an array, or a Python scalar, as an expression of the current epoch."""
     if not isinstance(array, Array):
         return as_operand(array)[0]
     node = operand(array._storage)
@@ -426,7 +427,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
     if hasattr(value, "__cuda_array_interface__"):
         return value if isinstance(value, Array) else wrap(*over_interface(value.__cuda_array_interface__, value))
     if type(value) in (list, tuple):
-        # together, before NumPy asks for each of them
+        # Evaluate the arrays together, before NumPy asks for each of them.
         evaluate([v._storage for v in value if isinstance(v, Array) and v._home is None])
     check_unmasked(value)
     from_host = np.asarray(from_protocol(value))
@@ -445,7 +446,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
 def from_protocol(value: Any) -> Any:
     """Return the weft array that an object's ``__array__`` returns, or the object itself."""
     kind = type(value)
-    # (a type that takes part in ufuncs makes arrays of NumPy's, and may compute them)
+    # (A type that takes part in ufuncs creates NumPy arrays, and may compute them.)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
         return value
     found = value.__array__()
@@ -524,7 +525,7 @@ def _order_of(*views: tuple[Any, ...]) -> Order | None:
         strides = strided[0] if strided else contiguous_strides(shape)
         own = [0 if n == 1 else abs(step) for n, step in zip(shape, strides, strict=True)]
         known.append([0] * (rank - len(own)) + own)
-    order: list[int] = []  # from the nearest axis on
+    order: list[int] = []  # innermost axis first
     for axis in reversed(range(rank)):
         at = len(order)
         for k in reversed(range(len(order))):
@@ -546,7 +547,7 @@ def turned(array: Array, order: Order) -> Array:
 
 
 def turned_back(array: Array, order: Order) -> Array:
-    """Return a view of an array with the permutation `order` of its axes undone."""
+    """Return a view of an array with its axes permuted by the inverse of `order`."""
     shape, strides, offset = array._view or whole(array._storage)
     places = [order.index(k) for k in range(len(order))]
     return _seen(array, (tuple([shape[k] for k in places]), tuple([strides[k] for k in places]), offset))

@@ -11,7 +11,7 @@ from weft.dsl.arrays.array import Array
 
 
 def settled(value: Any) -> Any:
-    """Return an option with each weft array replaced by its value: a Python number or nested lists."""
+    """Return an option with each weft array replaced by its value: a Python scalar or nested lists."""
     if isinstance(value, Array):
         return value.item() if not value.ndim else value.tolist()
     if type(value) in (tuple, list):
@@ -20,7 +20,7 @@ def settled(value: Any) -> Any:
 
 
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return axes as a tuple of non-negative integers. Raises AxisError."""
+    """Return axes as a tuple of non-negative integers. Raises AxisError for an axis out of bounds."""
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, (tuple, list, range)) else (axis,)
@@ -31,7 +31,7 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def normalize_axis(axis: Any, ndim: int) -> int:
-    """Return one axis as a non-negative integer. Raises AxisError."""
+    """Return one axis as a non-negative integer. Raises AxisError for an axis out of bounds."""
     number = operator.index(axis)
     if not -ndim <= number < ndim:
         raise np.exceptions.AxisError(number, ndim)

@@ -43,7 +43,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
         from weft.dsl.cuda.array_creation import copy_to_device
 
         found = deliver(name, node, convert(out), where, casting)
-        copy_to_device(convert(out), found.numpy())  # into the memory that is another library's
+        copy_to_device(convert(out), found.numpy())  # into memory of another library
         return out
     if not isinstance(out, Array):
         raise TypeError("return arrays must be of ArrayType")
@@ -60,7 +60,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
 
 
 def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:
-    """Raise NumPy's UFuncTypeError if a result must not be cast to the dtype of its destination."""
+    """Raise NumPy's UFuncTypeError if a result cannot be cast to the dtype of its destination."""
     if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
         row = find_op(name)
         ufunc = getattr(np, row.ufunc) if row.ufunc else np.add

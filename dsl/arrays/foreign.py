@@ -18,7 +18,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, Part, ReadOnly, Scalar
 
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__")
-# Types that are not foreign; others join as they are met. Bounded by the number of types of a program.
+# Types that are not foreign. Other types are added when they first occur.
 _OWN: set[type] = {
     *(Array, Part, ReadOnly, Scalar, np.ndarray, np.memmap),
     *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, slice, type, range, FunctionType),
@@ -46,7 +46,7 @@ def has_foreign(values: Iterable[Any]) -> bool:
 def types_in(values: Iterable[Any]) -> set[type]:
     """Return the types of values and of the items of nested lists and tuples.
 
-    Builtins walk over the items, as long lists of numbers and of pairs are common.
+    The items are traversed by builtins, because long lists of numbers and of pairs are common.
     """
     found: set[type] = set()
     for _ in range(_DEPTH):
@@ -60,7 +60,8 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: Any) -> bool:
-    """Return whether a value's type is another library's with NumPy's dispatch protocols, or an ndarray subclass."""
+    """Return whether a value is of another library's type that implements NumPy's protocols, or of an ndarray
+    subclass."""
     kind = type(value)
     if kind in _OWN:
         return False

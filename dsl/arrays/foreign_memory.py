@@ -15,7 +15,7 @@ from weft.dsl.arrays.objections import as_dtype, as_shape
 from weft.fusion import Storage, contiguous_strides
 from weft.runtime import Buffer, Device, default_device, get_device
 
-ALIGNMENT = 16  # what generated code expects of the start of a storage
+ALIGNMENT = 16  # alignment that generated code requires of a storage's start
 
 Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 

@@ -71,11 +71,12 @@ _BOOLS = (bool, np.bool_)
 class Index:
     """A parsed index expression."""
 
-    shape: list[int]  # of the basic part, axis by axis
+    shape: list[int]  # of the basic part, one entry per axis
     strides: list[int]
     offset: int
     advanced: list[Positions]
-    # an axis of the array each: (first, step, axis of the basic part), (first, 0, -1), or (0, 0, -2 - number among `advanced`)
+    # One tuple per axis of the array: (first, step, axis of the basic part), (first, 0, -1) for an integer,
+    # or (0, 0, -2 - k) for item k of `advanced`.
     axes: list[tuple[int, int, int]]
 
 
@@ -223,7 +224,7 @@ def getitem(array: Array, key: Any) -> Array:
     start()
     plan = _places(index, key, array.ndim)
     if array._storage.buffer is not None and all(p.numbers is not None for p in index.advanced):
-        # in memory: one number an element says where
+        # In memory, one flat position per element suffices.
         base = operand(array._storage)
         return record(gather(base, [_flat_index(index, plan)], _flat_terms(index, plan), plan.shape))
     base, which = expr_of(array), [_shaped(p.expr(), plan) for p in index.advanced]
@@ -272,11 +273,11 @@ class Places:
 
     shape: tuple[int, ...]
     result_axes: tuple[int, ...]  # of the basic part's axes
-    at: int  # where the axes of the index arrays begin
+    at: int  # position of the index arrays' axes in the result
 
 
 def _places(index: Index, key: Any, ndim: int) -> Places:
-    if type(key) is Array and len(index.advanced) == 1:  # an index that stands alone
+    if type(key) is Array and len(index.advanced) == 1:  # a single index array
         (only,) = index.advanced
         count = len(only.shape)
         return Places((*only.shape, *index.shape), tuple(range(count, count + len(index.shape))), 0)
@@ -345,7 +346,7 @@ def assign_recorded(array: Array, key: Any, value: Any) -> None:
             return
         if value._view == shown and is_writable(array):
             _note_set(array, key, value)
-            return  # the last step of ``x[key] += y``: the view has been written through already
+            return  # the last step of ``x[key] += y``: the view has already been written
     location = start()
     check_writable(array)
     if (isinstance(key, Array) and key.dtype == bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
@@ -390,7 +391,7 @@ def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
     found, epoch = _name_set(array, key, value, where), recording.epoch
     slots = len(epoch.slots)  # type: ignore[union-attr]
     previous, version = _write_window(array._storage, view, value)
-    # (not where another thread has written to it since, or a number has become a slot)
+    # (Do not memoize if another thread has written to the array since, or if the number has become a slot.)
     if found is None or previous is not found[LEFT] or recording.epoch is not epoch or len(epoch.slots) != slots:  # type: ignore[union-attr]
         return
     INTERNED[found] = version
@@ -400,14 +401,14 @@ def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
 
 
 def _note_set(array: Array, key: Any, value: Any) -> None:
-    """Memoize for the native recorder that an assignment changes nothing, as at the end of ``x[key] += y``."""
+    """Record in the native recorder's memo that an assignment changes nothing, as at the end of ``x[key] += y``."""
     found = _name_set(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]
 
 
 def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
-    """Return the native recorder's memo key of a write to a view, or None if the write needs Python."""
+    """Return the native recorder's memo key for a write to a view, or None if the write must run in Python."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
     plain = (
@@ -448,11 +449,12 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 
 def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
-    """Apply ``ufunc.at``: combine values with the elements at indices. Repeated indices count each time."""
+    """Apply ``ufunc.at``: combine values with the elements at indices. A repeated index is applied once per
+    occurrence."""
     node, weak = (None, None) if values is None else as_operand(values)
     kind = None if node is None else values if weak is not None else node.dtype
     if node is None or isinstance(array, np.ndarray) or np.result_type(array.dtype, kind) != array.dtype:
-        _fold_on_host(op, array, key, values)  # where each step is cast back
+        _fold_on_host(op, array, key, values)  # NumPy casts the result of each step back
         return
     location = start()
     check_writable(array)
@@ -479,7 +481,7 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Return the flat position in the indexed storage of each element of an indexing result."""
+    """Return, for each element of an indexing result, its flat position in the indexed storage."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:

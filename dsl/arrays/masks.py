@@ -47,13 +47,14 @@ from weft.runtime import IMMEDIATE, Device
 
 _INT64 = np.dtype(np.int64)
 
-_KINDS = {np.dtype(code).itemsize: np.dtype(code) for code in "BHILD"}  # bits are bits
+_KINDS = {np.dtype(code).itemsize: np.dtype(code) for code in "BHILD"}  # unsigned dtypes, to copy elements of each size
 
-# Elements of a mask up to which what it takes is found by NumPy on the CPU.
+# Maximum number of elements of a mask for which NumPy selects elements on the CPU.
 SMALL = 1 << 14
-# Elements of a mask that are looked at together.
+# Number of mask elements that are processed together.
 BLOCK = 1 << 16
-# Elements of a mask that are looked at at the call, for each that is done there: NumPy goes through 64 of them as fast.
+# Factor by which a mask examined immediately may exceed the usual limit: NumPy reads 64 mask elements in the time of
+# one other element.
 MOST_LOOKED_AT = 64
 
 
@@ -68,7 +69,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
     few = several and value.size <= IMMEDIATE[0] and mask.size <= MOST_LOOKED_AT * IMMEDIATE[0]
     if (few or mask.size <= BLOCK) and (several or not _is_recorded(mask)) and put_masked(array, mask, value):
         return True
-    # looked at first: what is recorded is valid until something is evaluated
+    # Evaluate the mask first: recorded expressions are valid only until something is evaluated.
     if several and (mask.ndim != array.ndim or not mask.size or not _is_worth_it(array, mask, value.size)):
         return False
     node, weak = as_operand(value)
@@ -93,13 +94,13 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements, and enough of them for a scan of the mask to pay."""
+    """Return whether a mask selects exactly `values` elements, enough of them to make a scan of the mask worthwhile."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
 
 def _spread(test: Expr, values: Expr) -> Expr:
-    """Expand packed `values` to a mask's shape. The k-th true element gets the k-th value; others are arbitrary."""
+    """Expand packed `values` to a mask's shape. The k-th true element gets the k-th value; all others are arbitrary."""
     counts = _counts(test)
     kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])
@@ -140,7 +141,7 @@ def select(array: Array, mask: Array) -> Array | None:
             lambda block, out: copy_masked(values[block], test[block], out), test, rest, values.dtype, device
         )
 
-    def copy(block: slice, out: np.ndarray) -> None:  # (a copy of a block stays in the cache)
+    def copy(block: slice, out: np.ndarray) -> None:  # (copies block by block, so that the block stays in the cache)
         part, taken = np.ascontiguousarray(values[block]), np.ascontiguousarray(test[block])
         copy_masked(part.reshape(taken.size, *rest), taken.reshape(-1), out)
 
@@ -149,7 +150,7 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class _Copier:
-    """Copy function for the items that a mask selects. It uses NumPy until a compiled kernel pays."""
+    """Copy function for the items that a mask selects. It uses NumPy until compiling a kernel is worthwhile."""
 
     def __init__(self, width: int) -> None:
         self._kind = _KINDS.get(width)
@@ -163,7 +164,7 @@ class _Copier:
             self._function.call(words.buffer_info()[0], 0, 1)
             return
         begin = perf_counter()
-        # (only "clip" writes into memory of this dtype without a copy; no position is out of range)
+        # (Only "clip" writes into memory of this dtype without a copy. All positions are in range.)
         values.take(np.flatnonzero(mask), axis=0, out=out, mode="clip")
         self._spent += perf_counter() - begin
         kind = self._kind
@@ -196,12 +197,12 @@ def _collect(
 ) -> Array:
     """Return an array of the items that the mask `test` selects. `fill` writes them block by block, on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
-    # (a quarter: one thread copies nearly as fast as memory gives)
+    # (A quarter, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
     if len(blocks) == 1:
         fill(blocks[0], out := np.empty((count, *rest), dtype))
         return born(out, device)
-    # (memory that the device has had before is in the page table)
+    # (Memory that the device has used before is already mapped.)
     storage = Storage((count, *rest), dtype, device, device.allocate(count * width))
     out = device.lend(storage.buffer, dtype, storage.shape)  # type: ignore[attr-defined]
     ends = [0, *accumulate([int(np.count_nonzero(test[block])) for block in blocks[:-1]]), count]

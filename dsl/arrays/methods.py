@@ -69,7 +69,7 @@ def astype(
     """
     try:
         kind = creation.as_dtype(dtype)
-    except UnsupportedDtypeError:  # text, objects: NumPy's
+    except UnsupportedDtypeError:  # text and objects are left to NumPy
         return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
@@ -229,7 +229,7 @@ def _set_flat(self: Array, value: Any) -> None:
 
 
 def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
-    """Assign values at indices of the flat array, as `numpy.put`."""
+    """Assign values at indices of the flat array, like `numpy.put`."""
     which, several = np.asarray(indices), np.ndim(values) > 0
     if mode == "raise" and which.dtype.kind in "iu" and np.size(values) in (1, which.size):
         Flat(self)[which.ravel()] = manipulation.ravel(values) if several else values
@@ -238,9 +238,7 @@ def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
 
 
 class Flags(dict):
-    """`Array.flags`, with the values of NumPy's flags. ``x.flags.writeable = False`` makes this array object
-    read-only.
-    """
+    """Value of `Array.flags`: NumPy's flags by name. ``x.flags.writeable = False`` makes this object read-only."""
 
     def __init__(self, array: Array) -> None:
         in_order, across = lies_in_order(array), lies_in_order(manipulation.transpose(array))
@@ -289,7 +287,7 @@ class Flags(dict):
 
 
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-    """Make this array object read-only or writable. A view is created with the state of its array at that time."""
+    """Make this array object read-only or writable. Views created afterwards inherit this state."""
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
     if write and type(self) is not ReadOnly:
@@ -302,7 +300,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
 
     Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size.
     """
-    # (`numpy.ndarray` as programs on weft see it equals Array)
+    # (programs on weft see a `numpy.ndarray` that equals Array)
     if dtype is None or dtype == Array or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
         return (
             self
@@ -313,7 +311,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
         raise TypeError(f"weft arrays have no subclasses, and {dtype.__name__} is no dtype")
     try:
         kind = creation.as_dtype(dtype)
-    except UnsupportedDtypeError:  # text, dates, records: NumPy's
+    except UnsupportedDtypeError:  # text, dates and records are left to NumPy
         return self.numpy().view(dtype)
     old, new, shape = self.itemsize, kind.itemsize, self.shape
     if old != new:
@@ -501,7 +499,8 @@ def _imatmul(self: Array, other: Any) -> Array:
     return self
 
 
-# Methods that NumPy's own do at once where arrays are small; `clip` and others are functions of weft's with other names.
+# Methods for which NumPy's own method is called if the arrays are small. `clip` and some others are weft functions
+# under other names.
 AT_ONCE = frozenset(
     "sum prod min max mean var std any all argmin argmax cumsum cumprod argsort searchsorted nonzero take repeat diagonal "
     "trace dot swapaxes squeeze reshape transpose ravel flatten round clip argpartition compress choose copy".split()
@@ -523,15 +522,15 @@ def install() -> None:
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)
-    Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
+    Number.register(Scalar)  # required by `numpy.isscalar`, and thus by `numpy.testing.assert_equal`
 
 
-# Libraries under `weft run` make arrays by these that their compiled code writes to.
+# Under `weft run`, libraries use these functions to create arrays that their compiled code writes to.
 _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-    """Implement NumPy's ``__array_function__``: call weft's function if there is one, else NumPy's on the host."""
+    """Implement NumPy's ``__array_function__``: call weft's version of the function, otherwise NumPy's on the host."""
     if function in _LIKE and array.seen_class(self) is np.ndarray:
         return function(*to_host(arguments), **to_host(options))
     ours = find_own(function)

@@ -24,9 +24,9 @@ from weft.fusion import INTERNED, Epoch, Expr, Storage, limits, recording
 from weft.runtime import Buffer, Builtin, CompileError, Text, python_function, slots_of
 
 NAME = "weft_record_again"
-SLICE = 16  # ... a slice its three parts, one after the other
-ITEMS = tuple.__basicsize__  # ... a tuple its items
-MOST = 48  # parts of a key
+SLICE = 16  # ... a slice's three parts, one after the other
+ITEMS = tuple.__basicsize__  # ... a tuple's items
+MOST = 48  # maximum number of parts of a key
 _FUNCTIONS = tuple(
     (
         "PyEval_GetFrame PyFrame_GetCode PyFrame_GetLasti PyObject_Vectorcall PyFloat_AsDouble PyList_Size "
@@ -34,8 +34,8 @@ _FUNCTIONS = tuple(
         "PyDict_SetItem PyNumber_Add PyDict_Size PyType_GenericAlloc Py_IncRef"
     ).split()
 )
-# Objects that all of them know; behind them their own: the row (None: a ufunc's own), the way it takes its operands, what is
-# done with what is found, the Python function.
+# Objects that all native recorders share. `_OWN` lists those of each recorder: the op (None for a ufunc's own op), how
+# it takes its operands, what it does with a memoized expression, and the Python function.
 _SHARED: dict[str, Any] = {
     "recording": recording,
     "attribute": "epoch",
@@ -60,10 +60,10 @@ _SHARED: dict[str, Any] = {
     "tuple": tuple,
 }
 _OWN = ("op", "way", "does", "function")
-# What a call holds references to until it ends.
+# Objects to which a call holds references until it ends.
 _HELD = ("code", "at", "number", "epoch", "row", "operand", "key", "node", "storage")
 _BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an operand is bound
-# What parts of keys are known by beside their types.
+# Types whose values identify a part of a key by themselves.
 _PLAIN = dict.fromkeys(("int", "NoneType", "bool", "str", "EllipsisType"), "plain")
 
 
@@ -137,7 +137,7 @@ class _Operator(ObjectText):
         t.label("some")
         self._first = t.load("%given", 0, "ptr")
         self._own = self._type(self._first)
-        # (what small work at the call has left unset is set in Python)
+        # (Python sets the attributes that immediate execution has left unset.)
         t.branch(f"icmp eq ptr {self._own}, {self._known['Array']}", "first.array", "first.whole")
         t.label("first.array")
         unset = [
@@ -202,13 +202,14 @@ class _Operator(ObjectText):
         t.branch(f"icmp eq ptr {buffer}, {known['None']}", "record", "slow")
 
     def _leave_elements(self) -> None:
-        """Branch to ``slow`` for a write that may run immediately: to single elements in memory, or by index arrays."""
+        """Branch to ``slow`` for a write that may run immediately: a write to single elements in memory, or by index
+        arrays."""
         t, known = self._t, self._known
         self._go_where("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
         t.branch("icmp eq i64 %count, 3", "set.value", "slow")
         t.label("set.value")
-        # (only writes of these to views are memoized: an array that is bound here could not be written to at the call)
+        # (Only writes of these types to views are memoized. An array bound here could not be written immediately.)
         value = self._type(t.load("%given", 2, "ptr"))
         self._go_where("set.value", value, dict.fromkeys(("Array", "Scalar", "int", "float"), "set.where"))
         t.label("set.where")
@@ -297,7 +298,7 @@ class _Operator(ObjectText):
         self._go_where("kind", kind, own | _PLAIN)
         t.label("float")
         value = t.new(f"bitcast double {self._call('double', 'PyFloat_AsDouble', f'ptr {thing}')} to i64")
-        t.branch(f"icmp eq i64 {value}, {-(1 << 63)}", "slow", "plain")  # (a zero that is equal to another one)
+        t.branch(f"icmp eq i64 {value}, {-(1 << 63)}", "slow", "plain")  # (0.0 and -0.0 are equal)
         t.label("plain")
         self._push(thing)
         t.do("br label %next")
@@ -321,7 +322,7 @@ class _Operator(ObjectText):
         self._push(size, shared=False)
         t.do("br label %next")
         t.label("array")
-        t.branch(f"icmp eq i64 {self._does}, {SHOW}", "slow", "operand")  # (an index that is none of `windows`)
+        t.branch(f"icmp eq i64 {self._does}, {SHOW}", "slow", "operand")  # (an index that `windows` does not contain)
         t.label("operand")
         view = self._field(thing, "Array._view")
         self._check(view, "operand.view", "slow")
@@ -360,7 +361,7 @@ class _Operator(ObjectText):
         wrong = self._call("ptr", "PyErr_Occurred", "")
         t.branch(f"icmp eq ptr {wrong}, null", "slow", "leave")
 
-    # -- what is done with it -------------------------------------------------------------------
+    # -- use of the result ----------------------------------------------------------------------
 
     def _go_on(self) -> None:
         t = self._t
@@ -385,7 +386,7 @@ class _Operator(ObjectText):
         storage = self._hold("storage", self._share(self._field(self._first, "Array._storage")))
         t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", "written.here", "slow")
         t.label("written.here")
-        # (finalisers, or other threads, may have written to it since it was described)
+        # (Finalizers or other threads may have written to the storage since the key was computed.)
         previous = t.load(self._parts, LEFT, "ptr")
         t.branch(f"icmp eq ptr {self._field(storage, 'Storage.expr')}, {previous}", "written.same", "slow")
         t.label("written.same")
@@ -465,13 +466,14 @@ class _Operator(ObjectText):
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._field(thing, "Array._storage")
-        self._check(storage, f"{name}.kept", "slow")  # (a number that is known has none yet)
+        self._check(storage, f"{name}.kept", "slow")  # (a value computed immediately has no storage yet)
         t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", f"{name}.known", f"{name}.bind")
         t.label(f"{name}.known")
         found = self._share(self._field(storage, "Storage.expr"))
         t.do(f"br label %{name}.found")
         t.label(f"{name}.bind")
-        # (small arrays of a GPU in host memory: small work on them is done at the call, else kernels take them by value)
+        # (Small GPU arrays in host memory: small operations on them run immediately, otherwise kernels take them by
+        # value.)
         self._unless_on_host(storage, f"{name}.memory")
         self._bind(name, storage, epoch)
         t.label(f"{name}.call")
@@ -491,7 +493,8 @@ class _Operator(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Bind a storage as `bind_memory` does, then branch to ``found``. Branch to ``call`` if that needs Python."""
+        """Emit code that binds a storage as `bind_memory` does. Branch to ``found``, or to ``call`` if this needs
+        Python."""
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"
         buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
@@ -526,7 +529,8 @@ class _Operator(ObjectText):
         self._check(key, f"{name}.key", leave)
         leaf = self._leaf[name] = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['interned']}, ptr {key}")
         self._check(leaf, f"{name}.leaf", call)
-        # the collector may have run, and finalisers: what they wrote, or bound here, is seen to as anything unusual is
+        # The garbage collector and finalizers may have run. If they wrote or bound anything here, Python handles the
+        # call.
         count_now = self._call("i64", "PyList_Size", f"ptr {slots}")
         same_count = t.new(f"icmp eq i64 {count_now}, {count}")
         same_buffer = t.new(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {buffer}")
@@ -535,7 +539,7 @@ class _Operator(ObjectText):
         old, size = self._field(epoch, "Epoch.bytes_held"), self._field(buffer, "Buffer.nbytes")
         total = self._hold("total", self._call("ptr", "PyNumber_Add", f"ptr {old}, ptr {size}"))
         self._check(total, f"{name}.total", leave)
-        # from here on it is bound
+        # The storage counts as bound from here on.
         wrong = self._call("i32", "PyList_Append", f"ptr {slots}, ptr {buffer}")
         t.branch(f"icmp eq i32 {wrong}, 0", f"{name}.listed", leave)
         t.label(f"{name}.listed")

@@ -1,4 +1,4 @@
-"""Python numbers in operations: constants at first, kernel arguments at call sites where they change.
+"""Python scalars in operations: constants at first, kernel arguments at call sites where they change.
 
 In: a number, and the call site of its operation. Out: an expression. Invariant: a number is a constant at first, so
 that the optimizer can use it. If the call site has given other numbers in several evaluations, as in a loop over time
@@ -16,50 +16,50 @@ import numpy as np
 from weft.codegen import dtype_kind
 from weft.fusion import INTERNED, Epoch, Expr, Location, constant, with_operand
 
-# Evaluations with a new number after which a place is expected to go on with new ones.
+# Number of evaluations with a new number after which a call site is expected to see further new numbers.
 CHANGES = 2
-# Constants of one place that are let go when it turns out to change.
+# Maximum number of constants of a call site that are dropped from the memo when its numbers turn out to change.
 MOST_KEYS = 64
-# Places that are known.
+# Maximum number of call sites.
 LIMIT = 50_000
 
-# NumPy scalars that kernels take as arguments.
+# NumPy scalar types that kernels take as arguments.
 SLOT_TYPES = frozenset(np.dtype(code).type for code in "bBhHiIlLqQefd")
 
-PlaceKey = tuple[int, int, str, int]  # id of a code object, offset of an instruction, what is done there, which operand
+PlaceKey = tuple[int, int, str, int]  # id of a code object, instruction offset, op, operand number
 
 
 class _Place:
-    """The numbers seen at one call site."""
+    """The Python scalars seen at one call site."""
 
     __slots__ = ("changes", "code", "epoch", "keys", "number")
 
     def __init__(self, code: CodeType, number: Any, epoch: int) -> None:
-        self.code = code  # kept, so that its id stays its own
+        self.code = code  # kept alive so that its id is not reused
         self.number = number
         self.epoch = epoch
         self.changes = 0
-        self.keys: list[Any] = []  # keys of the memo for its constants
+        self.keys: list[Any] = []  # memo keys of its constants
 
 
 _places: dict[PlaceKey, _Place] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """Memo key of an operation whose Python number is a kernel argument, in the epoch's next slot."""
+    """Memo key of an operation whose Python scalar is a kernel argument, in the epoch's next slot."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])
 
 
-# What such operations made, and the NumPy type of the number.
+# Memoized expressions of such operations, and the NumPy types of their numbers.
 _slotted: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation whose Python number is a slot (a kernel argument), or None.
+    """Return the memoized expression of an operation whose Python scalar is a slot (a kernel argument), or None.
 
-    If there is one, `number` is appended to the epoch's slots.
+    On a hit, `number` is appended to the epoch's slots.
     """
     found = _slotted.get(key)
     if found is None:
@@ -67,16 +67,16 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
     node, kind = found
     try:
         value = kind(number)
-    except OverflowError:  # an integer that compares in another loop
+    except OverflowError:  # the integer would select another loop
         return None
     epoch.slots.append(value)
     return (
         node if epoch.slots[key.slot] is value else None
-    )  # (another thread that evaluates this epoch appends as well)
+    )  # (another thread that evaluates this epoch may append, too)
 
 
 def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation whose Python number was bound to the epoch's last slot."""
+    """Memoize an operation whose Python scalar was bound to the epoch's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(_slotted) >= LIMIT:
             _slotted.clear()
@@ -84,13 +84,13 @@ def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
 
 
 def is_changing(code: CodeType, at: int, op: str, which: int) -> bool:
-    """Return whether the numbers at a call site have changed in at least `CHANGES` evaluations."""
+    """Return whether the scalars at a call site have changed in at least `CHANGES` evaluations."""
     place = _places.get((id(code), at, op, which))
     return place is not None and place.changes >= CHANGES and place.code is code
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Note the number used at a call site. Return whether the site's numbers have changed in `CHANGES` evaluations."""
+    """Note the scalar used at a call site. Return whether the site's scalars have changed in `CHANGES` evaluations."""
     code, at = location
     key = (id(code), at, op, which)
     place = _places.get(key)
@@ -103,7 +103,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
         place.number, place.epoch = number, epoch.number
         place.changes += 1
         if place.changes == CHANGES:
-            # from now on they are slots, also numbers that were met before
+            # From now on all numbers at this call site are slots, including those seen before.
             for found in place.keys:
                 INTERNED.pop(found, None)
             place.keys.clear()
@@ -111,21 +111,21 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: Any, code: CodeType, at: int, op: str, which: int) -> None:
-    """Register the memo key of an operation that treats its number as a constant."""
+    """Register the memo key of an operation that treats its scalar as a constant."""
     place = _places.get((id(code), at, op, which))
     if place is not None and len(place.keys) < MOST_KEYS:
         place.keys.append(key)
 
 
 def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:
-    """Return a Python number as an expression: a constant, or a slot of `epoch` if numbers at this call site change."""
+    """Return a Python scalar as an expression: a constant, or a slot of `epoch` if scalars at this call site change."""
     if dtype_kind(dtype) in "iuf" and type(number) in (int, float) and changes(number, location, op, 0, epoch):
         return epoch.bind_scalar(number, dtype)
     return constant(number, dtype)
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """Return an elementwise operation in which Python numbers that change are replaced by slots (kernel arguments)."""
+    """Return an elementwise operation in which Python scalars that change are replaced by slots (kernel arguments)."""
     for which, number in enumerate(operands):
         if (
             type(number) in (int, float)
@@ -138,10 +138,10 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether every number of this type selects the same loop, so that operand `which` can be a slot."""
+    """Return whether every scalar of this type selects the same loop, so that operand `which` can be a slot."""
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False
-    # how an integer compares depends on whether the other operand's dtype can hold it: other numbers have another loop
+    # The loop of a comparison depends on whether the other operand's dtype can hold the integer.
     others = {operand.dtype for operand in node.operands if operand is not node.operands[which]}
     return kind is not int or node.dtype.kind != "b" or others == {node.attrs[which]}
 

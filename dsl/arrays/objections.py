@@ -27,7 +27,7 @@ class ForeignOperandError(UnsupportedDtypeError):
 
 
 class MaskedArrayError(UnsupportedDtypeError):
-    """Raised for a masked array, whose mask weft would lose."""
+    """Raised for a masked array, because conversion to a weft array would lose the mask."""
 
     def __init__(self) -> None:
         TypeError.__init__(
@@ -51,7 +51,7 @@ def check_unmasked(value: Any) -> None:
 MOST_ELEMENTS = 1 << 59  # of up to 16 bytes each, so that sizes in bytes fit into 64 bits
 
 
-MOST_AXES = 64  # NumPy's limit, whose arrays are what results become
+MOST_AXES = 64  # NumPy's limit: results are converted to NumPy arrays
 
 
 def check_order(order: Any) -> str:

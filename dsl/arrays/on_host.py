@@ -34,9 +34,9 @@ from weft.dsl.immediate.small_work import is_few
 from weft.fusion import cast, current_epoch
 from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard
 
-# Modules whose functions leave their arguments as they are.
+# Modules whose functions do not write to their arguments.
 _READERS = frozenset({"numpy.linalg", "numpy.fft"})
-# Functions that write into their first argument.
+# Functions that write to their first argument.
 _WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
 
 
@@ -61,7 +61,7 @@ def to_host(
             host = np.array(host)
             seen.append((value, host))
             return host
-        # (a number is cast by other rules than an array without axes)
+        # (a scalar and a 0-d array are cast by different rules)
         return host[()] if isinstance(value, Scalar) else host
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return type(value)(to_host(v, seen, taken) for v in value)
@@ -164,7 +164,7 @@ def call_numpy(
     in_place = name in _WRITERS or (name == "nan_to_num" and options.get("copy") is False)
     if in_place and arguments and isinstance(arguments[0], Array):
         host_arguments[0] = to_host(arguments[0], written)
-    # (the host's arrays are weft's memory, which nobody but weft writes to)
+    # (The host arrays are weft's memory, which only weft may write to.)
     options = {k: v for k, v in options.items() if k != "overwrite_input"}
     host_options = {k: to_host(v, written if k == "out" else None, taken) for k, v in options.items()}
     if Listening.listeners:
@@ -181,7 +181,7 @@ def call_numpy(
     return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
 
 
-# Names of the parameters that functions take by place, by the functions' names: nobody's function is kept alive by it.
+# Names of positional parameters, keyed by the functions' names so that no function is kept alive.
 _parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
 
 
@@ -194,7 +194,7 @@ def _parameters(function: Any) -> tuple[str, ...]:
     if found is None:
         try:
             given = inspect.signature(function).parameters.values()
-        except (TypeError, ValueError):  # built-in functions that say nothing
+        except (TypeError, ValueError):  # built-in functions without a signature
             given = {}.values()
         found = tuple(p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
         if None not in key:
@@ -209,7 +209,7 @@ def _place_of_out(function: Any) -> int | None:
 
 
 def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
-    """Return the positional arguments from position `place` on as keyword arguments."""
+    """Convert the positional arguments from position `place` on to keyword arguments."""
     return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
 
 
@@ -235,7 +235,7 @@ class WrappedFunction(Wrapper):
         self.__name__ = getattr(wrapped, "__name__", "function")
         self.__doc__ = wrapped.__doc__
         reads = getattr(wrapped, "__module__", None) in _READERS
-        self.immediate = plainly(wrapped) if reads else None  # how it is done at the call
+        self.immediate = plainly(wrapped) if reads else None  # how to execute it immediately
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if IMMEDIATE[0] and self.immediate is not None:
@@ -284,7 +284,7 @@ class WrappedType(Wrapper):
 
 
 class CallableObject(WrappedObject):
-    # A callable object of NumPy's, with its operators.
+    # A callable NumPy object, with its operators.
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]

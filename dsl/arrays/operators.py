@@ -52,7 +52,7 @@ from weft.fusion import Location, assign, broadcast_shapes, cast, constant, curr
 from weft.runtime import IMMEDIATE
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-# NumPy computes these powers by cheaper operations, and its results show it.
+# NumPy computes these powers by cheaper operations, which affect the bits of the result.
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
@@ -82,10 +82,10 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: Any) -> Any:
     """Record a binary operation after a memo miss. NumPy computes it for operands that weft does not support."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
-        return second * first._count()  # repeated, as by NumPy's numbers
+        return second * first._count()  # repeats the sequence, as NumPy's scalars do
     if not accepts(second):
         if op in ("equal", "not_equal") and first.shape and (second is None or isinstance(second, str)):
-            return record(constant(op == "not_equal", np.bool_, first.shape))  # nowhere equal, as in NumPy
+            return record(constant(op == "not_equal", np.bool_, first.shape))  # no element is equal, as in NumPy
         return by_numpy(op, way, first, second)
     try:
         return apply_anew(op, (second, first) if way == REFLECTED else (first, second), where, key)
@@ -103,7 +103,7 @@ def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
     """
     kind = type(second)
     if is_foreign(second) and callable(getattr(kind, "__array_ufunc__", None)):
-        # as NumPy's arrays do: what the operators of that type make of one is up to it
+        # Leave the operation to the operator of that type, as NumPy's arrays do.
         function, own = getattr(operator, f"__{find_op(op).dunder}__"), first.numpy()
         return from_host(function(second, own) if way == REFLECTED else function(own, second))
     if isinstance(second, (np.ndarray, np.generic)):
@@ -148,7 +148,7 @@ def _in_place(op: str) -> Any:
         before = current_epoch()
         epoch = cut(before, where)
         if epoch is not before:
-            key = None  # it names what was bound there
+            key = None  # the key refers to objects bound in the previous epoch
         if op == "power" and (short := _short_power(self, other)) is not None:
             node = map_(short, [expr_of(self)], location=where)
         else:
@@ -164,7 +164,7 @@ def _in_place(op: str) -> Any:
                 f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {node.shape}"
             )
         previous, version = write(self, cast(node, self.dtype))
-        if key is not None and previous is key[LEFT]:  # (else another thread has written to it since)
+        if key is not None and previous is key[LEFT]:  # (unless another thread has written to the storage since)
             remember(key, version, code, epoch)
         return self
 
@@ -221,7 +221,8 @@ def _unary(op: str) -> Any:
 
 
 def _scalar_operator(op: str, reflected: bool = False) -> Any:
-    """Return a binary operator's method for 0-d results. NumPy computes evaluated values; others are recorded."""
+    """Return a binary operator's method for 0-d results. NumPy computes it for evaluated values; otherwise it is
+    recorded."""
     way, row = REFLECTED if reflected else PLAIN, find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 
@@ -248,7 +249,7 @@ def _short_power(base: Array, exponent: Any) -> str | None:
     name, kind = _POWERS[exponent], base.dtype.kind
     if kind in "fc":
         return name
-    # (a bool array's square is int8, a bool scalar's is int64)
+    # (the square of a bool array is int8, that of a bool scalar is int64)
     whole = {"square": "iu" if isinstance(base, Scalar) else "biu", "positive": "iu"}.get(name, "")
     return name if kind in whole and type(exponent) is int else None
 
@@ -368,7 +369,7 @@ def install() -> None:
             setattr(Array, f"__r{name}__", binary_method(row.name, True))
             setattr(Array, f"__i{name}__", _in_place(row.name))
             setattr(Scalar, f"__r{name}__", _scalar_operator(row.name, True))
-            # Python turns `s += y` into `s = s + y` for an object that has no in-place operator
+            # Python evaluates `s += y` as `s = s + y` if the object has no in-place operator.
             setattr(Scalar, f"__i{name}__", _scalar_operator(row.name))
             setattr(ReadOnly, f"__i{name}__", _refuse)
             setattr(Part, f"__i{name}__", _on_part(_in_place(row.name)))

@@ -1,4 +1,4 @@
-"""Deterministic parallel reductions and assignments at repeated indices: `ufunc.at`, counts, index arrays.
+"""Deterministic parallel reductions and assignments at repeated indices, as in `ufunc.at`, `bincount` and ``x[i] = y``.
 
 In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
 None if one thread must process the values in order. Invariant: the result does not depend on the order of the
@@ -40,11 +40,12 @@ from weft.runtime import Device
 
 Terms = tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]
 
-# On the CPU: the shortest chunk, the most chunks, and values for each of a chunk's places.
+# On the CPU: minimum block length, maximum number of blocks, and minimum number of values per index in a block.
 SHORTEST = 1 << 15
 MOST_CHUNKS = 64
 VALUES_A_PLACE = 4
-# On a GPU: values up to which one thread takes them in order, and places for each from which on going through all of these costs more.
+# On a GPU: maximum number of values that one thread processes in order, and maximum number of indices per value. With
+# more indices, processing all of them costs more.
 FEW = 32
 PLACES_A_VALUE = 64
 _FLAT: Terms = ((0, (), 0),)
@@ -58,9 +59,10 @@ def is_gpu(device: Device) -> bool:
 
 
 def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
-    """Combine each element of `value` with the element of `previous` at its index in `position`. Return the result.
+    """Combine ``value[k]`` with ``previous[position[k]]`` for each k, and return the resulting elements.
 
-    `value` and `position` are flat. Return None if a parallel computation would depend on the order, or does not pay.
+    `value` and `position` are flat. Return None if a parallel result would depend on the order of the threads, or if
+    parallel execution would not be faster.
     """
     count, places, kind = value.size, previous.size, previous.dtype
     if is_gpu(device):
@@ -76,7 +78,7 @@ def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: De
     before = reshape(previous, (places,))
     after = map_(op, [before, cast(total, kind)])
     if kind.kind == "f" and op in ("add", "subtract"):
-        # zeros keep their sign where nothing is added
+        # A zero keeps its sign if nothing is added to it.
         after = map_("where", [map_("equal", [total, constant(0, total.dtype)]), before, after])
     return reshape(after, previous.shape)
 
@@ -108,11 +110,11 @@ def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = F
         value = cast(value, np.dtype(np.float32))
     nan = map_("isnan", [value])
     special = constant(np.iinfo(_INT32).max, _INT32)
-    # a fold of exponents; that of infinity becomes the largest integer, that of 0 the least
+    # Maximum of the exponents. The exponent of infinity becomes the largest integer, that of 0 the smallest.
     exponent = cast(map_("floor", [map_("log2", [map_("absolute", [value])])]), _INT32)
     least = broadcast_to(constant(np.iinfo(_INT32).min, _INT32), (places,))
     top = _fold("maximum", least, map_("where", [nan, special, exponent]), position)
-    # a logarithm may be rounded up or down to a whole number: a value stays below 2^(exponent + 2)
+    # The logarithm may be rounded to a whole number in either direction: a value stays below 2^(exponent + 2).
     bits = 60 - (count - 1).bit_length()
     shift = map_(
         "subtract", [constant(bits, _INT32), map_("clip", [top, constant(-1100, _INT32), constant(1100, _INT32)])]
@@ -138,8 +140,8 @@ def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = F
     return map_("where", [map_("equal", [top, special]), _special_sum(total), found])
 
 
-# Where a place has infinities or NaNs these are counted: infinities in the lower half of its integer, negative ones in the
-# upper half, and NaNs as one of each.
+# The infinities and NaNs at an index are counted: infinities in the lower half of its integer, negative infinities in
+# the upper half, and a NaN as one of each.
 _UPPER = 32
 
 

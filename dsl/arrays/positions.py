@@ -1,4 +1,4 @@
-"""Arrays of integers as indices: bounds checks and flat positions.
+"""Index arrays: bounds checks and flat positions.
 
 In: the index of one axis. Out: `Positions`, which give expressions of valid indices. Invariant: an out-of-bounds
 index raises IndexError before anything is recorded with it. A pending index array is evaluated only if its bounds
@@ -17,13 +17,14 @@ from weft.fusion import Expr, cast, constant, evaluate, map_, range_of, reduce_
 
 _INT64 = np.dtype(np.int64)
 
-# Indices in the host's memory from which on kernels find their bounds sooner than NumPy, which starts at once.
+# Number of indices in host memory from which on kernels find the bounds faster than NumPy, which starts immediately.
 MANY = 1 << 18
 
 
 @dataclass(slots=True)
 class Positions:
-    """Checked indices along one axis: non-negative integers on the host, or a weft array, possibly with negative ones.
+    """Checked indices along one axis: non-negative integers on the host, or a weft array that may contain negative
+    indices.
 
     `place` is their position among the result's axes. `length` and `stride` are those of the indexed axis.
     """
@@ -37,7 +38,7 @@ class Positions:
     wraps: bool = False
 
     def expr(self) -> Expr:
-        """Return the indices as a non-negative expression of the current epoch."""
+        """Return the indices as an expression of the current epoch with non-negative elements."""
         if self.numbers is not None:
             return expr_of(convert(self.numbers))
         assert self.array is not None
@@ -70,7 +71,7 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
     else:
         LOOKS[0] += 1
         low, high = 0, int(numbers.view(f"u{numbers.itemsize}").max())
-        # (without a sign negative numbers have the highest bit)
+        # (in an unsigned interpretation, negative numbers have the highest bit set)
         if high >= length or (numbers.dtype.kind == "i" and high >> (8 * numbers.itemsize - 1)):
             low, high = int(numbers.min()), int(numbers.max())
     if low < -length or high >= length:

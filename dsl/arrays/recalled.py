@@ -1,8 +1,8 @@
 """Memoization of functions by call site and operands.
 
-In: a function of arrays, numbers and options that records a new array. Out: a function that needs one lookup for a
+In: a function of arrays, scalars and options that records a new array. Out: a function that needs one lookup for a
 repeated call. Invariant: a memoized array is the one that the function would record. Functions that evaluate, read
-values, write, return views, or use slots for numbers are not memoized.
+values, write, return views, or use slots for scalars are not memoized.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Longest list of arrays that is looked at.
+# Maximum length of a list of arrays in a memo key.
 LONGEST = 32
 _NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
 
@@ -57,7 +57,7 @@ def recalled(function: Function) -> Function:
             and result._view is None
             and recording.epoch is epoch
             and len(epoch.slots) == slots
-            and LOOKS[0] == looks  # (an axis, a number of places: no two are alike)
+            and LOOKS[0] == looks  # (a value was read, such as an axis or a number of elements: calls may differ)
             and any(made is result._storage for made in epoch.pending[pending:])
             and keep_code(where[0])
         ):
@@ -82,7 +82,7 @@ def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> boo
         return True
     if kind is float:
         named += (kind, value or keep_zero(value))
-        return value == value  # (NaN is equal to nothing)
+        return value == value  # (NaN does not equal itself)
     if kind is slice:
         named += (kind, value.start, value.stop, value.step)
         return all(part is None or type(part) is int for part in named[-3:])

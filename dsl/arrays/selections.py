@@ -1,4 +1,4 @@
-"""Pending masked selections: ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise choice.
+"""Pending masked selections: ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise ``where``.
 
 In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression, or at an assignment its value
 for all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
@@ -18,9 +18,9 @@ from weft.dsl.arrays.array import LOOKS, Array, expr_of, record, user_location
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Expr, end_recording, intern, opaque, recording, site_of, topological
 
-# On the CPU it pays to look for what a mask takes where that is less than one element in so many.
+# On the CPU, searching for the selected elements is faster if the mask selects less than one element in `SPARSE`.
 SPARSE = 8
-# Lines that are known.
+# Maximum number of source lines.
 LIMIT = 10_000
 
 
@@ -36,12 +36,12 @@ class _Take:
         out[...] = values[test]
 
 
-# Lines whose selections are pending; None for those where one had to be taken.
+# Source lines whose selections stay pending, or None if a selection of the line had to be computed.
 _lines: dict[Any, _Take | None] = {}
 
 
 class _Latest:
-    """The latest mask used for a selection, and the lines that used it."""
+    """The latest mask used for a selection, and the source lines that used it."""
 
     mask: Callable[[], Array | None] = staticmethod(lambda: None)
     sites: list[Any] = []
@@ -88,7 +88,7 @@ def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
     if epoch is not None and value._view is None and value._storage.epoch is epoch and node is not None:
         test = expr_of(mask)
         if epoch is not None and recording.epoch is epoch and (found := _of_all(node, test, array.shape)) is not None:
-            epoch.taken.add(found)  # (all of it is part of what was recorded here)
+            epoch.taken.add(found)  # (all of it was recorded in this epoch)
             return found
     if _Latest.mask() is mask:
         if len(_lines) >= LIMIT:

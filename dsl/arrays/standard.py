@@ -1,7 +1,7 @@
 """The Python array API standard's namespace and methods.
 
-In: arrays of weft and of other libraries. Out: the namespace, its capabilities, and arrays on other devices.
-Invariant: dtypes are NumPy's, and so are the answers about them.
+In: arrays of weft and of other libraries. Out: the namespace, its capabilities, and arrays on other devices. Invariant:
+dtypes and functions of dtypes are NumPy's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ API_VERSION = VERSIONS[-1]
 
 
 def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
-    """Return the module with the standard's functions. Raises ValueError for an unknown version."""
+    """Return the namespace of the array API standard. Raises ValueError for an unknown version."""
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(
             f"version {api_version!r} of the array API standard is not known; there are {', '.join(VERSIONS)}"
@@ -29,7 +29,7 @@ def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
-    """Copy the array to a device, as `Array.to`. An array that is already there is returned unchanged."""
+    """Copy the array to a device, as `Array.to` does. An array that is already there is returned unchanged."""
     if stream is not None:
         raise ValueError("streams order themselves here: there is none to be given")
     return creation.to_device(self, device)

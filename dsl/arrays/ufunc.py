@@ -1,6 +1,6 @@
 """Ufuncs: one object per op of the table, with NumPy's calling conventions.
 
-In: arrays and numbers. Out: recorded arrays. `UFUNCS` contains every public op by name and alias.
+In: arrays and scalars. Out: recorded arrays. `UFUNCS` contains every public op by name and alias.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from weft.fusion import map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method. The wrapper calls NumPy for small work, foreign arguments and unsupported dtypes."""
+    """Wrap a ufunc method. The wrapper calls NumPy for small arrays, foreign arguments and unsupported dtypes."""
     folds = method.__name__ != "outer"
 
     @wraps(method)
@@ -67,7 +67,7 @@ def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
 class UFunc:
     """An elementwise function, defined by an op of the op table."""
 
-    __slots__ = ("__dict__", "__weakref__", "immediate")  # (native code reads this one)
+    __slots__ = ("__dict__", "__weakref__", "immediate")  # (read by native code)
 
     def __init__(self, row: OpDef) -> None:
         self.row = row
@@ -116,12 +116,12 @@ class UFunc:
                 f"{self.row.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
         out = out[0] if isinstance(out, tuple) else out
-        if out is ...:  # an array also of numbers
+        if out is ...:  # ``out=...`` requests an array, even for scalars
             found = self(*operands, where=where, dtype=dtype, casting=casting, signature=signature)
             return wrap(found._storage) if type(found) is Scalar else found
         try:
             if signature is not None or (dtype is not None and casting == "unsafe"):
-                raise UnsupportedDtypeError(signature)  # who names a loop gets NumPy's
+                raise UnsupportedDtypeError(signature)  # a call that names a loop is left to NumPy
             if where is True and dtype is None:
                 if casting == "same_kind" and attempt_into(out, self.immediate, operands):
                     return out
@@ -142,9 +142,9 @@ class UFunc:
         except (UnsupportedDtypeError, NoLoopError, OverflowError) as error:
             theirs = getattr(np, self.row.ufunc or self.row.name, None)
             if theirs is None or (type(error) is OverflowError and any(isinstance(v, Array) for v in operands)):
-                raise  # (Python's ints beyond 64 bits by themselves are NumPy's objects)
+                raise  # (without other operands, Python ints beyond 64 bits are NumPy objects)
             options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
-            # (other libraries' functions take no options that they need not)
+            # (Pass only the options that are necessary to functions of other libraries.)
             options |= {} if where is True else {"where": where}
             options |= {} if casting == "same_kind" else {"casting": casting}
             return call_numpy(theirs, operands, options)
@@ -160,35 +160,36 @@ class UFunc:
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        """Reduce along axes, as `numpy.ufunc.reduce`."""
+        """Reduce along axes, like `numpy.ufunc.reduce`."""
         return reductions.reduce(self.row.name, array, axis, dtype, out, keepdims, initial, where)
 
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Compute a scan along an axis, as `numpy.ufunc.accumulate`."""
+        """Compute a scan along an axis, like `numpy.ufunc.accumulate`."""
         return reductions.accumulate(self.row.name, array, axis, dtype, out)
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Reduce slices of an axis on the host, as `numpy.ufunc.reduceat`."""
+        """Reduce slices of an axis on the host, like `numpy.ufunc.reduceat`."""
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
         return found if out is None else deliver(self.row.name, expr_of(found), out)
 
     @_or_numpys
     def outer(self, first: Any, second: Any, **options: Any) -> Any:
-        """Apply the function to every pair of elements, as `numpy.ufunc.outer`."""
+        """Apply the function to every pair of elements, like `numpy.ufunc.outer`."""
         if self.nin != 2:
             raise ValueError("outer product only supported for binary functions")
         a, b = as_array(first), as_array(second)
         ones = (1,) * b.ndim
         if values_of(a) is not None:
             return self(a.reshape(a.shape + ones), b, **options)
-        shape, strides, offset = a._view or whole(a._storage)  # (what is pending stays so: the result may be large)
+        # (pending arrays stay pending, because the result may be large)
+        shape, strides, offset = a._view or whole(a._storage)
         return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
-        """Combine values with elements at indices, repeated indices included, as `numpy.ufunc.at`."""
+        """Combine values with the elements at indices, once per occurrence of an index, as `numpy.ufunc.at` does."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         fold_at(self.row.name, array, indices, values)
@@ -199,13 +200,13 @@ def check_power(base: Any, exponent: Any) -> None:
     if not isinstance(exponent, int | np.integer | np.ndarray) or np.result_type(exponent).kind != "i":
         return
     kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
-    # (a negative power of what has no sign is a float's, but for Python's numbers)
+    # (A negative power of an unsigned integer is a float, except for Python ints.)
     whole = np.result_type(kept, exponent) if not isinstance(exponent, int) else np.result_type(kept)
     if whole.kind in "biu" and np.any(np.less(exponent, 0)):
         raise ValueError("Integers to negative integer powers are not allowed.")
 
 
-# (kept with each: once calls are native code, Python cannot tell it by looking)
+# (Stored explicitly, because Python cannot inspect native code.)
 _SIGNATURE = inspect.signature(MethodType(UFunc.__call__, UFunc))
 
 UFUNCS: dict[str, UFunc] = {}

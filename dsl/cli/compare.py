@@ -45,7 +45,7 @@ class Outcome:
     outside: float = 0.0
 
 
-GAIN = 1.1  # times NumPy's speed, below which the report says why
+GAIN = 1.1  # ratio of NumPy's time to weft's, below which the report gives reasons
 
 
 def _execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
@@ -115,7 +115,8 @@ def _progress(text: str) -> None:
 
 
 def _in_new_process(program: MainProgram) -> float:
-    """Run the program on weft in a new process. Return its run time in seconds, without the interpreter's start."""
+    """Run the program on weft in a new process. Return its run time in seconds, without the startup of the
+    interpreter."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     given = pickle.dumps(program)
     done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)

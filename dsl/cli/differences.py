@@ -10,7 +10,8 @@ import numpy as np
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
-# A difference is rounding if it is at most this many times the precision, of the value itself or of the program's largest.
+# A difference counts as rounding if it is at most this multiple of the precision, relative to the value itself or to
+# the program's largest value.
 OF_ITSELF = 1e6
 OF_PROGRAM = 1e4
 

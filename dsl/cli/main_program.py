@@ -37,7 +37,7 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse the part of the command line that starts at the program. No words mean standard input."""
+        """Parse the part of the command line that starts at the program. An empty list means standard input."""
         first, *rest = words or ("",)
         if first in ("", "-"):
             return MainProgram("-", "", [first, *rest])
@@ -57,7 +57,7 @@ class MainProgram:
         main = types.ModuleType("__main__")
         names = main.__dict__
         sys.modules["__main__"], sys.argv = main, list(self.arguments)
-        if "__mp_main__" in sys.modules:  # (multiprocessing takes what is `__main__` as it is imported)
+        if "__mp_main__" in sys.modules:  # (multiprocessing remembers the `__main__` of its import)
             sys.modules["__mp_main__"] = main
         names.update(__annotations__={}, __builtins__=builtins)
         container = not self.option and pkgutil.get_importer(self.text) is not None

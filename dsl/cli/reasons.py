@@ -18,8 +18,8 @@ from weft.dsl.tracebacks import is_hidden
 from weft.runtime import IMMEDIATE, show_file
 
 _READING = ("numpy", "_number")  # the methods that all conversions to NumPy and Python use
-_OFTEN = 10  # values asked for at a line, from where it is a reason
-_SMALL = 256 << 10  # bytes per kernel, below which calls cost more than kernels
+_OFTEN = 10  # number of reads at a line from which on they are reported as a reason
+_SMALL = 256 << 10  # bytes per kernel, below which launches cost more than kernels
 
 
 class Counts(Protocol):
@@ -33,7 +33,8 @@ class Counts(Protocol):
 
 
 def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
-    """Return the reasons for a program's speed, from a warm run's statistics and from counting reads in another run."""
+    """Return the reasons for a program's speed, based on the statistics of a warm run and on the reads counted in
+    another run."""
     if not counts.kernels:
         limit = max((values.size for values in counts.arrays.values()), default=IMMEDIATE[0])
         return [f"arrays of at most {limit:,} elements, or nothing but library calls: NumPy's ground"]

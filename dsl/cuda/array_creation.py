@@ -77,7 +77,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 class _Constructor(type):
-    """A metaclass of names that make arrays of other classes, which count as their instances."""
+    """Metaclass of array constructors. ``isinstance`` with a constructor accepts the arrays that it makes."""
 
     makes: tuple[type, ...]
 
@@ -86,7 +86,7 @@ class _Constructor(type):
 
 
 class DeviceNDArray(metaclass=_Constructor):
-    """Numba's class of device arrays: a call is `device_array`, and weft's arrays are its instances."""
+    """Numba's class of device arrays. Calling it calls `device_array`, and weft arrays count as its instances."""
 
     makes = (Array, MemoryArray)
 
@@ -95,7 +95,7 @@ class DeviceNDArray(metaclass=_Constructor):
 
 
 class DeviceRecord(metaclass=_Constructor):
-    """Numba's class of single records: a call returns an uninitialised record on the current device."""
+    """Numba's class of single records. Calling it returns an uninitialised record on the current device."""
 
     makes = (MemoryArray,)
 

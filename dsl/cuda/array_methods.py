@@ -28,7 +28,7 @@ def is_f_contiguous(self: Array) -> bool:
 
 
 def split(self: Array, section: int, stream: Any = 0) -> Iterator[Array]:
-    """Return views of `section` elements each of a 1-D array. The last view may be shorter."""
+    """Split a 1-D array into views of `section` elements each. The last view may be shorter."""
     if self.ndim != 1:
         raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
     return (self[k : k + section] for k in range(0, self.size, section))
@@ -53,10 +53,10 @@ _own_view = Array.view
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view, as `numpy.ndarray.view`. Another dtype gives a `MemoryArray` over the same memory."""
+    """Return a view, like `numpy.ndarray.view`. Another dtype gives a `MemoryArray` over the same memory."""
     if dtype is not None and (
         np.dtype(dtype) == object or not np.dtype(dtype).isnative
-    ):  # a class; what no kernel takes
+    ):  # a class, or a dtype that no kernel accepts
         return _own_view(self, dtype, type)
     if dtype is None or np.dtype(dtype) == self.dtype:
         return wrap(self._storage, self._view)
@@ -74,7 +74,7 @@ def _interface(self: Any) -> dict[str, Any]:
         storage, offset = self._storage, (self._view or whole(self._storage))[2] * self.itemsize
     else:
         storage, offset = self.storage, self.offset
-    address = exclusive(storage).address + offset  # the receiver of the address may write there
+    address = exclusive(storage).address + offset  # the caller may write to this address
     return {
         "shape": self.shape,
         "strides": None if self.is_c_contiguous() else self.strides,
@@ -128,7 +128,7 @@ def _operator(name: str) -> Any:
 
 
 def install() -> None:
-    """Attach these methods to `Array`, and the shared ones to `MemoryArray`.
+    """Attach the methods of this file to `Array`, and the shared methods to `MemoryArray`.
 
     For operators and other attributes of `Array`, a `MemoryArray` copies its elements to an `Array`.
     """

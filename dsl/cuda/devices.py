@@ -101,7 +101,7 @@ class Device:
 
 
 class Deallocations:
-    """Cached memory of a device, the value of `Context.deallocations`."""
+    """Cached memory of a device: the value of `Context.deallocations`."""
 
     def __init__(self, device: runtime.Device) -> None:
         self._device = device
@@ -147,7 +147,7 @@ class Context:
         self.device.__exit__()
 
     def reset(self) -> None:
-        """Reset the device, as `Device.reset`."""
+        """Reset the device, as `Device.reset` does."""
         self.device.reset()
 
     def synchronize(self) -> None:
@@ -156,7 +156,7 @@ class Context:
         self.device.device.synchronize()
 
     def get_active_blocks_per_multiprocessor(self, func: Any, blocksize: int, memsize: int, flags: Any = None) -> int:
-        """Return how many blocks of a kernel one multiprocessor runs concurrently.
+        """Return the number of blocks of a kernel that one multiprocessor can run concurrently.
 
         Parameters
         ----------
@@ -181,27 +181,27 @@ class Context:
         return self.device.device.best_block(_loaded(func, self.device.device), int(memsize), int(blocksizelimit))
 
     def create_stream(self) -> Stream:
-        """Create a stream, as `cuda.stream`."""
+        """Create a stream, as `cuda.stream` does."""
         with self.device:
             return stream()
 
     def create_external_stream(self, ptr: int) -> Stream:
-        """Wrap an existing stream, as `cuda.external_stream`."""
+        """Wrap an existing stream, as `cuda.external_stream` does."""
         with self.device:
             return external_stream(ptr)
 
     def get_default_stream(self) -> Stream:
-        """Return the default stream, as `cuda.default_stream`."""
+        """Return the default stream, as `cuda.default_stream` does."""
         with self.device:
             return default_stream()
 
     def create_event(self, timing: bool = True) -> Event:
-        """Create an event, as `cuda.event`."""
+        """Create an event, as `cuda.event` does."""
         with self.device:
             return event(timing)
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
-        """Return a context manager, as `cuda.defer_cleanup`."""
+        """Return a context manager, as `cuda.defer_cleanup` does."""
         return defer_cleanup()
 
 
@@ -309,7 +309,7 @@ def close() -> None:
     runtime.select_device(None)
 
 
-# -- what there is ------------------------------------------------------------------------------
+# -- availability -----------------------------------------------------------------------------
 
 
 def is_available() -> bool:
@@ -318,7 +318,7 @@ def is_available() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return why no GPU is used. Return None if a GPU is used, or if the CPU was requested."""
+    """Return the reason why no GPU is used. Return None if a GPU is used, or if the CPU was requested."""
     if not default_device().name.startswith("cpu") or runtime.setting("device"):
         return None
     found = runtime.probe()
@@ -371,12 +371,13 @@ class Runtime:
     """`cuda.runtime`: the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
-        """Return the CUDA version of the driver. Without a driver, return that of the newest PTX that weft emits."""
+        """Return the driver's CUDA version. Without a driver, return the CUDA version of the newest PTX that weft
+        emits."""
         found = runtime.probe()
         return found.driver or NEWEST
 
     def is_supported_version(self) -> bool:
-        """Return whether weft supports the CUDA driver, as `cuda.is_supported_version`."""
+        """Return whether weft supports the CUDA driver, as `cuda.is_supported_version` does."""
         return is_supported_version()
 
 

@@ -23,7 +23,7 @@ from weft.runtime import (
     WeftError,
 )
 
-# the language: what cannot be compiled, and why
+# kernel language: code that cannot be compiled
 NumbaError = WeftError
 UnsupportedError = UnsupportedBytecodeError = UnsupportedRewriteError = ForbiddenConstruct = KernelSyntaxError
 TypingError = NumbaTypeError = NumbaNotImplementedError = RequireLiteralValue = LiteralTypingError = KernelTypeError
@@ -35,7 +35,7 @@ CompilerError = KernelError
 LoweringError = CudaLoweringError = CompileError
 LinkerError = NvvmError = NvrtcError = NvrtcCompilationError = CompileError
 NvvmSupportError = NvrtcSupportError = CompileError
-# running
+# execution
 KernelRuntimeError = NumbaRuntimeError = KernelFault
 CudaDriverError = CudaAPIError = CudaRuntimeError = CudaError
 CudaSupportError = CCSupportError = DeviceNotFoundError

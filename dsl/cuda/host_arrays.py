@@ -75,7 +75,7 @@ def _make(
     nbytes = element.itemsize + sum((n - 1) * s for n, s in zip(lengths, steps, strict=True)) if prod(lengths) else 0
     memory = default_device().host_memory(nbytes, kind)
     values = np.asarray(_Exposed(memory, element, lengths, steps))
-    # (the interface has no word for bfloat16)
+    # (the interface does not support bfloat16)
     return values if values.dtype == element else values.view(element), memory, steps
 
 

@@ -53,7 +53,7 @@ def _log_gamma(x: Any) -> float:
 
 # -- float64 under the plain name, float32 with an f behind it -----------------------------------
 
-# name, arguments, host form of both, what it computes
+# name, number of arguments, host form of both versions, description
 _BOTH: tuple[tuple[str, int, Host, str], ...] = (
     ("acos", 1, "arccos", "arc cosine"),
     ("acosh", 1, "arccosh", "inverse hyperbolic cosine"),
@@ -105,7 +105,7 @@ _BOTH: tuple[tuple[str, int, Host, str], ...] = (
     ("tanh", 1, "tanh", "hyperbolic tangent"),
     ("trunc", 1, "trunc", "the whole part"),
 )
-# float64 forms that float32 uses as well, rounded once at the end
+# float64 host forms that the float32 versions also use, rounded once at the end
 _IN_DOUBLE: tuple[tuple[str, Callable[..., Any], str], ...] = (
     ("cospi", elementary.cos_pi, "cos(pi*x); 2 ulp"),
     ("erfcinv", error_functions.inverse_erfc, "inverse of erfc; 4 ulp"),
@@ -210,7 +210,7 @@ def _arithmetic() -> None:
 # -- conversions ---------------------------------------------------------------------------------
 
 _ROUNDED = (("rn", np.rint), ("rd", np.floor), ("ru", np.ceil), ("rz", np.trunc))
-# name, character, what holds it, the integer itself
+# name, character, dtype of the result, integer type
 _INTEGERS = (
     ("int", "i", np.int32, np.int32),
     ("uint", "i", np.int32, np.uint32),

@@ -185,12 +185,12 @@ class MemoryArray:
         return self.reshape(-1, order=order)
 
     def view(self, dtype: Any) -> MemoryArray:
-        """Return the same memory in another dtype, as `numpy.ndarray.view`."""
+        """Return the same memory in another dtype, like `numpy.ndarray.view`."""
         shadow = self._shadow()
         return self._like(shadow.view(np.dtype(dtype)), shadow)
 
     def split(self, section: int, stream: Any = 0) -> Iterator[MemoryArray]:
-        """Return views of `section` elements each. The last view may be shorter."""
+        """Split a 1-D array into views of `section` elements each. The last view may be shorter."""
         if self.ndim != 1:
             raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
         return (self[k : k + section] for k in range(0, self.size, section))
@@ -210,13 +210,14 @@ class MemoryArray:
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:
-        """Return the offsets of the first byte in use and of the byte after the last one in use."""
+        """Return the offset of the first byte in use, and the offset after the last byte in use."""
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low = self.offset + sum(r for r in reach if r < 0)
         return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize
 
     def _fetch(self, buffer: Buffer, queue: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Copy the bytes in use to the host. Return the bytes, and an array of the elements over them."""
+        """Copy the bytes in use to the host. Return them as a byte array, and as a view with this array's dtype and
+        layout."""
         low, high = self._span()
         raw = np.empty(high - low, BYTE)
         self.device.claim(buffer, queue)
@@ -248,7 +249,7 @@ class MemoryArray:
         if ary is None:
             return values
         self._check(ary)
-        if isinstance(ary, np.void):  # one record, which NumPy does not take as an output
+        if isinstance(ary, np.void):  # a single record, which NumPy does not accept as an output
             for name in self.dtype.names or ():
                 ary[name] = values[name]
         else:

@@ -89,7 +89,7 @@ def _make() -> dict[str, ModuleType]:
     inner = {name: _namespace(f"cudadrv.{name}", "Objects of weft.cuda.", rows) for name, rows in _DRIVER.items()}
     made["cudadrv"] = _namespace("cudadrv", "Where Numba's users import errors and classes from.", dict(inner))
     made |= {f"cudadrv.{name}": module for name, module in inner.items()}
-    made |= {name: inner[name] for name in ("devicearray", "devices", "driver", "nvvm")}  # reached as attributes too
+    made |= {name: inner[name] for name in ("devicearray", "devices", "driver", "nvvm")}  # also reachable as attributes
     made["core"] = _namespace("core", "Where Numba's users import errors from.", {"errors": errors})
     made["core.errors"] = errors
     return made
@@ -97,7 +97,7 @@ def _make() -> dict[str, ModuleType]:
 
 MODULES: dict[str, ModuleType] = _make()
 
-# Names of Numba CUDA that weft.cuda does not have, and what to do instead.
+# Names of Numba CUDA that weft.cuda does not have, and the alternatives.
 LACKING: dict[str, str] = {
     **dict.fromkeys(
         (

@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.types import from_dtype
 xoroshiro128p_dtype = np.dtype([("s0", np.uint64), ("s1", np.uint64)], align=True)
 xoroshiro128p_type = from_dtype(xoroshiro128p_dtype)
 
-# The polynomial that moves a state on by 2**64 numbers, lowest coefficient first.
+# The polynomial that advances a state by 2**64 numbers, lowest coefficient first.
 XOROSHIRO128P_JUMP = (np.uint64(0xBEAC0467EBA5FACB), np.uint64(0xD86B048B86AA9922))
 TWO_PI_FLOAT32, TWO_PI_FLOAT64 = np.float32(2 * math.pi), np.float64(2 * math.pi)
 _STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -39,7 +39,7 @@ def rotl(x: Any, k: Any) -> Any:
 
 @device
 def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
-    """Set a state from a 64-bit seed, mixed by splitmix64."""
+    """Set the state at `index` from a 64-bit seed, mixed by splitmix64."""
     z = np.uint64(seed) + _STEP
     z = (z ^ (z >> 30)) * _FIRST
     z = (z ^ (z >> 27)) * _SECOND
@@ -68,7 +68,7 @@ def xoroshiro128p_next(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_jump(states: Any, index: Any) -> None:
-    """Advance a state by 2**64 numbers."""
+    """Advance the state at `index` by 2**64 random numbers."""
     s0 = np.uint64(0)
     s1 = np.uint64(0)
     for word in XOROSHIRO128P_JUMP:
@@ -107,7 +107,7 @@ def xoroshiro128p_uniform_float64(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
-    """Return a standard normal float32, and advance the state by two numbers."""
+    """Return a standard normal float32, and advance the state by two steps."""
     u1 = xoroshiro128p_uniform_float32(states, index)
     u2 = xoroshiro128p_uniform_float32(states, index)
     return np.sqrt(np.float32(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT32 * u2)
@@ -115,7 +115,7 @@ def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
-    """Return a standard normal float64, and advance the state by two numbers."""
+    """Return a standard normal float64, and advance the state by two steps."""
     u1 = xoroshiro128p_uniform_float64(states, index)
     u2 = xoroshiro128p_uniform_float64(states, index)
     return np.sqrt(np.float64(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT64 * u2)
@@ -188,7 +188,7 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return the 128 states with one bit set after a jump by 2**64 numbers, with shape (128, 2).
+    """Return the states that result from the 128 single-bit states by a jump of 2**64 numbers. The shape is (128, 2).
 
     The first 64 states have a bit of s0 set, the others a bit of s1.
     """
@@ -209,7 +209,7 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Apply a linear map, given by the `images` of single bits, to states. Each byte of a state is a table lookup."""
+    """Apply a linear map to states, given the `images` of single bits. Each byte of a state takes one table lookup."""
     result = np.zeros_like(words)
     for place in range(16):
         table = np.zeros((1, 2), np.uint64)

@@ -22,7 +22,7 @@ from weft.dsl.cuda.memory_array import MemoryArray
 from weft.fusion import Storage, exclusive
 from weft.runtime import Device, default_device, get_device
 
-_shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak hold on it, its handle
+_shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak reference to it, its handle
 
 
 class IpcArrayHandle:
@@ -73,7 +73,7 @@ class IpcArrayHandle:
         """Release the array. Raises ValueError if the handle is not open."""
         if self._opened is None:
             raise ValueError("this handle is not open")
-        get_device(self._device).synchronize()  # nor this one for the other's
+        get_device(self._device).synchronize()  # the processes do not wait for each other's work
         self._opened = None
 
     def __enter__(self) -> Any:
@@ -97,7 +97,7 @@ def get_ipc_handle(self: Any) -> IpcArrayHandle:
     else:
         handle = known[1]
     assert storage.buffer is not None
-    storage.device.synchronize()  # the other process waits for nothing of this one's
+    storage.device.synchronize()  # the other process does not wait for this process's work
     return IpcArrayHandle(
         storage.device.name, handle, storage.buffer.nbytes, self.dtype, self.shape, self.strides, offset
     )

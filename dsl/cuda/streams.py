@@ -19,7 +19,7 @@ from weft.runtime import default_device, get_device
 if TYPE_CHECKING:
     import asyncio
 
-LEGACY = 1  # CUDA's own default stream, which others call 0
+LEGACY = 1  # CUDA's legacy default stream, which other libraries call 0
 _NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Per-thread default CUDA stream>"}
 
 
@@ -59,7 +59,7 @@ class Stream:
         return self.queue.handle
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        # (others would take 0 for CUDA's own default stream)
+        # (other libraries would interpret 0 as CUDA's legacy default stream)
         return (0, getattr(self.queue, "number", self.queue.handle))
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class Stream:
     def add_callback(self, callback: Callable[[Stream, int, Any], object], arg: Any = None) -> None:
         """Call ``callback(stream, status, arg)`` once all earlier work in the stream has ended.
 
-        The call may come from another thread, and must be short. On the CPU it comes at once.
+        The callback may run in another thread, and must be short. On the CPU it runs immediately.
         """
 
         def call() -> None:
@@ -105,7 +105,7 @@ class Stream:
 
     def async_done(self) -> asyncio.Future[Stream]:
         """Return an awaitable that completes with the stream once all earlier work has ended."""
-        import asyncio  # costly, and loaded already where there is a loop
+        import asyncio  # slow to import, and already loaded if there is an event loop
 
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Stream] = loop.create_future()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output, int]:
-    """Return the array, the indices and the axis after checks. Without an axis, the array is flattened.
+    """Check the arguments. Return the array (flattened if `axis` is None), the indices and the axis.
 
     Raises NumPy's errors.
     """
@@ -41,7 +41,7 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output,
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
-    """Take the elements at an array of indices along an axis, as `numpy.take_along_axis`."""
+    """Take the elements at an array of indices along an axis, like `numpy.take_along_axis`."""
     array, which, place = _checked(as_array(arr), indices, axis)
     others = ((*s[:place], 1, *s[place + 1 :]) for s in (array.shape, which.shape))
     common = broadcast_shapes(*others)
@@ -53,7 +53,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
-    """Assign values at an array of indices along an axis, as `numpy.put_along_axis`."""
+    """Assign values at an array of indices along an axis, like `numpy.put_along_axis`."""
     if not isinstance(arr, Array):
         np.put_along_axis(arr, np.asarray(indices), np.asarray(values), axis)
         return
@@ -61,7 +61,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
     if axis is None:
         arr.flat[which] = values
         return
-    # every other axis by its own places
+    # Along all other axes, each element has its own index.
     open_grid = [
         reshape(as_array(np.arange(n)), (-1,) + (1,) * (array.ndim - 1 - k)) for k, n in enumerate(array.shape)
     ]

@@ -1,4 +1,4 @@
-"""Functions that return attributes of arrays, such as `shape` and `real`, and functions about shared memory."""
+"""Functions that return attributes of arrays, such as `shape` and `real`, and functions that test for shared memory."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | N
 
 
 def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
-    if isinstance(a, Array) and isinstance(b, Array):  # (equal arrays may lie at one place as long as nobody writes)
+    if isinstance(a, Array) and isinstance(b, Array):  # (copies may share memory until one of them is written)
         if a._storage is not b._storage:
             return False
     return np.shares_memory(to_host(a), to_host(b), max_work)
 
 
 def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
-    # NumPy's arrays made from weft's are read-only and hold its memory for as long as neither is written to
+    # A read-only NumPy array may be made from a weft array, and shares its memory until either is written.
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Array) and isinstance(other, np.ndarray) and not other.flags.writeable:
             return True
@@ -65,7 +65,7 @@ def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: Array
             f"Cannot cast from {np.result_type(source)!r} to {dst.dtype!r} according to the rule {casting!r}"
         )
     if where is not True:
-        # (cast first: two integer dtypes may have none in common but a float)
+        # (Cast first: the only common dtype of two integer dtypes may be a float.)
         typed = source.astype(dst.dtype) if isinstance(source, Array) else source
         source = selecting.where(where, typed, dst)
     dst[...] = source

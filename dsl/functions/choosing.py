@@ -27,15 +27,15 @@ _WEAK = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Take each element from the first choice whose condition holds there, as `numpy.select`."""
+    """Take each element from the first choice whose condition holds there, like `numpy.select`."""
     conditions = [c if isinstance(c, Array) else np.asarray(c) for c in condlist]
     if not conditions or len(conditions) != len(choicelist) or any(c.dtype != np.bool_ for c in conditions):
-        return on_host(np.select, condlist, choicelist, default)  # says what is wrong
+        return on_host(np.select, condlist, choicelist, default)  # raises NumPy's error
     choices = [c if type(c) in _WEAK or isinstance(c, Array) else np.asarray(c) for c in (*choicelist, default)]
     kind = np.result_type(*(c.dtype if isinstance(c, Array) else c for c in choices))
     *options, found = (c if isinstance(c, Array) else np.asarray(c) for c in choices)
     if kind.kind not in "biufc" or not all(np.can_cast(c.dtype, kind, "same_kind") for c in options):
-        return on_host(np.select, condlist, choicelist, default)  # (or it says so)
+        return on_host(np.select, condlist, choicelist, default)  # (or NumPy raises an error)
     *options, found = (c.astype(kind) for c in (*options, found))
     for condition, option in zip(reversed(conditions), reversed(options), strict=True):
         found = where(condition, option, found)
@@ -43,7 +43,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """Replace NaNs and infinities by numbers, as `numpy.nan_to_num`."""
+    """Replace NaNs and infinities by finite numbers, like `numpy.nan_to_num`."""
     values = as_array(x)
     kind = values.dtype
     if kind.kind not in "biuf" or any(np.ndim(v) or isinstance(v, Array) for v in (nan, posinf, neginf)):
@@ -64,7 +64,7 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Any:
-    """Test whether elements are equal within a tolerance, as `numpy.isclose`."""
+    """Test whether elements are equal within a tolerance, like `numpy.isclose`."""
     x, y = as_array(a), as_array(b)
     if y.dtype.kind in "biu":
         y = y.astype(np.result_type(y.dtype, 1.0))  # type: ignore[attr-defined]
@@ -76,12 +76,12 @@ def isclose(
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """Test whether all elements are equal within a tolerance, as `numpy.allclose`."""
+    """Test whether all elements are equal within a tolerance, like `numpy.allclose`."""
     return bool(isclose(a, b, rtol, atol, equal_nan).all())
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    """Test whether two arrays have the same shape and elements, as `numpy.array_equal`."""
+    """Test whether two arrays have the same shape and elements, like `numpy.array_equal`."""
     if not isinstance(a1, Array) or not isinstance(a2, Array):
         return bool(on_host(np.array_equal, a1, a2, equal_nan))
     if a1.shape != a2.shape:
@@ -93,13 +93,13 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
-    """Return the elements where a condition holds, as `numpy.extract`."""
+    """Return the elements where a condition holds, like `numpy.extract`."""
     test = ravel(as_array(condition))
     return ravel(as_array(arr))[_positions(test)]  # type: ignore[index]
 
 
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
-    """Return the slices along an axis where a condition holds, as `numpy.compress`."""
+    """Return the slices along an axis where a condition holds, like `numpy.compress`."""
     test = condition if isinstance(condition, Array) else np.asarray(condition)
     array = as_array(a)
     if out is not None or test.ndim != 1:
@@ -116,24 +116,24 @@ def _positions(test: Any) -> Any:
 
 
 def flatnonzero(a: ArrayLike) -> Any:
-    """Return the indices of nonzero elements in the flat array, as `numpy.flatnonzero`."""
+    """Return the indices of nonzero elements in the flat array, like `numpy.flatnonzero`."""
     return nonzero(ravel(as_array(a)))[0]
 
 
 def argwhere(a: ArrayLike) -> Any:
-    """Return the indices of nonzero elements, one row each, as `numpy.argwhere`."""
+    """Return the indices of nonzero elements, one row per element, like `numpy.argwhere`."""
     array = as_array(a)
     return stack(nonzero(array), axis=1) if array.ndim else on_host(np.argwhere, a)
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
-    """Append values to an array, as `numpy.append`."""
+    """Append values to an array, like `numpy.append`."""
     parts = [as_array(arr), as_array(values)]
     return concatenate([ravel(p) for p in parts]) if axis is None else concatenate(parts, axis=axis)
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
-    """Return an array without some slices along an axis, as `numpy.delete`."""
+    """Return a copy of an array with slices along an axis deleted, like `numpy.delete`."""
     array = as_array(arr)
     if axis is None:
         array, axis = ravel(array), 0

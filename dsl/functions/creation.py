@@ -117,9 +117,9 @@ def array(
     ndmax: int = 0,
     like: object = None,
 ) -> Array:
-    """Create an array from `object`, as `numpy.array`."""
+    """Create an array from `object`, like `numpy.array`."""
     given = from_protocol(object)
-    if ndmax:  # whether there are more axes, or objects in them, NumPy knows
+    if ndmax:  # NumPy determines whether there are more axes, or objects in them
         given = convert(np.array(given, dtype, ndmax=ndmax))
     result = asarray(given, dtype)
     if result is given and copy:
@@ -229,7 +229,7 @@ def empty(
 ) -> Array:
     """Return an uninitialised array."""
     check_order(order)
-    if setting("verify"):  # (what nobody writes would differ between a plan and the same program interpreted)
+    if setting("verify"):  # (uninitialised elements would differ between a plan and the interpreted program)
         return zeros(shape, dtype, order, device=device)
     if order in ("F", "f"):
         return empty(_reversed(shape), dtype, device=device).T
@@ -323,7 +323,7 @@ def arange(
     device: Any = None,
     like: object = None,
 ) -> Array:
-    """Return evenly spaced numbers in a half-open interval, as `numpy.arange`."""
+    """Return evenly spaced numbers in a half-open interval, like `numpy.arange`."""
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
@@ -360,7 +360,7 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """Return `num` evenly spaced numbers over an interval, as `numpy.linspace`."""
+    """Return `num` evenly spaced numbers over an interval, like `numpy.linspace`."""
     values: Any = np.linspace(  # type: ignore[call-overload]
         np.asarray(start), np.asarray(stop), operator.index(num), endpoint, retstep, dtype, axis
     )
@@ -369,7 +369,7 @@ def linspace(
 
 
 def eye(
-    N: int,  # (NumPy's names: they are keywords)
+    N: int,  # (NumPy's names, because they may be passed as keywords)
     M: int | None = None,
     k: int = 0,
     dtype: DTypeLike = float,
@@ -388,7 +388,7 @@ def eye(
                 return made
         begin()
         current_epoch()
-        beyond = max(-shape[0], min(shape[1], int(k)))  # (diagonals further away have no element either)
+        beyond = max(-shape[0], min(shape[1], int(k)))  # (diagonals further out have no elements either)
         row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
         return in_order(record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype))), order)
 

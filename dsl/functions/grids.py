@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = False) -> Any:
-    """Return arrays of the indices along each axis, as `numpy.indices`."""
+    """Return arrays of the indices along each axis, like `numpy.indices`."""
     shape = as_shape(dimensions)
     begin()
     current_epoch()
@@ -34,13 +34,13 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = Fa
 
 
 def fromfunction(function: Any, shape: Sequence[int], *, dtype: DTypeLike = float, **options: Any) -> Any:
-    """Create an array by calling a function on its indices, as `numpy.fromfunction`."""
+    """Create an array by calling a function on its indices, like `numpy.fromfunction`."""
     grid = indices(shape, dtype=dtype)
     return function(*(grid[k] for k in range(len(as_shape(shape)))), **options)
 
 
 def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
-    """Return coordinate arrays from coordinate vectors, as `numpy.meshgrid`."""
+    """Return coordinate arrays from coordinate vectors, like `numpy.meshgrid`."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     count = len(vectors)

@@ -1,7 +1,7 @@
 """Histograms, `bincount`, `searchsorted` and `digitize`.
 
 In: arrays on a device. Out: recorded arrays on the same device. Only bounds that determine a shape or edges are
-evaluated. NumPy handles few values in host memory, and rare dtypes and options. Invariant: counts equal NumPy's,
+evaluated. NumPy processes small arrays in host memory, and rare dtypes and options. Invariant: counts equal NumPy's,
 including elements on an edge. Sums of weights follow one tree (`places.py`).
 """
 
@@ -35,9 +35,10 @@ from weft.runtime import Device, device
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike
 
-# Values in the host's memory up to which NumPy counts them before a kernel is found.
+# Number of values in host memory up to which NumPy is faster than a kernel.
 FEW = 1 << 13
-# Even bins up to which a value's share of the way, rounded, leads to its own bin or to one beside it.
+# Maximum number of even bins. Up to it, a value's relative position gives its own bin or an adjacent one despite
+# rounding.
 MOST_EVEN = 1 << 20
 _INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
 
@@ -47,12 +48,13 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _known(value: Any) -> Any:
-    """Return bins or bounds as NumPy values. They are evaluated, since they determine the edges."""
+    """Evaluate bins or bounds, which determine the edges, and return them as NumPy values."""
     return to_host(value)
 
 
 def _is_ours(values: Any, kinds: str) -> bool:
-    """Return whether weft's kernels process `values`: an array with enough elements and a dtype of the given kinds."""
+    """Return whether weft's kernels process `values`. This requires enough elements and a dtype of one of the given
+    kinds."""
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False
     return values.size > FEW or (values.size > 0 and is_gpu(values.device))
@@ -72,20 +74,20 @@ def _extremes(*arrays: Array) -> list[Any]:
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """Count the occurrences of each non-negative integer in `x`, or sum their weights, as `numpy.bincount`."""
+    """Count the occurrences of each non-negative integer in `x`, or sum their weights, like `numpy.bincount`."""
     fits = _is_ours(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
     if not fits or not _are_weights(weights, x):
         return _on_host("bincount", x, weights=weights, minlength=minlength)
     start()
     low, high = range_of(expr_of(x)) if x._storage.expr is not None else (-1, 0)
-    if low < 0 or high >= minlength:  # else it is known how many there are
+    if low < 0 or high >= minlength:  # otherwise the number of bins is known
         low, high = map(int, _extremes(x))
         start()
     if low < 0:
         raise ValueError(f"the numbers that are counted may not be negative: {low}")
     length = max(high + 1, int(minlength))
     with device(x.device):
-        # clipping changes nothing, and says what the places are
+        # Clipping changes no value. It bounds the range of the indices.
         bounds = [constant(n, x.dtype) for n in (0, high)]
         place = map_("clip", [expr_of(x), *bounds])
         return record(_count(place, weights, length, _FLOAT64, x.device))
@@ -119,7 +121,7 @@ def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device
 def histogram(
     a: Any, bins: ArrayLike | str = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> Any:
-    """Count the values between edges, and return counts and edges, as `numpy.histogram`."""
+    """Count the values between edges, and return counts and edges, like `numpy.histogram`."""
     bins, range = _known(bins), _known(range)
     several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
     if several is None or not _is_ours(a, "iuf") or not _are_weights(weights, a):
@@ -142,7 +144,7 @@ def histogram(
 
 
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """Count the points in the cells of a grid, and return counts and edges of both axes, as `numpy.histogram2d`."""
+    """Count the points in the cells of a grid, and return counts and edges of both axes, like `numpy.histogram2d`."""
     bins, range = _known(bins), _known(range)
     alike = _is_ours(x, "iuf") and _is_ours(y, "iuf") and x.ndim == 1 and x.shape == y.shape and x.device is y.device
     if not alike or not _are_weights(weights, x):
@@ -188,7 +190,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
     if not even or last > MOST_EVEN or not 0 < scale < np.inf:
         found = map_("subtract", [rank(marks, values, "right", _INT32), constant(1, _INT32)])
         return inside, map_("clip", [found, constant(0, _INT32), most])
-    # even edges: a value is in the bin that its share of the way leads to, or in one beside it
+    # Even edges: the relative position of a value gives its own bin or an adjacent one.
     way = map_("subtract", [cast(values, kind), cast(first, kind)])
     share = map_("multiply", [way, epoch.bind_scalar(scale, kind)])
     guess = map_("clip", [cast(share, _INT32), constant(0, _INT32), most])
@@ -216,7 +218,8 @@ def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Find the index in the sorted array `a` at which each value of `v` would be inserted, as `numpy.searchsorted`."""
+    """Find the index in the sorted array `a` at which each value of `v` would be inserted, like
+    `numpy.searchsorted`."""
     marks_here = isinstance(a, Array) and is_gpu(a.device)
     given, v = v, convert(v, a.device) if marks_here and not isinstance(v, Array) else v
     ours = isinstance(v, Array) and (v.size > FEW or is_gpu(v.device)) and side in ("left", "right")
@@ -236,11 +239,11 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 
 def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
-    """Return the bin index of each value, as `numpy.digitize`."""
+    """Return the bin index of each value, like `numpy.digitize`."""
     if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):
         return _on_host("digitize", x, bins, right=right)
     edges = np.asarray(bins)
-    np.digitize(np.empty(0), edges, right)  # raises what NumPy raises for bins that do not ascend or descend
+    np.digitize(np.empty(0), edges, right)  # raises NumPy's error for bins that are not monotonic
     side = "left" if right else "right"
     if not edges.size or edges[0] <= edges[-1]:
         return searchsorted(edges, x, side)
@@ -248,7 +251,7 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """Return the number of sorted `marks` before each value, found by binary search. NaNs come last, as in NumPy."""
+    """Return the number of elements of the sorted `marks` that precede each value, by binary search. NaNs sort last."""
     place, length = broadcast_to(constant(0, index), values.shape), marks.size
 
     def comes_before(offset: int) -> Expr:

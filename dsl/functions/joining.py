@@ -1,6 +1,6 @@
 """Joins, splits, rolls and differences of arrays, without evaluation.
 
-Each input is written to a rectangular region of a new array. It gets no memory if only computations read it.
+Each input is written to a rectangular region of a new array. The new array gets no memory if only computations read it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from weft.dsl.immediate.host_values import values_of
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
 
-# Arrays that are joined by one plan.
+# Maximum number of arrays that one plan concatenates.
 MANY = 64
 
 
@@ -53,7 +53,7 @@ def concatenate(
     _check_alike(found, place)
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
-    # (Python's numbers, which are among arrays where there is no axis, are weak)
+    # (Without an axis, Python scalars may be among the arrays. They are weak.)
     kinds = [a if type(a) in (int, float, complex) else b.dtype for a, b in zip(arrays, found, strict=True)]
     kind = np.result_type(*kinds) if dtype is None else as_dtype(dtype)
     kind = kind if out is None else out.dtype
@@ -92,7 +92,7 @@ def _join_many(found: Sequence[Array], place: int, kind: np.dtype) -> Array:
     while len(found) > MANY:
         groups = [concatenate(found[k : k + MANY], place) for k in range(0, len(found), MANY)]
         for group in groups:
-            evaluate([group._storage])  # plans of one group fit the others
+            evaluate([group._storage])  # groups of equal size reuse the plan
         found = groups
     return concatenate(found, place)
 

@@ -1,8 +1,8 @@
 """Matrix products and other contractions.
 
-Contractions with much arithmetic per byte are calls of NumPy's BLAS on whole arrays. Others, and those of dtypes that
-BLAS does not support, are sums of products, which fuse with other operations. The choice depends only on shapes and
-dtypes.
+Contractions with much arithmetic per byte are calls of NumPy's BLAS on whole arrays. All others, including contractions
+of dtypes that BLAS does not support, are sums of products, which fuse with other operations. The choice depends only on
+shapes and dtypes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype,
 def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: Any) -> Any:
     """Return the matrix product, broadcast over leading axes. Raises ValueError if the shapes do not match."""
     location = start()
-    if options.keys() - {"dtype", "casting", "order", "subok"}:  # axes, keepdims, signature, or a misspelt name
+    if options.keys() - {"dtype", "casting", "order", "subok"}:  # axes, keepdims, signature, or a misspelt option
         return call_numpy(np.matmul, (a, b), {"out": out, **options})
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
@@ -62,7 +62,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     shape = lead + x.shape[-2:-1] + (y.shape[-1:] if y.ndim > 1 else ())
     kind = np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype))
-    kind = widened(kind) if is_bfloat16(kind) else kind  # which NumPy has no loop for
+    kind = widened(kind) if is_bfloat16(kind) else kind  # NumPy has no loop for bfloat16
     rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
     if is_fused(x.device, kind, rows, columns, inner, _product(lead)):
         left, right = x, y
@@ -86,7 +86,7 @@ def _product(shape: tuple[int, ...]) -> int:
 
 @recalled
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """Return the dot product, as `numpy.dot`."""
+    """Return the dot product, like `numpy.dot`."""
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
         return x * y
@@ -132,7 +132,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
 
 @recalled
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """Return the sum of products over pairs of axes, as `numpy.tensordot`."""
+    """Return the sum of products over pairs of axes, like `numpy.tensordot`."""
     axes = settled(axes)
     location = start()
     x, y = asarray(a), asarray(b)
@@ -176,12 +176,12 @@ def _einsum_call(subscripts: str) -> Any:
 
 @recalled
 def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-    """Return the sum of products given by subscripts, as `numpy.einsum`."""
+    """Return the sum of products given by subscripts, like `numpy.einsum`."""
     location = start()
     if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
         return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})
     found = [asarray(v) for v in operands]
-    # NumPy itself says what is wrong with the subscripts, and what comes out: on arrays without data
+    # NumPy checks the subscripts and determines the result's shape, on arrays without data.
     shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
     kind = np.result_type(*(a.dtype for a in found))
     if is_bfloat16(kind):
@@ -220,7 +220,7 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Return those letters that the result or a later contraction uses."""
+    """Return the letters that the result or a later contraction uses."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 
@@ -255,7 +255,7 @@ def _contract_pair(
     if any(len(set(term)) < len(term) for term in terms):
         return None
     if result and result[-1] in terms[0]:
-        # the library writes the second operand's axes side by side
+        # BLAS places the axes of the second operand last.
         terms, found = terms[::-1], found[::-1]
     for k in range(2):
         own = "".join(c for c in terms[k] if c in terms[1 - k] or c in result)
@@ -285,7 +285,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
     for term, array in zip(terms, found, strict=True):
         for letter, n in zip(term, array.shape, strict=True):
             if n != sizes.setdefault(letter, n):
-                return None  # lengths of 1 broadcast
+                return None  # lengths of 1 are broadcast
     if len(terms) == 2:
         first, second = set(terms[0]), set(terms[1])
         parts = (first - second, second - first, (first & second) - set(result), first & second & set(result))

@@ -52,7 +52,7 @@ def reshape(
 
 
 def _infer(shape: Any, array: Array) -> tuple[int, ...]:
-    one = getattr(shape, "ndim", 1) == 0 or not hasattr(shape, "__iter__")  # NumPy's numbers and ours have no axes
+    one = getattr(shape, "ndim", 1) == 0 or not hasattr(shape, "__iter__")  # NumPy's and weft's scalars have no axes
     given = tuple(operator.index(n) for n in ((shape,) if one else shape))
     if not one and builtins.any(isinstance(n, (bool, np.bool_)) for n in shape):
         raise TypeError("an integer is required for the axis")
@@ -189,7 +189,7 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
     """Broadcast arrays against each other, as views."""
     found = [asarray(a) for a in arrays]
     shape = broadcast_shapes(*(a.shape for a in found)) if found else ()
-    # (those that keep their shape can be written to, as NumPy's)
+    # (arrays that keep their shape stay writable, as in NumPy)
     return tuple(a[...] if a.shape == shape else broadcast_to(a, shape) for a in found)
 
 
@@ -301,7 +301,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a read-only view with a diagonal of two axes as the last axis."""
+    """Return a read-only view whose last axis is a diagonal of two axes."""
     offset = operator.index(offset)
     array = moveaxis(asarray(a), (axis1, axis2), (-2, -1))
     shape, strides, begin = layout(array)

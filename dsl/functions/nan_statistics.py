@@ -28,7 +28,8 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
-    """Return whether weft computes the statistic: for real floats of at least 32 bits, without uncommon options."""
+    """Return whether weft computes the statistic. This requires real floats of at least 32 bits and only common
+    options."""
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
 
 
@@ -36,7 +37,7 @@ def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ANY, *, where: Any = _ANY
 ) -> Any:
-    """Return the mean of the elements that are not NaN, as `numpy.nanmean`."""
+    """Return the mean of the elements that are not NaN, like `numpy.nanmean`."""
     values = as_array(a)
     if values.dtype.kind in "biu" and out is None and where is _ANY:
         return mean(values, axis, dtype, None, keepdims)
@@ -109,13 +110,13 @@ nanstd = _spread("nanstd", std, np.sqrt, "Standard deviation of the numbers")
 
 
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative sum along an axis, counting NaNs as 0, as `numpy.nancumsum`."""
+    """Return the cumulative sum along an axis, counting NaNs as 0, like `numpy.nancumsum`."""
     values = as_array(a)
     return cumsum(_numbers(values)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)
 
 
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative product along an axis, counting NaNs as 1, as `numpy.nancumprod`."""
+    """Return the cumulative product along an axis, counting NaNs as 1, like `numpy.nancumprod`."""
     values = as_array(a)
     if values.dtype.kind in "fc":
         values = where(values == values, values, values.dtype.type(1))

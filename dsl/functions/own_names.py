@@ -25,7 +25,7 @@ from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE, default_device
 
-# By module; ``new=old`` where the module's name for it is another.
+# Names by module. ``new=old`` gives the module's own name, `old`, if it differs.
 _MODULES = {
     "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
     "tril triu tri copy ascontiguousarray asanyarray=asarray asfortranarray",
@@ -55,7 +55,8 @@ _MODULES = {
 }
 
 
-# Functions that make or move arrays, look at what they are, write to them, or are made of ops whose bits are not NumPy's.
+# Functions that create or move arrays, return or change their properties, or consist of ops whose bits differ from
+# NumPy's.
 _NEVER_AT_ONCE = frozenset(
     "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
     "full_like identity imag indices linspace may_share_memory ndim ones ones_like real shape shares_memory size tri zeros "
@@ -63,9 +64,9 @@ _NEVER_AT_ONCE = frozenset(
 )
 
 
-# Functions that make arrays of numbers.
+# Functions that create arrays from lengths and numbers.
 _MADE = frozenset({"arange", "empty", "full", "ones", "zeros"})
-# Functions that make arrays like another.
+# Functions that create arrays like another array.
 _MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
 
 
@@ -74,15 +75,15 @@ class OwnNames(Mapping[str, Any]):
 
     def __init__(self) -> None:
         self._found: dict[str, Any] = dict(UFUNCS)
-        self.replaced: dict[str, Any] = {}  # what others have taken the place of
-        self.at_once: list[str] = []  # functions that NumPy's do where arrays are small, of those that are loaded
-        self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None  # makes native code of such
+        self.replaced: dict[str, Any] = {}  # functions that have been replaced
+        self.at_once: list[str] = []  # loaded functions that call NumPy's function if the arrays are small
+        self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None  # creates their native code
         self._origin: dict[str, tuple[str, str]] = {}
         for module, names in _MODULES.items():
             for entry in names.split():
                 name, _, old = entry.partition("=")
                 self._origin[name] = module, old or name
-        for name in self._origin:  # (matmul is a row as well)
+        for name in self._origin:  # (matmul is also an op)
             self._found.pop(name, None)
 
     def __getitem__(self, name: str) -> Any:

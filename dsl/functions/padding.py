@@ -1,4 +1,4 @@
-"""NumPy's `pad`, with constants or with copies of the array's elements, and `diag`."""
+"""NumPy's `diag`, and NumPy's `pad` with constants or with copies of the array's elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
-    """Return the padding before and after each axis. It is given as a number, pairs, or a dict keyed by axis."""
+    """Return the padding before and after each axis. `given` is a number, pairs, or a dict keyed by axis."""
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim
         for axis, width in given.items():
@@ -38,7 +38,7 @@ def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
     return np.broadcast_to(widths, (ndim, 2)).tolist()
 
 
-# Which elements along an axis of so many stand before it and behind it, by mode: slices for these widths.
+# For each mode, slices of the elements to copy before and after an axis of `n` elements, for the widths `lo` and `hi`.
 _BORDERS: dict[str, Any] = {
     "edge": lambda n, lo, hi: (slice(0, 1), slice(n - 1, n)),
     "reflect": lambda n, lo, hi: (slice(lo, 0, -1), slice(n - 2, n - 2 - hi if hi < n - 1 else None, -1)),
@@ -67,7 +67,7 @@ def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
 
 @recalled
 def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any) -> Array:
-    """Pad an array, as `numpy.pad`."""
+    """Pad an array, like `numpy.pad`."""
     given, array = array, asarray(array)
     widths = _pad_widths(pad_width, array.ndim)
     if mode == "constant":
@@ -81,7 +81,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
             shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
             fill = values.flat[0] if values.size else 0
             if isinstance(fill, np.integer) and array.dtype.kind == "i":
-                fill = array.dtype.type(int(fill))  # (raises for what it cannot hold; others wrap around)
+                fill = array.dtype.type(int(fill))  # (signed integers raise OverflowError; unsigned ones wrap around)
             result = record(broadcast_expr(constant(fill, array.dtype), shape))
             assign_recorded(
                 result, tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)), array
@@ -89,7 +89,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
             return result if order is None else turned_back(result, order)
     elif mode in _BORDERS and not options and all(array.shape):
         least = 0 if mode in ("edge", "reflect") else 1
-        # (what is pending is computed where it is read, without memory between)
+        # (Pending elements are computed where they are read, without intermediate memory.)
         stored = array._storage.buffer is not None and array._storage.device.name == "cpu"
         if stored and all(
             mode == "edge" or builtins.max(pair) < n + least for pair, n in zip(widths, array.shape, strict=True)

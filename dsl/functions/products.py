@@ -17,18 +17,18 @@ from weft.dsl.immediate.small_work import dot_whole
 from weft.fusion import Storage, evaluate, recording
 from weft.runtime import IMMEDIATE, Device, Listening
 
-# A sum of so few products moves more bytes than it computes with; so do matrices this small, many at once.
+# A sum of so few products is bound by memory bandwidth, and so are batches of such small matrices.
 SHORT_SUM = 8
 SMALL_MATRIX = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
     """Return whether a matrix product is computed in a fused kernel, as a sum of products, rather than by BLAS."""
-    known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's library has half precision
+    known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's BLAS supports half precision
     if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True
     if 1 in (rows, columns):
-        # a matrix and a vector: on the host BLAS is faster by half, and is handed them where they lie
+        # The product of a matrix and a vector: on the host, BLAS is 1.5 times as fast, and reads the operands in place.
         return device.name != "cpu"
     return batch > 1 and max(rows, columns, length) <= SMALL_MATRIX
 

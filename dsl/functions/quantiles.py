@@ -1,8 +1,8 @@
 """Medians, quantiles and percentiles with NumPy's interpolation. A GPU computes them from sorted rows.
 
-In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, where it
-finds single elements without sorting the others. If NaNs are ignored, each row counts its own numbers, and nothing is
-evaluated.
+In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, where it finds
+single elements without sorting the others. If NaNs are ignored, each row counts its elements that are not NaN, and
+nothing is evaluated.
 
 The position of a quantile follows Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), with NumPy's
 order of operations.
@@ -27,7 +27,7 @@ from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import is_sorted_here, on_host, sort
 from weft.runtime import device
 
-# What Hyndman and Fan add to the places, below and above.
+# Offsets that Hyndman and Fan add to the position, at the lower and the upper end.
 _SHIFTS = {
     "interpolated_inverted_cdf": (0, 1),
     "hazen": (0.5, 0.5),
@@ -40,7 +40,7 @@ _METHODS = frozenset({*_SHIFTS, *_DISCRETE, "linear", "midpoint", "averaged_inve
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median along axes, as `numpy.median`. It is NaN if an element is NaN."""
+    """Return the median along axes, like `numpy.median`. It is NaN if an element is NaN."""
     if not is_sorted_here(a, None):
         return on_host(np.median, a, axis, out, overwrite_input, keepdims)
     with device(a.device):
@@ -51,7 +51,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median of the elements that are not NaN, as `numpy.nanmedian`."""
+    """Return the median of the elements that are not NaN, like `numpy.nanmedian`."""
     if not is_sorted_here(a, None, "iuf"):
         return on_host(np.nanmedian, a, axis, out, overwrite_input, keepdims=keepdims)
     with device(a.device):
@@ -83,7 +83,7 @@ def _quantiles(name: str, whole: int, numbers_only: bool, doc: str) -> Callable[
         shares = np.asarray(q)
         if whole != 1:
             shares = np.true_divide(shares, whole)
-        elif shares.dtype.kind == "b":  # (NumPy counts with them)
+        elif shares.dtype.kind == "b":  # (NumPy treats bools as integers here)
             shares = shares.astype(np.int64)
         return _find(a, shares, axis, method, keepdims, out, type(q) in (int, float), numbers_only)
 
@@ -156,7 +156,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
 def _find(
     a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
 ) -> Any:
-    """Compute quantiles. If `weak`, q is a Python number, which does not widen the dtype."""
+    """Compute quantiles. If `weak`, q is a Python scalar, which does not widen the dtype."""
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
     with device(a.device):
@@ -199,7 +199,7 @@ def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
         low, high = _SHIFTS[method]
         place = n * q + (low + q * (1 - low - high)) - 1
     down, past, before = np.floor(place), place >= n - 1, place < 0
-    share = place - np.where(past, -1, np.where(before, 0, down))  # (NumPy counts the last element as -1)
+    share = place - np.where(past, -1, np.where(before, 0, down))  # (NumPy uses the index -1 for the last element)
     if method == "midpoint":
         share = np.where(place % 1 == 0, 0.0, 0.5)
     elif method == "averaged_inverted_cdf":
@@ -209,7 +209,8 @@ def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
 
 
 def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
-    """Interpolate linearly between `a` and `b`, from the nearer one. If given, `kind` is the dtype of the weights."""
+    """Interpolate linearly between `a` and `b`, starting from the nearer of the two. `kind` is the dtype of the
+    weights."""
 
     def typed(weight: Any) -> Any:
         return weight if kind is None else weight.astype(kind)

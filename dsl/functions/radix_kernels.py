@@ -42,11 +42,11 @@ from weft.dsl.kernel.launch.dispatcher import KernelDispatcher
 
 THREADS = 256
 WARPS = THREADS // 32
-DIGITS = 256  # as many as threads: each has a digit of its own where they are counted
+DIGITS = 256  # as many as threads, so that each thread counts one digit
 FULL = 0xFFFFFFFF
-# A digit above what a warp counts of it, in one word.
+# A word holds a digit above the count of this digit in a warp.
 SHIFT, LOW = np.uint32(16), np.uint32(0xFFFF)
-# Elements that a block counts at a time.
+# Number of elements that a block counts.
 SPAN = 1 << 16
 
 
@@ -87,7 +87,7 @@ def order_of(dtype: np.dtype, descending: bool) -> BitOrder:
 
 
 def _kernel(function: Any) -> KernelDispatcher:
-    # with registers for two blocks on a multiprocessor at least
+    # Limit the registers so that a multiprocessor can run two blocks.
     return KernelDispatcher(function, options=Options(launch_bounds=(THREADS, 2)))
 
 
@@ -166,7 +166,8 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def place_warps(counters: Any, first: Any) -> None:
-    """Replace each warp's count of this thread's digit by the sorted tile index of the warp's first such element."""
+    """Replace each warp's count of this thread's digit by the sorted tile index of the warp's first element with that
+    digit."""
     place = first
     for k in range(WARPS):
         count = counters[k * DIGITS + threadIdx.x]
@@ -178,8 +179,9 @@ def place_warps(counters: Any, first: Any) -> None:
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
     """Return a kernel in which each block sorts as many adjacent rows as fit in ``THREADS * items`` elements.
 
-    The kernel's parameters are ``(source, out, n, per, turns)``: each block sorts `per` rows of `n` elements in `turns`
-    passes, one for each digit, and one for several rows. With `carries`, indices are moved, with `numbered`, returned.
+    The kernel's parameters are ``(source, out, n, per, turns)``: each block sorts `per` rows of `n` elements. It makes
+    one pass per digit and, if it sorts several rows, a last pass that sorts by row: `turns` passes in all. With
+    `carries`, indices move with the elements. With `numbered`, the kernel returns indices instead of elements.
     """
     word, digit, own_turns = order.word, digit_of(order), order.turns
     size, each = THREADS * items, tuple(range(items))
@@ -210,7 +212,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
                 if carries:
                     if turn == own_turns:
                         found = came[k] // np.uint32(n)
-                # what is behind the end stays there
+                # Elements beyond the end stay at the end.
                 own = selp(first + np.uint32(32 * k) < length, found, np.uint32(DIGITS - 1))
                 ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
             syncthreads()
@@ -305,7 +307,7 @@ def look_back(board: Any, tile: Any, within: Any, turn: Any) -> Any:
     while looking:
         word = atomic.load(board, (other - np.uint32(1), threadIdx.x))
         state = np.uint32(word >> np.uint64(32))
-        if state > np.uint32(2 * turn):  # it is of this turn
+        if state > np.uint32(2 * turn):  # the state belongs to this pass
             seen += np.uint32(word & np.uint64(FULL))
             looking = state == np.uint32(2 * turn + 1)
             other -= np.uint32(1)
@@ -346,7 +348,7 @@ def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ..
     def count_tile(bits: Any, ranks: Any, counters: Any, first: Any, length: Any, turn: Any) -> None:
         warp = np.uint32(threadIdx.x) // np.uint32(32)
         for k in each:
-            # what is behind the end stays there
+            # Elements beyond the end stay at the end.
             inside = first + np.uint32(32 * k) < length
             own = selp(inside, digit(bits[k], 8 * turn), np.uint32(DIGITS - 1))
             ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
@@ -428,7 +430,7 @@ def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, board: Any, tile: Any, row: Any, within: Any, turn: Any
 ) -> Any:
-    """Return, for this thread's digit, the sorted index of an element in the row minus its sorted index in the tile.
+    """Return the offset that converts sorted tile indices to sorted row indices, for this thread's digit.
 
     Publish the tile's counts, and store the sorted tile index of each warp's first element per digit in `counters`.
     """
@@ -473,7 +475,7 @@ def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
     ) -> None:
         earlier, later = count_turns(moving, turn)
         if moving[turn] == 0 and (turn > 0 or later > 0):
-            return  # (where nothing has to move the first turn copies)
+            return  # (if no pass moves elements, the first pass copies them)
         begins, ends, to_even = earlier == 0, later == 0, later % 2 == 0
         counters = shared.array(WARPS * DIGITS, np.uint32)
         sums, begun = shared.array(WARPS, np.uint32), shared.array(1, np.uint32)

@@ -65,7 +65,8 @@ def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
     if block_items(order, n, numbered):
         return Sizes(1, 1, count * (size + result))
     tiles = -(-n // (THREADS * tile_items(order)))
-    # counted, then read and written in each turn, if all of them move elements; places go along: narrow, and none to begin with
+    # Elements are read once for counting, then read and written in each pass, if all passes move elements. Indices are
+    # moved too; they are narrow, and the first pass does not read them.
     along = (order.turns - 1) * (size + 4) * 2 + size + result if numbered else 2 * size * order.turns
     return Sizes(tiles, 3 + order.turns, count * (size + along) + 8 * DIGITS * tiles * rows)
 

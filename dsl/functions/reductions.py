@@ -124,7 +124,7 @@ def _masked(op: str, node: Expr, where: Any) -> Expr:
     return broadcast_to(map_("where", [mask, node, neutral]), shape)
 
 
-# Running folds of bools and complex numbers that kernels do as NumPy does.
+# Scans of bools and complex numbers in which kernels give the same bits as NumPy.
 _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logical_xor"})
 
 
@@ -217,7 +217,7 @@ def mean(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Return the arithmetic mean. Integers use float64, and sums of 16-bit floats use float32."""
+    """Return the arithmetic mean. Integers are averaged in float64, and 16-bit floats are summed in float32."""
     start()
     values = as_array(a)
     if dtype is None and out is not None and values.dtype.kind in "fc":
@@ -264,7 +264,7 @@ def var(
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
-    """Return the variance, the mean of squared deviations from the mean, computed in two passes."""
+    """Return the variance: the mean of squared deviations from the mean, computed in two passes."""
     axis, ddof, correction = settled(axis), settled(ddof), settled(correction)
     location = start()
     values = as_array(a)
@@ -282,7 +282,7 @@ def var(
     wide = np.result_type(values.dtype, kind)
     if wide == kind:
         distance = map_("subtract", [typed, centre])
-    else:  # only sums are in the dtype that is asked for
+    else:  # only the sums have the requested dtype
         distance = map_("subtract", [cast(expr_of(values), wide), cast(cast(centre, kind), wide)])
     if wide.kind == "c":
         parts = [map_(name, [distance]) for name in ("real", "imag")]
@@ -335,7 +335,7 @@ def std(
     node = map_("sqrt", [expr_of(spread)])
     if is_half(values.dtype) and dtype is None:
         node = cast(node, values.dtype)
-    elif spread.dtype.kind in "biu":  # (as asked for; NumPy gives a number in it, and refuses an array)
+    elif spread.dtype.kind in "biu":  # (as requested; NumPy returns a scalar of this dtype, and rejects an array)
         if spread.ndim:
             check_cast("sqrt", node.dtype, spread.dtype)
         node = cast(node, spread.dtype)

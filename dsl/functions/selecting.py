@@ -79,12 +79,12 @@ def clip(
         return call_numpy(np.clip, (a, low, high, out), options)
     result = asarray(a)
     if is_bfloat16(result.dtype):
-        result = result.astype(np.float32)  # as NumPy does, which has no loop for it
+        result = result.astype(np.float32)  # as NumPy does, which has no bfloat16 loop
     start()
     if low is None and high is None and out is None:
         return result.copy()
     if low is not None and high is not None and not {type(low), type(high)} <= _WEAK:
-        # NumPy promotes all three together: with a float16 bound, uint8 and 3.5 are float16
+        # NumPy promotes all three together: uint8 with a float16 bound and 3.5 gives float16.
         kinds = [type(x) if type(x) in _WEAK else as_array(x).dtype for x in (low, high)]
         result = result.astype(resolve_dtypes(find_op("clip"), (result.dtype, *kinds))[1], copy=False)
     low, high = _within(low, result.dtype), _within(high, result.dtype)
@@ -110,7 +110,7 @@ def take(
             raise TypeError(
                 f"Cannot cast array data from {which.dtype!r} to dtype('int64') according to the rule 'safe'"
             )
-        which = which.astype(np.int64)  # (here bools are numbers, no mask)
+        which = which.astype(np.int64)  # (bools are integers here, not a mask)
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     length = array.shape[place]

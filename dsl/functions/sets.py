@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike
 
 _FLAT = ((0, (), 0),)
-# Columns up to which rows are put in order by one after the other.
+# Maximum number of columns for which rows are sorted column by column.
 MOST_COLUMNS = 64
-# Integers from which on they are sorted on the host.
+# Minimum number of integers for which the host sorts.
 LEAST_SORTED = 256
 
 
@@ -46,7 +46,7 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """Return the sorted unique values, or unique slices along an axis, as `numpy.unique`. Evaluates the array."""
+    """Return the sorted unique values, or unique slices along an axis, like `numpy.unique`. Evaluates the array."""
     rows = axis is not None and _are_rows(ar, axis)
     if not rows and (axis is not None or not is_sorted_here(ar, None)):
         if sorted and not (return_index or return_inverse or return_counts or axis is not None) and _sorts_faster(ar):
@@ -62,7 +62,7 @@ def unique(
         if rows:
             differ = any_(differ, axis=tuple(range(1, values.ndim)))
         elif equal_nan and ar.dtype.kind in "fc":
-            differ = differ & (before == before)  # (what is behind a NaN is one)
+            differ = differ & (before == before)  # (all NaNs count as one value)
         begins = concatenate([np.ones(1, bool), differ])
         (first,) = find_true(begins)
         found = [values[first]]
@@ -90,7 +90,8 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: Any) -> bool:
-    """Return whether kernels can find unique slices along an axis: they sort short slices of real elements."""
+    """Return whether kernels can find the unique slices along an axis. Kernels support short slices of real
+    elements."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -121,22 +122,22 @@ def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
 
 
 def unique_all(x: ArrayLike) -> Any:
-    """Return the unique values, their first indices, the inverse indices and the counts, as `numpy.unique_all`."""
+    """Return the unique values, their first indices, the inverse indices and the counts, like `numpy.unique_all`."""
     return _like(np.unique_all, unique(x, True, True, True, equal_nan=False))
 
 
 def unique_counts(x: ArrayLike) -> Any:
-    """Return the unique values and their counts, as `numpy.unique_counts`."""
+    """Return the unique values and their counts, like `numpy.unique_counts`."""
     return _like(np.unique_counts, unique(x, return_counts=True, equal_nan=False))
 
 
 def unique_inverse(x: ArrayLike) -> Any:
-    """Return the unique values and the inverse indices, as `numpy.unique_inverse`."""
+    """Return the unique values and the inverse indices, like `numpy.unique_inverse`."""
     return _like(np.unique_inverse, unique(x, return_inverse=True, equal_nan=False))
 
 
 def unique_values(x: ArrayLike) -> Any:
-    """Return the unique values, as `numpy.unique_values`."""
+    """Return the unique values, like `numpy.unique_values`."""
     return unique(x, equal_nan=False)
 
 
@@ -163,7 +164,7 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Test whether each element is in another array, as `numpy.isin`, by binary search."""
+    """Test whether each element is in another array, like `numpy.isin`, by binary search."""
     if not is_sorted_here(element, None, "biuf") or kind not in (None, "sort"):
         return on_host(np.isin, element, test_elements, assume_unique, invert, kind=kind)
     with device(element.device):
@@ -183,14 +184,14 @@ def isin(
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Any:
-    """Return the sorted values of either array, as `numpy.union1d`."""
+    """Return the sorted unique values that occur in either of two arrays, like `numpy.union1d`."""
     if not _are_ours(ar1, ar2):
         return on_host(np.union1d, ar1, ar2)
     return unique(concatenate([ravel(ar1), ravel(ar2)]))
 
 
 def intersect1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """Return the sorted values common to both arrays, as `numpy.intersect1d`."""
+    """Return the sorted values common to both arrays, like `numpy.intersect1d`."""
     if return_indices or not _are_ours(ar1, ar2):
         return on_host(np.intersect1d, ar1, ar2, assume_unique, return_indices)
     with device(ar1.device):
@@ -199,7 +200,7 @@ def intersect1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False, return_in
 
 
 def setxor1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the sorted values that occur in exactly one of two arrays, as `numpy.setxor1d`."""
+    """Return the sorted values that occur in exactly one of two arrays, like `numpy.setxor1d`."""
     if not _are_ours(ar1, ar2):
         return on_host(np.setxor1d, ar1, ar2, assume_unique)
     with device(ar1.device):
@@ -215,7 +216,7 @@ def _of_both(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the values of one array that are not in another, as `numpy.setdiff1d`."""
+    """Return the values of one array that are not in another, like `numpy.setdiff1d`."""
     if not _are_ours(ar1):
         return on_host(np.setdiff1d, ar1, ar2, assume_unique)
     values = ravel(ar1) if assume_unique else unique(ar1)

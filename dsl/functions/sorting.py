@@ -24,16 +24,17 @@ from weft.runtime import device
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, Function, ShapeLike
 
-# Elements along an axis up to which kernels count.
+# Maximum length of an axis that kernels can sort.
 MOST = 2**31 - 1
 _INT64 = np.dtype(np.int64)
 _FLAT = ((0, (), 0),)
-# NumPy's names for ways of sorting.
+# NumPy's names of sorting algorithms.
 _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: ArrayLike, axis: Any, kinds: str = "biufc") -> bool:
-    """Return whether the array is on a GPU and kernels can sort it along an axis. None means the flattened array."""
+    """Return whether the array is on a GPU and kernels can sort it along an axis. An axis of None flattens the
+    array."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -52,13 +53,13 @@ def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
     """Return the elements sorted along the last axis or, if `numbered`, the indices that sort them."""
     if dtype_kind(node.dtype) == "c":
-        # NaNs part numbers into four classes, within which the real part counts first
+        # NaNs divide complex numbers into four classes. Within a class, the real part is compared first.
         real, imag = (map_(name, [node], location=location) for name in ("real", "imag"))
         bits = [cast(map_("isnan", [part]), np.uint8) for part in (real, imag)]
         kinds = map_("add", [map_("add", [bits[0], bits[0]]), bits[1]])
         places = _lexical([imag, real, kinds], descending, location)
         return places if numbered else _along_rows(node, places)
-    # (which brings the kernel language along, and that all else)
+    # (This import loads the kernel language and everything that it needs.)
     call = import_module("weft.dsl.functions.radix_sort").RadixSort(descending, numbered)
     name, kind = ("argsort", _INT64) if numbered else ("sort", node.dtype)
     return opaque(call, [_packed(node)], node.shape, kind, name, location)
@@ -106,7 +107,7 @@ def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stab
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
         known = order is None and stable is None and (kind is None or kind in _KINDS)
-        # (the places in one row are taken over from NumPy where they are)
+        # (The indices that sort a single row are taken directly from NumPy.)
         rows = isinstance(a, Array) and (a.ndim > 1 and axis is not None if numbered else a.ndim)
         if known and rows and a.size and dtype_kind(a.dtype) in "biufc":
             location = start()
@@ -128,7 +129,7 @@ def sort(
     stable: Any = None,
     descending: bool = False,
 ) -> Any:
-    """Sort along an axis, as `numpy.sort`. The option `descending` is defined by the array API standard.
+    """Sort along an axis, like `numpy.sort`. The option `descending` is defined by the array API standard.
 
     A GPU uses a stable radix sort. NaNs are greater than all other elements.
     """
@@ -144,7 +145,7 @@ def argsort(
     stable: Any = None,
     descending: bool = False,
 ) -> Any:
-    """Return the indices that sort along an axis, as `numpy.argsort`. The array API standard defines `descending`.
+    """Return the indices that sort along an axis, like `numpy.argsort`. The array API standard defines `descending`.
 
     A GPU uses a stable radix sort. NaNs are greater than all other elements.
     """
@@ -152,7 +153,7 @@ def argsort(
 
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
-    """Return the indices that sort by the last key, then by the key before it, and so on, as `numpy.lexsort`."""
+    """Return the indices that sort by the last key, then by the key before it, and so on, like `numpy.lexsort`."""
     separable = isinstance(keys, (Array, tuple, list))
     several: list[Any] = [keys[k] for k in range(len(keys))] if separable else []
     alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
@@ -166,7 +167,7 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Partition elements around those at `kth`, as `numpy.partition`. On a GPU the result is fully sorted."""
+    """Partition elements around those at `kth`, like `numpy.partition`. On a GPU the result is fully sorted."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.partition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
@@ -174,7 +175,8 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return the indices that partition elements around `kth`, as `numpy.argpartition`. A GPU sorts completely."""
+    """Return the indices that partition elements around `kth`, like `numpy.argpartition`. On a GPU, they sort the
+    array."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
@@ -201,7 +203,7 @@ def sort_in_place(self: Array, axis: Any = -1, kind: Any = None, order: Any = No
 def partition_in_place(
     self: Array, kth: ShapeLike, axis: Any = -1, kind: Any = "introselect", order: Any = None
 ) -> None:
-    """Partition along an axis in place, as `numpy.ndarray.partition`."""
+    """Partition along an axis in place, like `numpy.ndarray.partition`."""
     normalize_axis(axis, self.ndim)
     write(self, as_operand(partition(self, kth, axis, kind, order))[0])
 

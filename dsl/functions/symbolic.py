@@ -18,7 +18,7 @@ from weft.dsl.functions.selecting import where
 from weft.fusion import SymbolicProgram, entries_of, take_apart
 
 _WEAK = (bool, int, float, complex)
-_NUMBER = object()  # in place of a function: the number itself
+_NUMBER = object()  # stands for a constant instead of a function
 
 
 class SymbolicFunction:
@@ -43,13 +43,13 @@ class SymbolicFunction:
         return f"<weft function of {', '.join(map(str, self.symbols))}: {self.expression}>"
 
     def __call__(self, *values: Any) -> Any:
-        """Evaluate the expression for arrays and numbers, which broadcast against each other."""
+        """Evaluate the expression for arrays and scalars, which broadcast against each other."""
         if len(values) != len(self.symbols):
             raise TypeError(f"a function of {len(self.symbols)} symbols, but {len(values)} values were given")
         arrays = [part for k, value in enumerate(values) for part in self._parts(k, value)]
         weak = not all(isinstance(value, Array) for value in arrays)
         found: list[Any] = []
-        with np.errstate(all="ignore"):  # (a piece that is not chosen may divide by zero)
+        with np.errstate(all="ignore"):  # (a branch that is not selected may divide by zero)
             for function, places in self.steps:
                 if function is None:
                     found.append(arrays[places])
@@ -80,7 +80,7 @@ class SymbolicFunction:
         return [array[index] for index in np.ndindex(*shape)]
 
     def _shaped(self, results: list[Any]) -> Any:
-        """Arrange results as in the expression.
+        """Arrange results in the structure of the expression.
 
         Return a single result, a list or tuple, or an array whose first axes are those of the matrix.
         """
@@ -93,7 +93,8 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Convert a program to steps: arguments, numbers, and functions with operands. Fold operations on numbers."""
+    """Convert a program to steps: arguments, constants, and functions with operands. Operations on constants are
+    folded."""
     steps: list[tuple[Any, Any]] = []
     for name, *operands in program.instructions:
         if name == "symbol":
@@ -113,7 +114,7 @@ def _function_of(name: str) -> Any:
 
 
 def _of_numbers(function: Any, operands: list[Any]) -> Any:
-    """Apply a function to Python numbers. The result is a Python number, which does not widen the dtype of arrays."""
+    """Apply a function to Python scalars. The result is a Python scalar, which does not widen the dtype of arrays."""
     row = find_op(function.__name__)
     theirs = getattr(np, row.ufunc) if row.ufunc else row.reference
     assert theirs is not None

@@ -1,1 +1,1 @@
-"""Tier 0: immediate execution of small work in host memory."""
+"""Tier 0: immediate execution of operations on small arrays in host memory."""

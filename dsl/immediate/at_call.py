@@ -1,8 +1,8 @@
-"""Tier 0: immediate execution of small work by NumPy's functions, on NumPy views of the arrays' memory.
+"""Tier 0: immediate execution of operations on small arrays, by NumPy's functions on views of the arrays' memory.
 
-In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED`: if the work is too large, or
-if an operand is pending, on another device, or of a dtype that NumPy computes differently. Invariant: a result has the
-same bits as that of the recorded operation.
+In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if the arrays are too large,
+or if an operand is pending, on another device, or of a dtype that NumPy computes differently. Invariant: a result has
+the same bits as that of the recorded operation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from weft.runtime import IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
 
-# Kinds of operands that NumPy takes as they are.
+# Types of operands that are passed to NumPy unchanged.
 _CODES = "?bBhHiIlLqQfdFD"
 NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in _CODES)})
 PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, type, *(type(np.dtype(code)) for code in _CODES)}
@@ -49,7 +49,7 @@ def types_of(codes: Iterable[str]) -> int:
     return sum(1 << np.dtype(code).num for code in set(codes))
 
 
-COMMON = types_of(_CODES)  # dtypes with which NumPy's functions do what weft's do
+COMMON = types_of(_CODES)  # dtypes for which NumPy's functions give the same results as weft's
 
 
 class Way(NamedTuple):
@@ -86,7 +86,7 @@ class Way(NamedTuple):
 def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
     """Return the `Way` to execute `op` immediately: with `operator` if given, otherwise with NumPy's ufunc."""
     types = 0
-    if op.ufunc and op.name != "power":  # (of integers and floats it is one of floats)
+    if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
     function = operator or getattr(np, op.ufunc or "", None)
     table = loops_of(op.name).buffer_info()[0]
@@ -141,7 +141,7 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
     place = place or home
     if place is None or (shape is None and not limit):
         return MISSED
-    if shape is None:  # numbers alone
+    if shape is None:  # only scalars
         alike = all((way.types >> np.result_type(value).num) & 1 for value in given)
     LOOKS[0] += 1
     _note()
@@ -151,13 +151,13 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
 
 
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
-    """Apply the compiled loop of an op to NumPy arrays and numbers. Return `MISSED` if there is no loop."""
+    """Apply the compiled loop of an op to NumPy arrays and scalars. Return `MISSED` if there is no loop."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
         if not fusion.is_optimizers(error):
             raise
-        return MISSED  # (what cannot be compiled is recorded, and has a net)
+        return MISSED  # (if compilation fails, the op is recorded and executed by the fallback)
     if found is None:
         return MISSED
     function, casts = found
@@ -167,7 +167,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return an op's loop for these dtypes and weak number types, and a cast for each operand, or None without loop."""
+    """Return an op's compiled loop for operand types, and a cast for each operand. Return None if there is no loop."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
@@ -175,7 +175,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
         return None
     if any(not (COMMON >> each.num) & 1 for each in (*loop, dtype)):
         return None
-    whole = name == "power" and dtype.kind in "iu"  # (exact; beside a float it is one of floats)
+    whole = name == "power" and dtype.kind in "iu"  # (exact; with a float operand, power is an op of floats)
     function = np.power if whole else primitive(name, loop, dtype)
     if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)
@@ -199,8 +199,8 @@ def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
     return attempt(way, operands, home) if home.small_on_host else MISSED
 
 
-# Calls after which native code takes over where it is in the disk cache, after which it is compiled where it is not, and
-# how many there are between two looks at whether it is.
+# Number of calls after which native code from the disk cache is installed, number of calls after which it may be
+# compiled, and number of calls between two checks.
 ENOUGH, COMPILED, BETWEEN = 100, 1000, 500
 _calls = count(1)
 _take_over: list[Callable[[bool], None]] = []
@@ -221,7 +221,7 @@ def _note() -> None:
         _take_over[0](number >= COMPILED)
 
 
-# Words, for each element of the limit, up to which NumPy writes a result into an array: recording the write takes as long.
+# Maximum size of a write in words, per element of the limit: recording the write takes as long.
 _WRITTEN = 4
 
 
@@ -301,7 +301,7 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
             return MISSED
         if value._home is None and value._storage.device.name == "cpu":
             if recording.held and value._storage.buffer is None:
-                return MISSED  # (what a function has begun to record, it goes on recording)
+                return MISSED  # (work recorded inside a recorded function stays recorded)
             realise(value._storage)
         values = values_of(value)
         if values is None or (found and value.device is not found[0][1].device):
@@ -313,7 +313,7 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
     if kind is tuple or kind is list:
         if len(value) > left:
             return MISSED
-        if not recording.held:  # (together, not one after the other)
+        if not recording.held:  # (evaluate them together)
             pending = [each._storage for each in value if type(each) is Scalar]
             evaluate([each for each in pending if each.device.name == "cpu"])
         taken = []
@@ -383,7 +383,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
-    """Reduce a medium-sized array to one number on the host. Return None if a kernel has to reduce it."""
+    """Reduce a medium-sized array to a scalar on the host. Return None if a kernel has to reduce it."""
     if not limit < values.size <= MOST_WHOLE * IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):
@@ -399,14 +399,14 @@ def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
     )
 
 
-# Functions that take an order of the axes in memory last, and the orders in which results are not made at once.
+# Functions whose last argument is a memory order, and the orders in which results are not computed immediately.
 _ORDERED = frozenset({"copy", "flatten", "ravel", "reshape"})
 _ORDERS = ("F", "A", "K", "f", "a", "k")
 _BY_BLAS = frozenset({"dot", "matmul"})
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function for small work, and `own` otherwise."""
+    """Return a function that calls NumPy's function for small arguments, and `own` otherwise."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -467,7 +467,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
         values = values_of(array)
     storage = array._storage
     if values is None and storage.epoch is not recording.epoch and storage.device.name == "cpu" and not recording.held:
-        realise(storage)  # (nothing that is recorded now fuses with it)
+        realise(storage)  # (no operation that is now recorded would fuse with it)
         values = values_of(array)
     if values is None or not is_free(array):
         if not _is_basic(key) or _picked(array.shape, key) > limit or not end_small_run():
@@ -534,7 +534,7 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
     if 0 < len(parts) <= len(shape) and all(type(part) is np.ndarray and part.dtype.kind in "iu" for part in parts):
         if all(part.shape == parts[0].shape for part in parts):
             return parts[0].size * prod(shape[len(parts) :])
-    # (elements without bytes)
+    # (an array whose elements have no bytes)
     return int(np.ndarray(shape, "V0")[key].size)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from weft.fusion import Storage, contiguous_strides, end_small_run, release_memory
 from weft.runtime import IMMEDIATE, Buffer, Device
 
-DATA = 16  # offset of the data pointer in NumPy's array objects, which its ABI fixes
+DATA = 16  # offset of the data pointer in NumPy's array objects, fixed by its ABI
 
 
 def address_of(values: np.ndarray) -> int:
@@ -109,7 +109,8 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def settled_values(array: Any) -> np.ndarray | None:
-    """Return the elements as `values_of` does. First evaluate a small array that ends a run of small operations."""
+    """Return the elements as `values_of` does. A pending small array is evaluated first if it ends a run of small
+    operations."""
     values = values_of(array)
     if values is None and array.size <= IMMEDIATE[0] and end_small_run():
         return values_of(array)
@@ -117,7 +118,7 @@ def settled_values(array: Any) -> np.ndarray | None:
 
 
 def is_free(array: Any) -> bool:
-    """Return whether an array's memory may be overwritten, since no recorded operation or exported view needs it."""
+    """Return whether an array's memory may be overwritten: no recorded operation or exported view needs it."""
     if array._home is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
         return True
     if array._storage.buffer is None:
@@ -126,7 +127,7 @@ def is_free(array: Any) -> bool:
 
 
 def keep_written(array: Any, values: np.ndarray) -> None:
-    """Write the NumPy view of an array back if the array is no longer in host memory.
+    """Copy `values`, a NumPy view that was written to, back to its array if the array is no longer in host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """

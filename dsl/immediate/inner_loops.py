@@ -1,6 +1,6 @@
 """Tables of inner loops of ops, which native code calls.
 
-In: an op's ufunc, NumPy's or a compiled one, and a dtype. Out: a table of words for each op: the number of operands,
+In: a dtype, and an op's ufunc, which is NumPy's or compiled. Out: a table of words for each op: the number of operands,
 then an entry for each dtype's type number. Invariant: an entry is empty, or its loop gives the same bits as the op.
 """
 
@@ -13,10 +13,11 @@ import numpy as np
 
 import weft.runtime as runtime
 
-# An entry: the dtype of the operands and of the result, the loop, its data, bytes of an operand and a result, whether it was compiled.
+# The words of an entry: operand dtype, result dtype, loop, loop data, bytes of an operand, bytes of a result, and
+# whether the loop was compiled.
 OPERAND, RESULT, LOOP, LOOP_DATA, BYTES, RESULT_BYTES, COMPILED = range(7)
 HEAD, ENTRY = 1, 7
-MOST = np.dtype("D").num  # the last dtype's number
+MOST = np.dtype("D").num  # type number of the last dtype
 _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
 
 
@@ -36,7 +37,7 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
     loop, data, result = found
     table, begin = loops_of(name), HEAD + ENTRY * dtype.num
     table[0] = ufunc.nin
-    # (NumPy keeps its dtypes as long as the process lives)
+    # (NumPy keeps its dtypes for the lifetime of the process.)
     entry = [id(dtype), id(result), loop, data, dtype.itemsize, result.itemsize, int(compiled)]
     table[begin : begin + ENTRY] = array("q", entry)
 

@@ -1,8 +1,8 @@
 """Native reads and writes of single elements, without NumPy.
 
 In: the builtin that shows or sets parts of an array. Out: a builtin that runs before it. For an array of real numbers
-in host memory and integer indices, it returns an element as a NumPy scalar, or assigns a number of the same or a
-matching Python type. It passes all other calls on.
+in host memory and integer indices, it returns an element as a NumPy scalar, or assigns a scalar of the same or a
+matching Python type. All other calls are passed to the given builtin.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.runtime import HEADER, IMMEDIATE, Buffer, Builtin, CompileError, Text,
 
 NAME = "weft_element"
 _STRIDES = DATA + 24
-_ALLOCATE = 304  # where a type has the function that makes its objects
+_ALLOCATE = 304  # offset of a type's allocation function
 _FUNCTIONS = ("PyLong_AsLongLongAndOverflow", "Py_IncRef")
 _OBJECTS: dict[str, Any] = {
     "Array": Array,
@@ -35,7 +35,7 @@ _OBJECTS: dict[str, Any] = {
     "long": np.int64,
 }
 _OWN = ("allocate", "dtypes", "next", "bound", "looks", "limit")
-# What is known of a dtype by its number: itself, its scalars' type, their bytes, the integers that it has.
+# Data of a dtype, by type number: the dtype, its scalar type, its item size, and its range of integers.
 _ENTRY = 5
 _KNOWN = [np.dtype(code) for code in "bBhHiIlLqQfd"]
 _MOST = np.dtype("d").num
@@ -76,7 +76,7 @@ def put_elements_first(following: Builtin) -> Builtin:
 
 @cache
 def element_text() -> str:
-    """Return the LLVM text of the function for ``call(array, key)`` and ``call(array, key, value)``."""
+    """Return the LLVM IR of the function for ``call(array, key)`` and ``call(array, key, value)``."""
     at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
     return _Element(at).text()
 
@@ -91,7 +91,7 @@ class _Element(OperandText):
         t.store("0", self._offset, 0)
 
     def text(self) -> str:
-        """Return the whole function as LLVM text."""
+        """Return the LLVM IR of the whole function."""
         t, known = self._t, self._known
         sets = t.new("icmp eq i64 %count, 3")
         t.branch(f"or i1 {sets}, {t.new('icmp eq i64 %count, 2')}", "some", "give.up")

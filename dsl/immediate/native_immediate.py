@@ -47,7 +47,7 @@ from weft.runtime import (
 def make_immediate(
     mode: Mode, way: Way | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
 ) -> Builtin:
-    """Return a builtin that executes small work with NumPy's function, and calls `slow` otherwise.
+    """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` otherwise.
 
     Parameters
     ----------
@@ -95,9 +95,9 @@ def _signature(function: Callable[..., Any]) -> Signature:
 _VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims", "flip", "fliplr", "flipud")
 _PRODUCTS = ("dot", "matmul", "inner")
 _BY_LOOPS = {"dot": DOT, "matmul": Mode.PRODUCT}
-# Functions and methods of one array and axes, with one new array or a number.
+# Functions and methods of one array and axes that return a new array or a scalar.
 _PLAIN = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy")
-# Builtins in the place of methods, and what they call where the work is not small.
+# Builtins that replace methods, and the functions that they call if the work is not small.
 INSTALLED: dict[tuple[type, str], tuple[Builtin, Callable[..., Any]]] = {}
 _installing = threading.Lock()
 _failed: list[Exception] = []
@@ -162,7 +162,7 @@ def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]
     return builtin.call
 
 
-# Ufuncs that fold in native code.
+# Ufuncs whose reductions run in native code.
 _REDUCTIONS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 
 
@@ -186,7 +186,7 @@ def _add_all(add: Callable[..., None]) -> None:
         name = row.dunder
         if not name:
             continue
-        if name == "pow":  # (Python has one object for the number 2)
+        if name == "pow":  # (Python has a single object for the integer 2)
             add(Array, "__pow__", Mode.SQUARE, way_of(find_op("square")))
             continue
         way = way_of(row, getattr(operator, f"__{name}__"))
@@ -216,7 +216,7 @@ def _install() -> None:
 
     def add(kind: type, name: str, mode: Mode, way: Way | None, table: Any = None) -> None:
         if (kind, name) not in INSTALLED:
-            # (a method in Python, or native code that records)
+            # (a Python method, or native code that records)
             slow = getattr(vars(kind)[name], "__func__", vars(kind)[name])
             builtin = make_immediate(mode, way, slow, table)
             INSTALLED[kind, name] = builtin, slow

@@ -1,7 +1,7 @@
-"""LLVM text of the builtin that executes small work immediately.
+"""LLVM IR of the builtin that executes small operations immediately.
 
-In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the text of one function for
-each `Mode`. The tables and functions that it uses are words of the `Builtin`.
+In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the LLVM IR of one function for each
+`Mode`. The tables and functions that it uses are words of the `Builtin`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ FUNCTIONS = (
     "PyList_SetItem",
     "PyList_AsTuple",
 )
-# What is assigned to arrays of a dtype as weft casts it: any number, real ones, integers.
+# Sets of dtypes for assignments in which NumPy casts as weft does: destinations that accept any scalar, destinations
+# that accept real scalars, real values, and integers.
 _ANY = sum(1 << np.dtype(code).num for code in "?FD")
 _FLOATING = sum(1 << np.dtype(code).num for code in "fd")
 _REAL = COMMON & ~sum(1 << np.dtype(code).num for code in "FD")
 _INTEGERS = COMMON & ~sum(1 << np.dtype(code).num for code in "fdFD")
-# The number of a NumPy scalar's dtype; -1 for weak numbers, one that no dtype has for anything else (axes are a tuple).
+# The type number of a NumPy scalar's dtype, -1 for weak scalars, and an unused number for other types (axes are a
+# tuple).
 _PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice, tuple), 63) | dict.fromkeys((bool, int, float), -1)
 _PLAIN |= {np.dtype(code).type: np.dtype(code).num for code in "?bBhHiIlLqQfdFD"}
 _WHOLE: dict[type, bool] = dict.fromkeys((bool, int, *(np.dtype(code).type for code in "?bBhHiIlLqQ")), True)
@@ -92,7 +94,7 @@ SHARED: dict[str, Any] = {
 
 @cache
 def immediate_text() -> str:
-    """Return the LLVM text of ``call(self, ...)``.
+    """Return the LLVM IR of ``call(self, ...)``.
 
     It references no external symbols and contains no constants in memory.
     """
@@ -136,7 +138,7 @@ class _Immediate(IndexText):
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
 
     def text(self) -> str:
-        """Return the whole function as LLVM text."""
+        """Return the LLVM IR of the whole function."""
         t = self._t
         t.branch(f"icmp sgt i64 {self._limit}, 0", "on", "maybe.show")
         t.label("maybe.show")
@@ -184,12 +186,12 @@ class _Immediate(IndexText):
         t.label("own.out")
         t.do("br label %own.first")
         t.label("own.first")
-        # (a destination has a name or none)
+        # (`out` is passed by keyword or by position)
         more = t.new("phi i64 [ 0, %own.named ], [ 1, %own.out ]")
         given = t.new(f"add i64 %count, {more}")
         first = t.new(f"icmp eq i64 {self._mode}, {Mode.UFUNC}")
         skipped = t.new(f"select i1 {first}, i64 1, i64 3")
-        # one operand more is what the result is written to
+        # An additional operand is the destination of the result.
         inputs = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, ITEMS + 8 * 4)})")
         beyond = t.new(f"sub i64 {t.new(f'sub i64 {given}, {skipped}')}, {inputs}")
         t.branch(f"icmp ule i64 {t.new(f'sub i64 {beyond}, {more}')}, {t.new(f'sub i64 1, {more}')}", "take", "slow")
@@ -218,7 +220,7 @@ class _Immediate(IndexText):
         itself = t.load("%given", 0, "ptr")
         way = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {itself}, ptr {known['immediate']})")
         self._check(way, "wrapped.way", "give.up")
-        self._drop(way)  # (its own keeps it)
+        self._drop(way)  # (its owner keeps it alive)
         t.branch(f"icmp eq ptr {way}, {known['None']}", "slow", "wrapped.reads")
         t.label("wrapped.reads")
         t.do(f"store ptr {self._word(way, ITEMS)}, ptr {self._held}")
@@ -252,7 +254,7 @@ class _Immediate(IndexText):
         t.label("taken.loop")
         home = t.load(self._home, 0, "ptr")
         here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
-        self._drop(here)  # (True and False stay)
+        self._drop(here)  # (True and False are immortal)
         even, own = t.new(f"icmp eq i64 {t.load(self._uneven, 0)}, 0"), t.new(f"icmp eq ptr {here}, {known['True']}")
         t.branch(f"and i1 {even}, {own}", "taken.well", "give.up")
         t.label("taken.well")
@@ -284,7 +286,7 @@ class _Immediate(IndexText):
         self._drop(result)
         place = t.new(f"select i1 {in_place}, i64 0, i64 {self._last}")
         itself = t.load("%given", place, "ptr")
-        # (in a tuple is a NumPy array, which is an operand as it is)
+        # (If it is in a tuple, it is a NumPy array, which is used unchanged.)
         opened = t.load(
             self._taken, t.new(f"select i1 {in_place}, i64 0, i64 {t.new(f'sub i64 {place}, {self._skipped}')}"), "ptr"
         )
@@ -391,7 +393,7 @@ class _Immediate(IndexText):
         t.label("taken.free")
 
     def _is_plain(self, name: str, kind: str) -> None:
-        """Branch to ``plain`` if a type is that of a number or None, otherwise to ``finish``."""
+        """Branch to ``plain`` if a type is that of a scalar or None, otherwise to ``finish``."""
         t, known = self._t, self._known
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
@@ -490,7 +492,7 @@ class _Immediate(IndexText):
             self._set(buffer if name.startswith("Buffer") else storage, name, value)
         for name, value in made.items():
             self._check(value, f"adopt.{name}", "adopt.failed")
-        # (another may have been made meanwhile, by a finaliser)
+        # (A finalizer may have created another storage in the meantime.)
         t.branch(f"icmp eq ptr {self._field(first, 'Array._home')}, {home}", "adopt.set", "adopt.failed")
         t.label("adopt.set")
         dtype = self._word(values, DTYPE)
@@ -548,7 +550,7 @@ class _Immediate(IndexText):
         self._return(known["None"])
 
     def _put_value(self, any_number: str, real: str, types: str) -> str:
-        """Return the value to assign: an array of one of `types`, or a number that the array's dtype can hold."""
+        """Return the value to assign: an array of one of `types`, or a scalar that the array's dtype can hold."""
         t, known = self._t, self._known
         thing = t.load("%given", 2, "ptr")
         kind = self._type(thing)

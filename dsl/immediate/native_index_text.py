@@ -1,4 +1,4 @@
-"""LLVM text that converts indices containing arrays.
+"""LLVM IR that converts indices containing arrays.
 
 In: a key, and the NumPy array that it indexes. Out: code that builds the tuple for NumPy, if few elements are
 selected.
@@ -16,9 +16,9 @@ _MASKS, _INDICES = types_of("?"), types_of("bBhHiIlLqQ")
 
 
 class IndexText(OperandText):
-    """Emitter of LLVM text for the key of an index operation."""
+    """Emitter of LLVM IR for the key of an index operation."""
 
-    _pair: str  # a word of the stack
+    _pair: str  # address of a stack slot
 
     def _key(self, name: str, key: str, values: str) -> None:
         """Branch to ``basic`` for a basic index, and to ``arrays`` for an index with integer arrays."""
@@ -43,12 +43,13 @@ class IndexText(OperandText):
         t.do(f"br label %{name}.arrays")
 
     def _index(self, name: str, items: str, count: str, values: str) -> None:
-        """Convert an index (integer arrays and integers, or a mask) for NumPy. Other indices branch to ``give.up``."""
+        """Emit the conversion of an index for NumPy: integer arrays and integers, or a mask. Others branch to
+        ``give.up``."""
         t, known = self._t, self._known
         axes, lengths = self._axes(values), self._word(values, LENGTHS)
         little = t.new(f"icmp sle i64 {self._size(f'{name}.whole', values)}, {self._limit}")
         alone = t.new(f"icmp eq i64 {count}, 1")
-        # (of a small array a mask takes no more than all)
+        # (A mask of a small array selects at most all of its elements.)
         types = t.new(f"select i1 {t.new(f'and i1 {little}, {alone}')}, i64 {_INDICES | _MASKS}, i64 {_INDICES}")
         none = t.new(f"icmp eq i64 {self._limit}, 0")
         t.branch(f"or i1 {none}, {t.new(f'icmp sgt i64 {count}, {axes}')}", "give.up", f"{name}.fits")
@@ -78,7 +79,7 @@ class IndexText(OperandText):
         t.do(f"store ptr {taken}, ptr {t.at(t.new(f'getelementptr i8, ptr {made}, i64 {ITEMS}'), k)}")
         t.end_loop(f"{name}.item")
         self._check(t.load(self._before, 0, "ptr"), f"{name}.some", "give.up")
-        # what arrays broadcast to is taken with all of the axes behind
+        # Each selected item includes all of the remaining axes.
         k = t.begin_loop(f"{name}.behind", t.new(f"sub i64 {axes}, {count}"))
         length = t.load(lengths, t.new(f"add i64 {k}, {count}"))
         t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {length}"), self._product, 0)

@@ -1,9 +1,9 @@
 """Native inner-loop calls on small arrays, without the overhead of NumPy's ufuncs.
 
-In: the builtin of an operator or ufunc. Out: a builtin that runs before it. It calls the op's inner loop if the
-arrays in host memory have one dtype and one shape, and the numbers fit this dtype. It also multiplies small matrices.
-It passes all other calls on. Invariant: results have the same bits as NumPy's. If a loop raises a floating-point flag,
-NumPy computes the operation again and warns.
+In: the builtin of an operator or ufunc. Out: a builtin that runs before it. It calls the op's inner loop if the arrays
+in host memory have one dtype and one shape, and this dtype can hold the scalars. It also multiplies small matrices. All
+other calls are passed to the given builtin. Invariant: results have the same bits as NumPy's. If a loop raises a
+floating-point flag, NumPy computes the operation again and warns.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from weft.runtime import (
 
 NAME = "weft_loop"
 _STRIDES = DATA + 24
-_TABLE = ITEMS + 8 * 5  # where a `Way` has its table
-_ALIGNED = 0x100  # among an array's flags
-_NEW_ARRAY, _NEW_SCALAR = 94, 60  # positions in the table of NumPy's C interface
+_TABLE = ITEMS + 8 * 5  # offset of a `Way`'s table
+_ALIGNED = 0x100  # bit of an array's flags
+_NEW_ARRAY, _NEW_SCALAR = 94, 60  # positions in the function table of NumPy's C API
 _FUNCTIONS = (
     "PyType_GenericAlloc",
     "PyDict_GetItemWithError",
@@ -71,11 +71,11 @@ _OBJECTS: dict[str, Any] = {
     "host_math": "host_math",
 }
 _OWN = ("new", "scalar", "flags", "clear", "next", "bound", "looks", "limit", "mode", "loops", "table")
-# Floating-point flags that NumPy warns of.
+# Floating-point flags about which NumPy warns.
 _RAISED = {"x86_64": 1 + 4 + 8 + 16, "AMD64": 1 + 4 + 8 + 16, "aarch64": 15, "arm64": 15}
-SCRATCH = 512  # words of what is written in place once it is known to be right
-NARROW = 512  # elements of matrices whose rows are not contiguous
-DOT = 99  # beside the modes of builtins: the product of two vectors
+SCRATCH = 512  # maximum words of an in-place result, which is copied to its destination after checks
+NARROW = 512  # maximum number of elements of matrices whose rows are not contiguous
+DOT = 99  # an additional mode: the dot product of two vectors
 MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mode.PROTOCOL, Mode.UFUNC)
 
 
@@ -118,7 +118,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def loop_text(raised: int) -> str:
-    """Return the LLVM text of ``call(...)``."""
+    """Return the LLVM IR of ``call(...)``."""
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
     }
@@ -144,7 +144,7 @@ class _Loop(OperandText):
         self._limit = t.load(self._known["limit"], 0)
 
     def text(self) -> str:
-        """Return the whole function as LLVM text."""
+        """Return the LLVM IR of the whole function."""
         t, known = self._t, self._known
         t.branch(f"icmp sgt i64 {self._limit}, 0", "some", "give.up")
         t.label("some")
@@ -203,9 +203,10 @@ class _Loop(OperandText):
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
-        """Load the NumPy arrays of the operands (null for numbers).
+        """Load the NumPy arrays of the operands (null for scalars).
 
-        They have the same dtype, for which there is a loop, and except in products the same shape.
+        The arrays must have the same dtype, and a loop must exist for it. Except in products, they must also have the
+        same shape.
         """
         t, known = self._t, self._known
         k = t.begin_loop("operand", self._inputs)
@@ -253,7 +254,7 @@ class _Loop(OperandText):
         t.label("lead.compiled")
         home = t.load(self._home, 0, "ptr")
         here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
-        self._drop(here)  # (True and False stay)
+        self._drop(here)  # (True and False are immortal)
         t.branch(f"icmp eq ptr {here}, {known['True']}", "lead.usable", "give.up")
         t.label("lead.usable")
         t.do(
@@ -261,7 +262,7 @@ class _Loop(OperandText):
         )
 
     def _take_numbers(self) -> None:
-        """Convert numbers to the arrays' dtype: float64, complex128 or int64."""
+        """Convert scalars to the arrays' dtype: float64, complex128 or int64."""
         t, known = self._t, self._known
         t.label("numbers")
         is_double, is_complex, is_long = (
@@ -334,7 +335,7 @@ class _Loop(OperandText):
         narrow = t.new(f"or i1 {t.new(f'icmp sle i64 {size}, {NARROW}')}, {t.new(f'or i1 {packed}, {single}')}")
         t.branch(f"icmp eq i1 {narrow}, 1", "step.order", "give.up")
         t.label("step.order")
-        # (results in another order than C are NumPy's; new memory is in C order)
+        # (NumPy computes results in other orders; new memory is in C order)
         own_order = t.new(f"icmp uge i64 {self._size_of_step(outer)}, {self._size_of_step(step)}")
         written = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
         ordered = t.new(f"or i1 {t.new(f'or i1 {own_order}, {written}')}, {single}")
@@ -407,7 +408,7 @@ class _Loop(OperandText):
     def _new_values(self, name: str, axes: str, lengths: str) -> str:
         """Create a NumPy array of the result's dtype."""
         t, known = self._t, self._known
-        dtype = self._share(t.load(self._entry, RESULT, "ptr"))  # (which NumPy takes)
+        dtype = self._share(t.load(self._entry, RESULT, "ptr"))  # (NumPy steals the reference)
         count = t.new(f"trunc i64 {axes} to i32")
         given = f"ptr {known['ndarray']}, ptr {dtype}, i32 {count}, ptr {lengths}, ptr null, ptr null, i32 0, ptr null"
         made = t.new(f"call ptr {known['new']}({given})")
@@ -500,10 +501,10 @@ class _Loop(OperandText):
         self._return_array(made)
 
     def _inner_product(self, n: str, left: str, right: str) -> None:
-        """Return the inner product of two vectors of `n` elements as a number."""
+        """Return the inner product of two vectors of `n` elements as a scalar."""
         t, known = self._t, self._known
         t.label("inner")
-        # (NumPy's dot copies an array that goes backwards, or stands still)
+        # (NumPy's dot copies an array with a negative or zero stride)
         on = [t.new(f"icmp sgt i64 {each}, 0") for each in (left, right, t.new(f"sub i64 {n}, 1"))]
         usual = t.new(f"and i1 {on[0]}, {t.new(f'and i1 {on[1]}, {on[2]}')}")
         t.branch(f"or i1 {usual}, {t.new(f'icmp eq i64 {self._mode}, {Mode.PRODUCT}')}", "inner.usual", "give.up")

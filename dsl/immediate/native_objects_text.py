@@ -1,7 +1,7 @@
-"""LLVM text shared by native code that reads Python and NumPy objects.
+"""LLVM IR shared by native code that reads Python and NumPy objects.
 
-In: an LLVM text under construction, with its named words and the offsets of slots. Out: code that reads and writes
-fields, and branches.
+In: LLVM IR under construction, with its named words and the offsets of slots. Out: code that reads and writes fields,
+and branches.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Mapping
 from weft.dsl.immediate.host_values import DATA
 from weft.runtime import Text
 
-# Offsets in NumPy's array objects and dtypes, which its ABI fixes.
+# Offsets in NumPy's array objects and dtypes, fixed by its ABI.
 AXES, LENGTHS, BASE, DTYPE, FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
 ORDER, NUMBER = 26, 28
-C_ORDER, WRITABLE = 1, 0x400  # among an array's flags
-TYPE = 8  # where an object has its type
+C_ORDER, WRITABLE = 1, 0x400  # bits of an array's flags
+TYPE = 8  # offset of an object's type
 ITEMS = tuple.__basicsize__
-_OTHER = ">" if sys.byteorder == "little" else "<"  # the order of bytes that is not this machine's
-COUNT = ITEMS - 8  # where a tuple says how many
+_OTHER = ">" if sys.byteorder == "little" else "<"  # NumPy's character for the non-native byte order
+COUNT = ITEMS - 8  # offset of a tuple's length
 
 
 class ObjectText:
-    """Emitter of LLVM text that reads and writes fields of objects."""
+    """Emitter of LLVM IR that reads and writes fields of objects."""
 
     _at: Mapping[str, int]
     _known: Mapping[str, str]
     _t: Text
-    _product: str  # a word of the stack
+    _product: str  # address of a stack slot
 
     def _word(self, thing: str, offset: int, kind: str = "ptr") -> str:
         return self._t.new(f"load {kind}, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {offset}')}")
@@ -74,7 +74,7 @@ class ObjectText:
         """Emit the type number of an array's dtype. A dtype in non-native byte order branches to ``give.up``."""
         t = self._t
         dtype = self._word(values, DTYPE)
-        # (an object of its own may stand for the dtype that NumPy has once: an unpickled one)
+        # (A dtype may have a second object, for example after unpickling.)
         t.branch(f"icmp eq i8 {self._word(dtype, ORDER, 'i8')}, {ord(_OTHER)}", "give.up", name)
         t.label(name)
         return t.new(f"sext i32 {self._word(dtype, NUMBER, 'i32')} to i64")

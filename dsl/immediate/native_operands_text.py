@@ -1,4 +1,4 @@
-"""LLVM text that converts operands for NumPy: small arrays, numbers, and tuples and lists of these.
+"""LLVM IR that converts operands for NumPy: small arrays, scalars, and tuples and lists of these.
 
 In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
 branches to ``give.up``.
@@ -25,33 +25,33 @@ from weft.dsl.immediate.native_objects_text import (
 )
 from weft.dsl.immediate.small_work import MOST_PRODUCTS
 
-MOST = 8  # operands
+MOST = 8  # maximum number of operands
 _BY_BLAS, _BYTES = types_of("fdFD"), types_of("?bB")
 
 
 class Mode(IntEnum):
     """The kind of operation that a builtin executes."""
 
-    CALL = 0  # function(*operands), a new array
-    PRODUCT = 1  # the same of matrices, whose shapes do not broadcast
+    CALL = 0  # function(*operands), which returns a new array
+    PRODUCT = 1  # the same for matrices, whose shapes do not broadcast
     REFLECTED = 2  # function(second, first)
-    SHOW = 3  # first[second], a view
+    SHOW = 3  # first[second], which returns a view
     PUT = 4  # first[second] = third
-    IN_PLACE = 5  # function(first, second), which writes to the first
-    UFUNC = 6  # a ufunc of weft's, which comes first, of the other operands
+    IN_PLACE = 5  # function(first, second), which writes to the first operand
+    UFUNC = 6  # a ufunc of weft, which is the first argument, applied to the other arguments
     PROTOCOL = 7  # __array_ufunc__(self, ufunc, "__call__", *operands)
-    VIEW = 8  # function(first, *numbers and tuples of numbers), whose result may be a view of the first
+    VIEW = 8  # function(first, *scalars and tuples of scalars), whose result may be a view of the first operand
     SQUARE = 9  # function(first), where the second operand is 2
-    # functions of any operands, sequences of arrays among them, with any result
-    BROADCAST = 10  # of arrays that broadcast
-    SMALL = 11  # of arrays that have few elements together
-    WRAPPED = 12  # the same of a function of NumPy's that weft has wrapped, which comes first
+    # functions of any operands, including sequences of arrays, with any result:
+    BROADCAST = 10  # ... of arrays that broadcast
+    SMALL = 11  # ... of arrays that have few elements in total
+    WRAPPED = 12  # ... the same for a wrapped NumPy function, which is the first argument
 
 
 class OperandText(ObjectText):
-    """Emitter of LLVM text for a builtin's operands."""
+    """Emitter of LLVM IR for a builtin's operands."""
 
-    # words of the stack: addresses of objects, and integers
+    # addresses of stack slots, which hold addresses of objects, and integers
     _taken: str
     _held: str
     _home: str
@@ -63,7 +63,7 @@ class OperandText(ObjectText):
     _uneven: str
     _by_loop: str
     _sum: str
-    _many: str  # whether there is a large one
+    _many: str  # whether there is a large operand
     # values
     _views: str
     _any: str
@@ -197,7 +197,8 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
 
     def _values(self, name: str, thing: str) -> str:
-        """Emit the NumPy array of a weft array. Branch to ``give.up`` if there is none, or if devices differ."""
+        """Emit the NumPy array of a weft array. Branch to ``give.up`` if the array has none, or if the operands'
+        devices differ."""
         t = self._t
         values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
         self._is_some(values, f"{name}.has", "give.up")
@@ -319,7 +320,7 @@ class OperandText(ObjectText):
         exact = t.new(f"ptrtoint ptr {self._known['exact']} to i64")
         most = t.new(f"mul i64 {self._limit}, {exact}")
         order = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {C_ORDER}")
-        # (a vector has one axis to be reduced along)
+        # (a vector has a single axis to reduce)
         row, unnamed = t.new(f"icmp eq i64 {self._axes(values)}, 1"), t.new("icmp eq ptr %names, null")
         alone = t.new(f"and i1 {t.new('icmp eq i64 %count, 1')}, {unnamed}")
         bit = t.new(f"and i64 {t.new(f'lshr i64 {_BYTES}, {number}')}, 1")
@@ -352,7 +353,7 @@ class OperandText(ObjectText):
         bit = t.new(f"and i64 {t.new(f'lshr i64 {_BY_BLAS}, {number}')}, 1")
         heard = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {known['Listening']}, ptr {known['listeners']})")
         self._check(heard, f"{name}.quiet", "give.up")
-        self._drop(heard)  # (its class keeps it)
+        self._drop(heard)  # (its class keeps it alive)
         wanted = [
             *(f"icmp ule i64 {t.new(f'sub i64 {each}, 1')}, 1" for each in axes),
             f"icmp sle i64 {found}, {self._limit}",

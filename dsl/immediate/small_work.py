@@ -1,7 +1,7 @@
-"""Limits of small work, which NumPy finishes in about the time that weft takes to record it.
+"""Size limits of immediate execution. Below them, NumPy takes about as long as weft takes to record an operation.
 
-In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether the work is small,
-and the results of medium-sized reductions that are also small work.
+In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
+limit, and the results of medium-sized reductions that NumPy also computes immediately.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from weft.runtime import IMMEDIATE
 
 
 def is_few(size: int) -> bool:
-    """Return whether an array of this size is small: its square is within tier 0's limit."""
+    """Return whether the square of an array's size is within the limit of immediate execution."""
     return size * size <= IMMEDIATE[0]
 
 
 def most_bools(op: str) -> int:
-    """Return how many bools an op processes in the time of one element of another dtype."""
+    """Return the number of bools that an op processes in the time that one element of another dtype takes."""
     return _LOGIC_BOOLS if op in _LOGIC else 1
 
 
-# Operations whose results are bools where their operands are, and how many bools NumPy goes through as fast as one float64.
+# Ops whose results are bools if their operands are bools, and the number of bools that NumPy processes in the time of
+# one float64.
 _LOGIC = frozenset("bitwise_and bitwise_or bitwise_xor invert logical_and logical_not logical_or logical_xor".split())
 _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return the maximum number of argument elements for which a call counts as small work."""
+    """Return the maximum number of argument elements for which a call is executed immediately."""
     if name in GROWING:
         known = name == "outer" and {type(each) for each in arguments} <= {Array, np.ndarray}
         return IMMEDIATE[0] if known and prod([each.size for each in arguments]) <= IMMEDIATE[0] else GROWN
@@ -43,8 +44,9 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
         flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
         arrays = [each for each in flat if type(each) is Array]
         if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
-            return values.size  # (a view)
-        return most_moved_alone(arrays, name == "roll")  # (rolled neighbours are added up: one kernel without a copy)
+            return values.size  # (returns a view)
+        # (rolled arrays are usually summed, by one kernel without a copy)
+        return most_moved_alone(arrays, name == "roll")
     if name in EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
         values = values_of(arguments[0])
         if values is not None and values.dtype.kind in "biu" and _is_in_order(name, values, arguments[1:], options):
@@ -63,7 +65,7 @@ def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: 
     return values.strides[axis] == values.itemsize and values.shape[axis] >= _LONG_ROW
 
 
-# Elements of a row beside whose reduction by NumPy what it costs to begin one is nothing.
+# Minimum length of rows for which NumPy's overhead per row is negligible.
 _LONG_ROW = 8192
 
 
@@ -92,29 +94,29 @@ def most_moved(array: Array) -> int:
     return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
 
 
-# Functions that move elements, and the bytes that each element of the limit stands for there: they take NumPy as long as
-# recording takes, whatever they are fused with.
+# Functions that move elements, and the bytes that they may move per element of the limit: NumPy takes as long for these
+# as recording takes, whatever the functions would fuse with.
 _MOVING = frozenset("append concatenate copy dstack hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
-# How many times as much is moved at the call where nothing was fused with it last time.
+# Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
 _ALONE = 8
-# Reductions that have the same bits in any order (of floats zeros have signs), and the bytes that each element of the limit stands
-# for there: NumPy goes through that many sooner than a kernel starts.
+# Reductions whose bits do not depend on the order (except for signs of float zeros), and the bytes that they may read
+# per element of the limit: NumPy reads so many before a kernel would start.
 EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
 EXACT_BYTES = 64
-# Functions whose results can have many more elements than their arguments, and the elements up to which they are done at once.
+# Functions whose results can have many more elements than their arguments, and their limit.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128
-# Functions that warn of empty arrays, on the user's line.
+# Functions that warn about empty arrays, with the user's source line.
 WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
-# Functions of arrays that broadcast, and products of matrices.
+# Functions that broadcast their arguments, and products of matrices.
 BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
 _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
-MOST_PRODUCTS = 64  # for each element up to which an operation is done at once
+MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
 def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
-    """Return whether a function of arrays with these shapes is small work."""
+    """Return whether a function of arrays with these shapes is small enough for immediate execution."""
     if name in BROADCASTING:
         return all(stays_small(one, other, limit) for one, other in pairwise(shapes))
     if name in _PRODUCTS and len(shapes) == 2 and all(shapes):
@@ -130,26 +132,27 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
     return size <= limit
 
 
-# -- reductions of whole arrays in memory: nothing fuses with these, and the result is a number --------
+# -- reductions of whole arrays in memory: nothing fuses with them, and the result is a scalar ---------
 
-# Elements up to which a variance is two sums in a plan as well.
+# Maximum number of elements for which plans also compute a variance from two sums.
 _TWO_SUMS = 2 * CHUNK
 _ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 WHOLE = frozenset({*_ROWS, "all", "any", "argmax", "argmin", "std", "var"})
-# Elements, for each of the limit of small work, up to which a recorded reduction takes longer, which may run on several threads.
+# Factor for the limit of reductions of whole arrays. Up to it, a recorded reduction takes longer, although it may run
+# on several threads.
 MOST_WHOLE = 8
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements on the host. Return None if the result could differ from a kernel's in bits."""
+    """Reduce all elements on the host. Return None if the bits of the result could differ from a kernel's."""
     kind = values.dtype
-    if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans walk memory in order as well)
+    if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans also read memory in order)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
     if kind.kind == "c" or not values.flags.c_contiguous:
         return None
     if name in ("mean", "sum") and kind.kind in "biu":
         if name == "mean" and kind.itemsize > 4:
-            return None  # (the sum of floats may round)
+            return None  # (a sum of floats may be rounded)
         total = np.int64(np.count_nonzero(values)) if kind.kind == "b" else values.sum()
         return np.float64(total) / np.float64(values.size) if name == "mean" else total
     if name in ("std", "var"):

@@ -19,13 +19,13 @@ class MemoryEffect(IntEnum):
     """A function's effect on memory."""
 
     COMPUTE = 0
-    CREATE = 1  # integers among its arguments are lengths
-    VIEW = 2  # its results may be views of its arguments, which stay as they are
-    WRITE = 3  # it writes into its first argument
-    DRAW = 4  # it makes arrays of sequences, files and random numbers
+    CREATE = 1  # its integer arguments are lengths
+    VIEW = 2  # its results may be views of its arguments, which it does not change
+    WRITE = 3  # it writes to its first argument
+    DRAW = 4  # it creates arrays from sequences, files and random numbers
 
 
-# Functions that make the same elements as weft's.
+# Functions that create the same elements as weft's.
 ALIKE = frozenset({"zeros", "ones", "empty", "full", "arange"})
 
 
@@ -35,7 +35,7 @@ _CODES = "?bBhHiIlLqQefdgFDGSUV"
 NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG")})
 
 
-# Types of arguments that NumPy's functions take as they are.
+# Types of arguments that are passed to NumPy's functions unchanged.
 PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dtype(code)) for code in _CODES)}
 
 

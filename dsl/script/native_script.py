@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, which adds little overhead to a call of NumPy's function.
+"""Native version of `script_function.choose`. It adds little overhead to a call of NumPy's function.
 
 In: NumPy's function, and the Python function that chooses. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
@@ -37,16 +37,18 @@ _OBJECTS: dict[str, Any] = {
     "float": float,
     "int": int,
     "plain": dict.fromkeys(PLAIN, True),
-    # integers of NumPy's types are lengths too, which the Python function knows
+    # NumPy integers may be lengths, too. The Python function handles them.
     "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
     "take": take,
 }
-# ... without names (of devices) where NumPy makes larger arrays too; floats are values there, but for the ends of ranges
+# ... without names (of devices), for functions for which NumPy also creates larger arrays. Floats are values there,
+# except for the ends of ranges.
 _UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
 _VALUED = {**_UNNAMED, float: True, np.float64: True}
 _RANGE = 2
 _WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike")
-# Functions that do what the method of their name does, with the same arguments: small weft arrays come to it fastest.
+# Functions that are equivalent to a method of the same name, with the same arguments. Calling the method is the fastest
+# way for small weft arrays.
 _METHODS = {
     **{
         name: name
@@ -76,7 +78,7 @@ def make_native(
     """Return the builtin that replaces a script function. Raises CompileError if it cannot be compiled."""
     name = getattr(wrapped, "__name__", "")
     has_method = name in _METHODS and getattr(np, name, None) is wrapped
-    if isinstance(own, UFunc):  # its method costs less than it does itself, as Python calls it
+    if isinstance(own, UFunc):  # Python calls its method faster than the object itself
         own = own.__call__
     method = vars(Array)[_METHODS[name]] if has_method else own
     alike = (_RANGE if name == "arange" else 1) if kind is MemoryEffect.CREATE and name in ALIKE else 0
@@ -88,7 +90,7 @@ def make_native(
 
 @cache
 def native_text() -> str:
-    """Return the LLVM text of ``call(self, ...)``."""
+    """Return the LLVM IR of ``call(self, ...)``."""
     t = Text()
     names = (*_FUNCTIONS, *_OBJECTS, *_WORDS)
     known = t.begin_builtin(NAME, names)
@@ -103,11 +105,11 @@ def native_text() -> str:
 
 
 _AXES, _LENGTHS, _TYPE = DATA + 8, DATA + 16, 8
-_MOST = 1 << 31  # lengths whose squares fit into a word
+_MOST = 1 << 31  # maximum length whose square fits in a word
 
 
-# few: whether the square of an array's elements is within the limit. judge: whether an argument is small; lengths multiply, and a range
-# has no more elements than its ends say.
+# few: whether the square of an array's number of elements is within the limit. judge: whether an argument is small.
+# Lengths are multiplied, and a range has at most as many elements as its ends imply.
 _HELPERS = f"""
 define internal i64 @size(ptr %array) alwaysinline {{
 enter:

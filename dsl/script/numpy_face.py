@@ -58,7 +58,7 @@ def _frequencies(name: str) -> Callable[..., Array]:
     return frequencies
 
 
-# What is weft's own in other modules of NumPy's.
+# Names that weft implements in other NumPy modules.
 _OWN_IN: dict[str, Mapping[str, Any]] = {
     "numpy": OWN,
     "numpy.lib.stride_tricks": {

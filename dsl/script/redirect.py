@@ -28,8 +28,8 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 _import = builtins.__import__
 _folders: set[str] = set()
-_known: dict[str, bool] = {}  # by file: whether it is the program's
-_LOADED = "__weft_loaded__"  # a global name of modules that `isolated` loaded, whose functions stay redirected
+_known: dict[str, bool] = {}  # by file: whether it belongs to the program
+_LOADED = "__weft_loaded__"  # a global name in modules that `isolated` loaded, whose functions stay redirected
 
 
 def redirect(*folders: str) -> None:
@@ -37,7 +37,7 @@ def redirect(*folders: str) -> None:
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
     if not isinstance(builtins.__import__, _Import):
-        from multiprocessing import spawn  # (a few milliseconds)
+        from multiprocessing import spawn  # (takes a few milliseconds)
 
         builtins.__import__ = _Import()  # type: ignore[assignment]
         script_namespace.is_program = is_program
@@ -51,7 +51,7 @@ def _seen_class(value: Any) -> type:
     Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the
     array by `numpy.asarray`.
     """
-    frame: types.FrameType | None = sys._getframe(2)  # of the caller of `Array.__class__`
+    frame: types.FrameType | None = sys._getframe(2)  # the caller of `Array.__class__`
     assert frame is not None
     if frame.f_globals.get("__name__", "").startswith("weft.") or is_program(frame):
         return type(value)
@@ -62,7 +62,7 @@ def _seen_class(value: Any) -> type:
 
 def is_program(frame: types.FrameType | None) -> bool:
     """Return whether a frame executes code of the program."""
-    main = getattr(sys.modules.get("__main__"), "__dict__", None)  # (runpy removes it for a while)
+    main = getattr(sys.modules.get("__main__"), "__dict__", None)  # (runpy removes it temporarily)
     while frame is not None and frame.f_globals is not main and "__file__" not in frame.f_globals:
         frame = frame.f_back  # ``exec(code, {})``
     if frame is None:
@@ -130,7 +130,7 @@ def _with_redirection(prepare: Any) -> Any:
 
     def get_preparation_data(name: str) -> dict[str, Any]:
         data: dict[str, Any] = {"weft": _InChild(), **prepare(name)}
-        if name == "ignore":  # the fork server, which must not load `__main__` before it unpickles anything
+        if name == "ignore":  # for the fork server, which must not load `__main__` before it unpickles anything
             data.pop("init_main_from_path", None)
         return data
 
@@ -162,7 +162,7 @@ def isolated(folder: Path, to_weft: bool) -> Iterator[None]:
 
 
 def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
-    """Execute a file on weft or on NumPy, and return its global names. Its functions keep this choice."""
+    """Execute a file on weft or on NumPy, and return its global names. The functions in it stay on the chosen side."""
     path = path.resolve()
     if to_weft:
         array.seen_class = _seen_class
@@ -173,7 +173,7 @@ def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
         if to_weft:
             setattr(module, _LOADED, True)
         before = sys.modules.get(name)
-        sys.modules[name] = module  # (pickle looks for its classes there)
+        sys.modules[name] = module  # (pickle looks up classes there)
         try:
             exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
         finally:

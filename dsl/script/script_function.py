@@ -1,9 +1,9 @@
 """NumPy's functions in a script on weft. They use NumPy for small arguments and weft otherwise.
 
-In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: a call without a weft array,
-with small NumPy arrays, numbers and short sequences as arguments, calls NumPy's function and returns its result, or a
-weft array if the result is large. Arrays are small up to the square root of tier 0's limit (the setting `immediate`),
-so that two of them broadcast to small work.
+In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: a call without a weft array, with
+small NumPy arrays, scalars and short sequences as arguments, calls NumPy's function and returns its result, or a weft
+array if the result is large. Arrays are small up to the square root of tier 0's limit (the setting `immediate`), so
+that two small arrays broadcast to at most this limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weft.dsl.immediate.small_work import is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, take
 from weft.runtime import IMMEDIATE, CompileError
 
-MANY = 20_000  # calls after which native code is compiled where it is not in the disk cache
+MANY = 20_000  # number of calls after which native code is compiled if it is not in the disk cache
 
 
 _KINDS = {
@@ -43,12 +43,12 @@ _KINDS = {
     "frombuffer fromiter from_dlpack fromregex",
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
-# Functions that return an array itself where it is one already.
+# Functions that return their argument itself if it is already an array.
 _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray"})
 
 
 def _are_small(values: Iterable[Any]) -> bool:
-    """Return whether all values are small arrays, numbers, or short sequences of them."""
+    """Return whether all values are small arrays, scalars, or short sequences of them."""
     for value in values:
         kind = type(value)
         if kind is np.ndarray:
@@ -88,7 +88,7 @@ def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
-        return 0  # NumPy says what is wrong
+        return 0  # NumPy raises the error
 
 
 def _of_shape(shape: Any, *_: Any, **options: Any) -> int:
@@ -162,7 +162,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
         if name == "__signature__":
             try:
                 found: Any = signature(self.wrapped)
-            except ValueError as error:  # built-in functions that say nothing
+            except ValueError as error:  # built-in functions without a signature
                 raise AttributeError(name) from error
         else:
             found = getattr(self.wrapped, name)

@@ -21,7 +21,7 @@ from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
 from weft.dsl.script.script_function import ScriptFunction
 from weft.runtime import IMMEDIATE
 
-# Whether a frame executes a script's code, and not a library's (`redirect.py` sets it).
+# Returns whether a frame executes a script's code rather than a library's (set by `redirect.py`).
 is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E731
 
 
@@ -135,7 +135,7 @@ def _generators() -> dict[str, Any]:
     generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
     def default_rng(seed: Any = None) -> Any:
-        """Return a random generator, as `numpy.random.default_rng`."""
+        """Return a random generator, like `numpy.random.default_rng`."""
         made = np.random.default_rng(seed)
         return made if made is seed else generator(made.bit_generator)
 

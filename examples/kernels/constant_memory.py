@@ -21,7 +21,7 @@ def smooth(samples, out):
     total = 0.0
     for k in range(weights.size):
         j = i + k - weights.size // 2
-        # samples beyond the ends count as the last ones
+        # Samples beyond the ends have the value of the nearest sample.
         total += weights[k] * samples[min(max(j, 0), samples.size - 1)]
     out[i] = total
 

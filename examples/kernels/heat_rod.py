@@ -25,7 +25,7 @@ def diffuse(old, new, number, steps):
 
 
 def main(points=1001, steps=200):
-    number = 0.25  # diffusivity * time step / spacing**2: stable below a half
+    number = 0.25  # diffusivity * time step / spacing**2; stable below 0.5
     start = np.zeros(points)
     start[0] = 1.0
     old, new = cuda.to_device(start), cuda.to_device(start)

@@ -37,7 +37,7 @@ def main(threads=4096, throws=200):
     throw[blocks, block](states, throws, inside)
     n = threads * throws
     estimate = 4 * int(inside.copy_to_host().sum()) / n
-    # four times a mean of n throws, each 1 with probability pi / 4: five standard deviations
+    # The estimate is four times the mean of n throws, each 1 with probability pi / 4. Allow five standard deviations.
     spread = 4 * math.sqrt(math.pi / 4 * (1 - math.pi / 4) / n)
     assert abs(estimate - math.pi) < 5 * spread
     return estimate

@@ -41,7 +41,7 @@ def matmul(a, b, c):
 
 def main(rows=70, inner=45, columns=52):
     source = np.random.default_rng(2)
-    # small whole numbers: every sum is exact in float32, in any order
+    # Small integers, so that every sum is exact in float32, in any order.
     a = source.integers(-8, 8, (rows, inner)).astype(np.float32)
     b = source.integers(-8, 8, (inner, columns)).astype(np.float32)
     d_c = cuda.device_array((rows, columns), dtype=np.float32)

@@ -23,7 +23,7 @@ def sum_of_warp(value):
     while offset > 0:
         value += cuda.shfl_down_sync(ALL_LANES, value, offset)
         offset //= 2
-    return value  # complete in lane 0
+    return value  # only lane 0 has the complete sum
 
 
 @cuda.jit

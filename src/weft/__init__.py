@@ -1,7 +1,7 @@
 """weft: write NumPy, get fused CUDA kernels. Without a GPU, programs are fused and compiled for the CPU.
 
-``import weft as wf`` and use NumPy's names: operations are recorded, planned into few kernels, compiled and
-run when a value is needed. What weft has no kernels for is NumPy's own function, called on the host.
+``import weft as wf`` and use NumPy's names: operations are recorded, planned into few kernels, compiled and run when a
+value is needed. Functions for which weft has no kernels are NumPy's own, called on the host.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# what to do instead
+# platform -> alternative
 _ELSEWHERE = {"win32": "use the Windows Subsystem for Linux (WSL 2)", "darwin": "use a Linux container or machine"}
 
 
@@ -50,7 +50,7 @@ from weft.runtime import (
 )
 from weft.runtime.lazy_names import lazy_names
 
-if TYPE_CHECKING:  # what __getattr__ finds, for type checkers and editors
+if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers and editors
     from weft import cuda as cuda
     from weft.dsl import compile, evaluate, explain, lambdify
     from weft.dsl import memory as memory

@@ -1,6 +1,6 @@
 """The CUDA model under Numba CUDA's names: ``from weft import cuda`` in place of ``from numba import cuda``.
 
-Kernels run on the GPU, and where there is none on the CPU, compiled, with the same meaning.
+Kernels run on the GPU. Without a GPU, they are compiled for the CPU and have the same meaning.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from weft.dsl.kernel.launch.hints import In, InOut, Out
 from weft.dsl.kernel.library.vector_types import VECTOR_ALIASES as _VECTOR_ALIASES
 from weft.dsl.kernel.library.vector_types import VECTOR_TYPES as _VECTOR_TYPES
 
-# the types, the names of the CUDA model, the vector types
+# the types, the names of the CUDA model, and the vector types
 globals().update({_name: _object for _name, _object in vars(_types).items() if isinstance(_object, _types.Type)})
 globals().update({_name: _object for _name, _object in _NAMES.items() if "." not in _name})
 globals().update(_VECTOR_TYPES)
@@ -78,7 +78,7 @@ for _name, _module in _MODULES.items():
     if "." not in _name:
         globals()[_name] = _module
 
-# what the kernel language makes, loaded with the compiler when it is first used
+# names of the kernel language, loaded with the compiler on first use
 _COMPILED = frozenset(
     {
         "Archive",
@@ -102,7 +102,7 @@ _COMPILED = frozenset(
         "texture",
     }
 )
-_DECORATORS = frozenset({"guvectorize", "vectorize"})  # with Numba's types
+_DECORATORS = frozenset({"guvectorize", "vectorize"})  # decorators with Numba's type rules
 
 
 def __getattr__(name: str) -> _Any:
@@ -110,7 +110,7 @@ def __getattr__(name: str) -> _Any:
         return getattr(_import_module("weft.dsl.kernel"), name)
     if name in _DECORATORS:
         return getattr(_import_module("weft.dsl.kernel.launch.decorators"), name)
-    if name == "bfloat16":  # asks for ml_dtypes
+    if name == "bfloat16":  # loads ml_dtypes
         return _types.bfloat16
     if name in _LACKING:
         raise AttributeError(f"weft.cuda has no {name!r}: {_LACKING[name]}")

@@ -171,7 +171,7 @@ def yn(n: Any, x: Any) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function of an order and a number. The result is rounded once."""
+    """Return the float32 version of a float64 function of an order n and an argument x. The result is rounded once."""
 
     def apply(n: Any, x: Any) -> Any:
         return np.float32(function(n, np.float64(x)))
@@ -208,10 +208,10 @@ def _downwards(n: Any, x: Any, first: Any, second: Any) -> Any:
             wanted = now
         after, now = now, np.float64(2 * k) / x * now - after
         if abs(now) > 1e250:
-            # only the quotients count
+            # Only the ratios matter.
             after, now, wanted = after * 1e-250, now * 1e-250, wanted * 1e-250
         k -= 1
-    # now is J0, after is J1, up to the scale: the larger one gives it
+    # `now` is J0 and `after` is J1, up to a common factor, which the larger of them determines.
     scale = first / now
     if abs(after) > abs(now):
         scale = second / after

@@ -47,7 +47,7 @@ def round_half_away(x: Any) -> Any:
 
 
 def view_as(kind: Any) -> Callable[..., Any]:
-    """Return a function that reinterprets a number's bits in another dtype of the same size."""
+    """Return a function that reinterprets a scalar's bits in another dtype of the same size."""
 
     def apply(x: Any) -> Any:
         return x.view(kind)
@@ -178,7 +178,8 @@ def split_whole(x: Any) -> Any:
 
 
 def remainder_quotient(x: Any, y: Any) -> Any:
-    """Compute `remquo`: x - n*y exactly, where n is the integer nearest to x / y, and the low 3 bits of n, signed.
+    """Compute `remquo`: the exact value of x - n*y, and the low 3 bits of n with its sign. n is the integer nearest to
+    x / y.
 
     It starts from the exact remainder by 8*y, so that each bit of n takes one exact subtraction.
     """
@@ -212,7 +213,7 @@ def remainder_quotient_single(x: Any, y: Any) -> Any:
 
 
 def nearest_remainder(x: Any, y: Any) -> Any:
-    """Compute `remainder`: x - n*y exactly, where n is the integer nearest to x / y."""
+    """Compute `remainder`: the exact value of x - n*y, where n is the integer nearest to x / y."""
     rest, _ = remainder_quotient(np.float64(x), np.float64(y))
     return rest
 

@@ -73,7 +73,7 @@ def _scaled_error(x: Any, y: Any, z: Any, r: Any) -> Any:
     a, a_low = two_sum(z, low)
     b, b_low = two_sum(p, a)
     e = ((b - close) + b_low) + a_low
-    # r may have been rounded where it was subnormal: then it is not the nearest of the scaled numbers
+    # r may have been rounded as a subnormal number. It is then not the nearest of the scaled numbers.
     if close != r:
         e = close - r
     return e
@@ -219,7 +219,7 @@ def integer_single(x: Any) -> Any:
     return narrow_error(np.float64(x), 0.0)
 
 
-# -- functions of them ------------------------------------------------------------------------
+# -- rounded functions ------------------------------------------------------------------------
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
@@ -243,7 +243,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
 
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: Any) -> Callable[..., Any]:
-    """Return the function one / x, rounded with `choose`."""
+    """Return the function ``one / x``, rounded with `choose`."""
 
     def apply(x: Any) -> Any:
         r, e = divide(one, x)

@@ -116,7 +116,7 @@ def sin_cos_pi(x: Any) -> Any:
         s, c = c, -s
     if quadrant & 2 == 2:
         s, c = -s, -c
-    # whole and half numbers are zeros: of x's sign for the sine, +0 for the cosine
+    # At integers and half-integers, zeros of the sine have the sign of x, and zeros of the cosine are +0.
     if s == 0:
         s = np.copysign(s, x)
     return s, abs(c) if c == 0 else c

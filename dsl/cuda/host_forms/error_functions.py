@@ -71,7 +71,7 @@ def _inverse_tail(p: Any) -> Any:
         scaled = scaled_erfc(x)
         if p > 1e-290:
             change = p / _erfc(x) - 1
-        else:  # erfc has lost its last places: the same by logarithms
+        else:  # erfc has lost precision here: use its logarithm
             change = np.log(p) + x * x - np.log(scaled)
         f = change * scaled * HALF_ROOT_PI
         x -= f / (1 + x * f)

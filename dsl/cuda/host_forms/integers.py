@@ -76,7 +76,7 @@ def reverse_bits_wide(x: Any) -> Any:
 
 
 def select_bytes(x: Any, y: Any, selector: Any) -> Any:
-    """Select four of the eight bytes of `y` and `x`, as PTX `prmt`.
+    """Select four of the eight bytes of `y` and `x`, like PTX's `prmt`.
 
     The low 3 bits of each nibble of the selector number a byte.
     """

@@ -247,7 +247,7 @@ def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
 
 
 def assign_view(c: Compiler, view: ArrayValue, value: Any, **attributes: Any) -> None:
-    """Assign a value to the elements of a view, one after the other. Arrays and numbers are broadcast."""
+    """Assign a value to the elements of a view, one after the other. Arrays and scalars are broadcast."""
     if not view.writable:
         c.fail(
             f"{view.label or 'the array'} is read-only here: read-only arguments, constant memory and arrays from outside cannot be written"

@@ -87,7 +87,7 @@ def _call_object(call: Invocation, held: Any, arguments: list[Any], keywords: di
         return _with_signature(call, held, arguments, keywords)
     if isinstance(held, DeviceFunction):
         return _in_place(call, held.function, arguments, keywords)
-    if isinstance(held, KernelFunction):  # called without brackets it is a function like others, as for Numba
+    if isinstance(held, KernelFunction):  # without brackets, a kernel is called like any function, as in Numba
         return _in_place(call, held.py_func, arguments, keywords)
     if isinstance(held, LibraryFunction):
         return functions.call_library(call, held, arguments)
@@ -173,7 +173,7 @@ def _fits(c: Compiler, value: Any, wanted: Type, rule: Callable[[np.dtype, np.dt
 
 
 def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """Apply an op elementwise to arrays and numbers, and write the result to an array."""
+    """Apply an op elementwise to arrays and scalars, and write the result to an array."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")

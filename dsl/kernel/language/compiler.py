@@ -61,11 +61,11 @@ _ERRORS: dict[str, type[KernelError]] = {
     "name": KernelNameError,
     "attribute": KernelAttributeError,
 }
-# Rows that only make sense on numbers: Python's bool counts as 0 or 1 in them.
+# Ops for which Python's bools count as 0 or 1.
 _COUNTING = frozenset(
     "add subtract multiply floor_divide remainder power negative positive left_shift right_shift invert absolute".split()
 )
-# Rows whose result is not negative where their operands are not.
+# Ops whose result is not negative if their operands are not negative.
 _NATURAL = frozenset(
     "add multiply floor_divide remainder right_shift left_shift bitwise_and bitwise_or minimum maximum".split()
 )
@@ -93,7 +93,7 @@ class Variable:
         self.name = name
         self.kind: Kind | None = None
         self.parts: list[Variable] = []
-        self.run = -1  # the run in which it was last touched
+        self.run = -1  # the run in which it was last used
         self.slot: Value | None = None
         self.held: Any = None
         self.home: tuple[Any, ...] = ()
@@ -110,14 +110,14 @@ class Variable:
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """A function during its inlining: its source and its name scopes."""
+    """A function that is being inlined: its source and its name scopes."""
 
     compiler: Compiler
     source: Source
     path: tuple[Any, ...]
-    outer: Callable[[str], Any]  # a free name to a value; raises KeyError
+    outer: Callable[[str], Any]  # maps a free name to its value; raises KeyError
     result: Variable | None = None
-    label: str = ""  # what a return leaves; empty where the function runs straight to its return
+    label: str = ""  # label of the scope that a return leaves; empty if the only return is the last statement
     function: Any = None
     called: tuple[Place, ...] = ()
     loops: list[tuple[str, str]] = field(default_factory=list)  # labels of break and continue
@@ -125,7 +125,8 @@ class FunctionFrame:
     returned: Any = None
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable that a node of this function assigns or reads. Return None if no assignment reaches it."""
+        """Return the variable that a node of this function assigns or reads. Return None if no assignment reaches the
+        node."""
         number = self.source.webs.of.get(key)
         return None if number is None else self.compiler.variable((*self.path, number), name)
 
@@ -134,7 +135,7 @@ class FunctionFrame:
         return self.source.place(node)
 
     def placed(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return an error with a source location. An error without a location gets that of the node."""
+        """Return an error with a source location. An error without a location gets the node's location."""
         return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
@@ -146,37 +147,38 @@ class Compiler:
     """Compiler of one specialisation of one kernel."""
 
     def __init__(self, call: Callable[..., Any], target: Any, checked: bool, index_dtype: np.dtype) -> None:
-        self.call = call  # how a call is compiled: (frame, node, function, arguments, keywords) -> value
+        self.call = call  # compiles a call: (frame, node, function, arguments, keywords) -> value
         self.target = target
         self.checked = checked  # whether every index is checked
-        self.lines = False  # whether operations carry the user's line
-        self.watch: Watch | None = None  # for the sanitizer: who is told of every access
+        self.lines = False  # whether operations have the user's line numbers
+        self.watch: Watch | None = None  # the sanitizer's instrumentation, which records every access
         self.reporting = True  # whether asserts and raises reach the host
-        self.checked_divisions: frozenset[str] = frozenset()  # the ops in which a division by zero is an error
-        # whether numbers have Numba's types (Python's are int64 and float64): as asked for, and in the current function
+        self.checked_divisions: frozenset[str] = frozenset()  # ops for which a division by zero is an error
+        # Whether scalars have Numba's types (int64 and float64 for Python's): as requested, and in the current
+        # function.
         self.numba_asked = self.numba = False
-        self.doubles: list[Place | None] = []  # with Numba's types: where a float32 became a float64, first
+        self.doubles: list[Place | None] = []  # with Numba's types: first locations at which a float32 became a float64
         self.index_dtype = index_dtype
         self.variables: dict[tuple[Any, ...], Variable] = {}
-        self.recursive: dict[Any, Any] = {}  # functions that call themselves: kept over runs
+        self.recursive: dict[Any, Any] = {}  # recursive functions, kept for all runs
         self.run = 0
-        self.function: Any = None  # the Python function that is compiled
-        self.made: dict[Any, Any] = {}  # syntax trees made while compiling: kept over runs
-        self.pending = False  # whether a statement was left out in this run, for another to come
+        self.function: Any = None  # the Python function that is being compiled
+        self.made: dict[Any, Any] = {}  # syntax trees created during compilation, kept for all runs
+        self.pending = False  # whether a statement was omitted in this run, so that another run is needed
         self.labels = 0
         self.builder: KernelBuilder = None  # type: ignore[assignment]
         self.frame: FunctionFrame = None  # type: ignore[assignment]
-        self.sites: list[Any] = []  # what a checked kernel can report: one entry a place
+        self.sites: list[Any] = []  # errors that the kernel can report, one entry per location
         self.errors: Value | None = None
         self.tables: dict[int, ArrayValue] = {}
-        self.hidden: list[tuple[Any, ...]] = []  # parameters behind the user's
+        self.hidden: list[tuple[Any, ...]] = []  # parameters after the user's
         self.hidden_scalars: dict[str, Value] = {}
         self.written: set[int] = set()  # numbers of the parameters that the kernel writes to
         self.place: Place | None = None  # of the statement that is being compiled
-        self.exit = "kernel"  # what a thread leaves that reports
+        self.exit = "kernel"  # label of the scope that a thread leaves after reporting an error
         self.occurrences: dict[Any, int] = {}
-        self.stack: list[Any] = []  # the functions that are being compiled in place
-        self.block: tuple[int, int, int] | None = None  # threads of a block, where the kernel is compiled for them
+        self.stack: list[Any] = []  # the functions that are being inlined
+        self.block: tuple[int, int, int] | None = None  # threads per block, if the kernel is compiled for a block size
 
     def use_types_for(self, function: Any) -> None:
         """Use the kernel's promotion rules in a function, but NumPy's rules in weft's own functions."""
@@ -201,7 +203,8 @@ class Compiler:
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how often a call has already been compiled in this run. Unrolled loops compile a call repeatedly."""
+        """Return how many times a call has already been compiled in this run. Unrolled loops compile a call
+        repeatedly."""
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1
@@ -354,7 +357,8 @@ class Compiler:
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: Any, message: str, values: tuple[Value, ...] = ()) -> None:
-        """If `condition` holds at run time (always, if None), end the thread and make the launch raise `error`.
+        """End the thread and make the launch raise `error` if `condition` holds at run time. A condition of None always
+        holds.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """
@@ -444,7 +448,7 @@ class Compiler:
         """Replace a variable by a new one of another kind. Callers ensure that the old value is never read again."""
         if variable.later is None:
             variable.later = Variable(variable.name)
-            raise Restart  # what was read before its first value, in a loop, has to be looked at again
+            raise Restart  # a value that a loop read before the first assignment must be compiled again
         variable.later_run = self.run
         self.assign(variable.later, value)
 
@@ -496,7 +500,7 @@ class Compiler:
                 ]
                 for slot, number in zip(variable.held, numbers, strict=True):
                     self.builder.store(slot, self.builder.constant(0), number)
-                self.written.add(value.origin)  # which one is written to is not followed
+                self.written.add(value.origin)  # it is not tracked which one is written
             case HeldKind():
                 if variable.held is not None and variable.held[0] is not value:
                     self.fail(
@@ -555,7 +559,7 @@ class Compiler:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
-        """Reset a variable's kind. The next iteration of an unrolled loop may give it another one."""
+        """Reset a variable's kind. The next iteration of an unrolled loop may give it another kind."""
         variable.kind = None
         variable.run = -1
         variable.later = None

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 import weft.runtime as runtime
-from weft.dsl import kernel as face  # for what is loaded when it is used
+from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.kernel.language.types import as_signatures
 from weft.runtime import Device
 
@@ -67,11 +67,12 @@ class DeviceFunction:
         )
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the LLVM IR of one signature, or a dict of all declared signatures by argument types."""
+        """Return the LLVM IR for one signature, or a dict from argument types to LLVM IR for all declared
+        signatures."""
         return self._stage("llvm", signature, cc)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX of one signature, or a dict of all declared signatures by argument types."""
+        """Return the PTX for one signature, or a dict from argument types to PTX for all declared signatures."""
         return self._stage("asm", signature, cc)
 
     inspect_ptx = inspect_asm

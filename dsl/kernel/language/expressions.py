@@ -43,7 +43,7 @@ from weft.dsl.kernel.language.values import (
 )
 
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
-# Constructs that the language has not: what they are called, and the way out.
+# Unsupported constructs: their names, and alternatives.
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Dict: ("a dict", "use local arrays, or a tuple with constant indices"),
     ast.Set: ("a set", "use a local array or the bits of an integer"),
@@ -55,7 +55,7 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
-SETTLING = 4  # runs in which a name may be read before the value that a loop gives it is known
+SETTLING = 4  # number of runs in which a name may be read before its value from a loop is known
 
 
 def evaluate(frame: FunctionFrame, node: ast.expr) -> Any:
@@ -85,7 +85,7 @@ def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
             return c.load(variable)
         except KeyError:
             if variable.kind is None and c.run <= SETTLING:
-                raise Unresolved from None  # its value comes later in a loop
+                raise Unresolved from None  # a loop assigns its value later
             frame.fail(node, f"name {name!r} is used before it is given a value", "name")
     try:
         return frame.outer(name)
@@ -127,7 +127,7 @@ def _compare(frame: FunctionFrame, node: ast.Compare) -> Any:
 
 
 def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
-    # a < b < c: the middle operand is evaluated once, the rest only where the first holds
+    # a < b < c: the middle operand is evaluated once, and the rest only if the first comparison holds.
     right = evaluate(frame, node.comparators[k])
     first = compare(frame, node, node.ops[k], left, right)
     if k + 1 == len(node.ops):
@@ -233,7 +233,7 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> An
         case Constant(value=held) if isinstance(held, dict):
             c.fail("a dict from outside cannot be read in a kernel: pass what is needed as arguments", "syntax")
         case Constant(value=held) if hasattr(held, "__getitem__") and not isinstance(held, (str, bytes)):
-            # types.float32[:, ::1] and the like
+            # such as types.float32[:, ::1]
             return compute(c, f"{describe(owner)} indexed", operator.getitem, held, python_index(c, index))
     c.fail(f"{describe(owner)} cannot be indexed")
 
@@ -282,7 +282,7 @@ def _tuple_item(frame: FunctionFrame, node: ast.AST, owner: TupleValue, index: A
     if not owner.items:
         c.fail("an empty tuple cannot be indexed")
     place = arrays.position(c, index, len(owner.items), "a tuple's index")
-    # one after another is compared: items are numbers of one kind
+    # Compare the index with each position in turn. The items are scalars of one kind.
     result = c.variable((*frame.path, "item", id(node)), "the tuple's item")
     c.assign(result, owner.items[-1])
     for k, item in enumerate(owner.items[:-1]):
@@ -471,7 +471,7 @@ def _bind_parts(
         items = (*items[:k], middle, *items[len(items) - after :])
     if len(items) != len(parts):
         frame.fail(target, f"{len(items)} values cannot be unpacked into {len(parts)} names")
-    # all values are read before any is written: a, b = b, a
+    # All values are read before any is written: a, b = b, a.
     for part, item in zip(parts, items, strict=True):
         bind(frame, part.value if isinstance(part, ast.Starred) else part, item, fresh)
 

@@ -24,7 +24,7 @@ def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
         for test in reversed(clause.ifs):
             body = [ast.copy_location(ast.If(test, body, []), test)]
         body = [ast.copy_location(ast.For(clause.target, clause.iter, body, []), node)]
-    # the loops made here are the same in every run: what is known of their variables is kept
+    # These loops must be the same objects in every run, so that the kinds of their variables are kept.
     body = frame.compiler.made.setdefault((frame.path, id(node)), body)
     innermost: Any = body[0]
     while not isinstance(innermost, LoopStep):

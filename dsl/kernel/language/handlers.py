@@ -69,14 +69,14 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
         value = arrays.element(call.c, value)
     value = call.c.number(value)
     if isinstance(value, Constant) and isinstance(value.value, int) and dtype.kind in "iu":
-        # a cast wraps, also of a Python int
+        # A cast wraps around, even for a Python int.
         bits = 8 * dtype.itemsize
         return Constant(np.array(value.value & ((1 << bits) - 1), f"u{dtype.itemsize}").view(dtype)[()])
     return call.c.cast(value, dtype)
 
 
 def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
-    """Apply an op to numbers, or to vectors componentwise."""
+    """Apply an op to scalars, or to vectors componentwise."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if any(isinstance(o, ArrayValue) for o in operands):

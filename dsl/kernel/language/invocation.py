@@ -1,4 +1,4 @@
-"""A call during compilation, the first argument of every handler."""
+"""A call that is being compiled. It is the first argument of every handler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes of values: arrays, numbers, records, named tuples, and objects outside the kernel."""
+"""Attributes of values: arrays, scalars, records, named tuples, and objects outside the kernel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "
 _ARRAY_METHODS = frozenset(
     "sum prod min max mean all any argmin argmax fill reshape ravel transpose view item astype copy dot flatten".split()
 )
-_NEED_MEMORY = frozenset(("astype", "copy"))  # (refused where they are called)
+_NEED_MEMORY = frozenset(("astype", "copy"))  # (calls of these are rejected)
 _NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_length view".split())
 
 

@@ -18,9 +18,9 @@ from weft.dsl.kernel.library.library_functions import BF16, FP16
 
 FULL_MASK = 0xFFFFFFFF
 
-# path -> (parameters, meaning). Parameter names are Numba's where it has the function.
+# path -> (parameters, description). Parameter names are Numba's if Numba has the function.
 TABLE: dict[str, tuple[str, str]] = {
-    # where a thread stands
+    # thread indices
     "grid": ("ndim", "The thread's position in the grid: an int, or a tuple of 2 or 3 (x first)."),
     "gridsize": ("ndim", "Threads of the grid: an int, or a tuple of 2 or 3 (x first)."),
     # barriers and fences
@@ -113,7 +113,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "cg.coalesced_threads": ("", "The group of the lanes that run together here."),
 }
 
-# What the block and the grid are numbered by: each has x, y and z.
+# Built-in variables with the components x, y and z.
 TRIPLES = {
     "threadIdx": "The thread's place in its block.",
     "blockIdx": "The block's place in the grid.",
@@ -130,7 +130,7 @@ class SimulatedThread(Protocol):
         ...
 
     def number(self, path: str) -> int:
-        """Return the value of the thread number at `path`, such as ``threadIdx.x`` or ``laneid``."""
+        """Return the value of the built-in variable at `path`, such as ``threadIdx.x`` or ``laneid``."""
         ...
 
     def launch_later(self, start: Callable[[], None]) -> None:
@@ -234,7 +234,8 @@ class ThreadNumbers:
 
 
 class ThreadNumber:
-    """A number of the running thread that is read without a call, such as ``laneid``. It behaves like an int."""
+    """A built-in variable of the running thread that is read without a call, such as ``laneid``. It behaves like an
+    int."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -312,7 +313,7 @@ class Namespace:
 
 
 class BrainNamespace(Namespace):
-    """The namespace ``cuda.bf16``: bfloat16 functions. If ml_dtypes is installed, also the type and its conversions."""
+    """The namespace ``cuda.bf16``: bfloat16 functions and, if ml_dtypes is installed, the type and its conversions."""
 
     __slots__ = ()
 
@@ -330,7 +331,7 @@ class BrainNamespace(Namespace):
 
 
 def _make_names() -> dict[str, Any]:
-    """Return all objects of the table by path, and the namespaces."""
+    """Return all objects of the table and all namespaces, by path."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
     for space in ("shared", "local", "const", "atomic", "cg"):
         prefix = f"{space}."

@@ -14,11 +14,13 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert Numba's types and signatures to weft's, and its functions to Python functions. Keep other objects."""
+    """Convert Numba's types and signatures to weft's, and its functions to Python functions. Return other objects
+    unchanged."""
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value
-    function = getattr(getattr(value, "_dispatcher", value), "py_func", None)  # of a vectorized function, or its own
+    # a vectorized function's Python function, or its own
+    function = getattr(getattr(value, "_dispatcher", value), "py_func", None)
     if function is not None:
         return function
     match kind.__name__:

@@ -1,4 +1,4 @@
-"""Numba's promotion of numbers, for the kernels of `weft.cuda`.
+"""Numba's type promotion of numbers, for the kernels of `weft.cuda`.
 
 In: an op and the dtypes of its operands; Python numbers are int64, float64 and complex128. Out: the dtypes that the operands
 are converted to before NumPy's promotion. Integers compute in 64 bits, signed if one operand is signed.
@@ -19,7 +19,7 @@ _SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
 _DOUBLE = np.dtype(np.float64)
 _SHIFTS = frozenset({"left_shift", "right_shift"})
 _BITS = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "invert"})
-# Operators whose operands keep their integer dtypes: the result is one of them, or a truth.
+# Ops whose operands keep their integer dtypes. The result has one of these dtypes, or is a bool.
 _KEPT = frozenset(
     "minimum maximum absolute equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not".split()
 )
@@ -34,7 +34,7 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
     Parameters
     ----------
     op : OpDef
-        A row of the op table.
+        The op.
     kinds : tuple of dtype
     """
     name = op.name
@@ -47,12 +47,12 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
         if name in _COMPUTED or name in _BITS:
             unsigned = (kinds[0] if name in _SHIFTS else min(kinds, key=lambda k: "biu".index(k.kind))).kind == "u"
             return (_UNSIGNED if unsigned else _SIGNED,) * len(kinds)
-        # what is no integer of integers is float64, where NumPy has smaller floats for small integers
+        # Results of integers that are not integers are float64, whereas NumPy uses smaller floats for small integers.
         small = dtype_kind(resolve_dtypes(op, (_SIGNED,) * len(kinds))[1]) == "f"
         return (_DOUBLE,) * len(kinds) if small else kinds
     if name == "power" and kinds[0].kind == "f" and integers[1]:
         return (kinds[0], kinds[0])
-    if any(k.kind == "u" and k.itemsize == 2 for k in kinds):  # (NumPy has float32 for uint16 with float32)
+    if any(k.kind == "u" and k.itemsize == 2 for k in kinds):  # (for uint16 with float32, NumPy gives float32)
         return tuple(np.dtype(np.uint32) if k.kind == "u" else k for k in kinds)
     return kinds
 
@@ -64,5 +64,5 @@ def turns_double(kinds: Iterable[np.dtype]) -> bool:
 
 
 def has_floats(constants: Iterable[Any]) -> bool:
-    """Return whether a constant is a NumPy float or complex number. Numba casts no Python number to its dtype."""
+    """Return whether a constant is a NumPy float or complex number. Numba does not cast Python numbers to its dtype."""
     return any(isinstance(c.value, np.generic) and c.value.dtype.kind not in "biu" for c in constants)

@@ -1,4 +1,4 @@
-"""Global names and closure variables that a kernel uses: numbers, tuples, functions and arrays.
+"""Global names and closure variables that a kernel uses: scalars, tuples, functions and arrays.
 
 In: a Python object. Out: a value. Invariant: host arrays are copied when the kernel is compiled. weft arrays are
 passed at each launch.

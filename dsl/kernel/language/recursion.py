@@ -38,7 +38,7 @@ class Recursive:
     result: Variable
     run: int = -1
     tried: int = 0
-    declared: Any = None  # the result's kind when the function was begun in this run
+    declared: Any = None  # the result's kind at the start of the function in this run
 
 
 def marked(c: Compiler) -> set[Any]:
@@ -56,7 +56,7 @@ def call_recursive(call: Invocation, function: Any, key: Any, arguments: list[An
     entry = c.recursive.get((key, shape))
     if entry is None:
         entry = c.recursive[key, shape] = Recursive(f"{_name(function)}_{len(c.recursive)}", Variable("the result"))
-        # it was being compiled in place when it turned out to call itself
+        # The function was being inlined when it called itself.
         raise Restart
     if entry.run != c.run:
         entry.run = c.run
@@ -89,7 +89,7 @@ def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
             return ("tuple", maker, tuple(_flatten(c, item, flat) for item in items))
         case ArrayValue():
             flat.append(value.pointer)
-            c.written.add(value.origin)  # what the function does with it is not followed
+            c.written.add(value.origin)  # it is not tracked whether the function writes to it
             flat.extend(extents.extent_ir(c, e) for e in (*value.shape, *value.strides))
             return ("array", value.dtype.str, value.ndim, value.space, value.writable)
     c.fail(f"{describe(value)} cannot be passed to a function that calls itself")

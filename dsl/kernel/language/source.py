@@ -34,7 +34,7 @@ class Source:
     file: str
     name: str
     webs: Webs
-    shift: int = 0  # columns that dedenting took away
+    shift: int = 0  # columns removed by dedenting
 
     def place(self, node: ast.AST) -> Place:
         """Return the source location of a node."""
@@ -61,10 +61,10 @@ def source_of(function: FunctionType) -> Source:
 @lru_cache(maxsize=1024)
 def _source(code: CodeType) -> Source:
     file, first = code.co_filename, code.co_firstlineno
-    # not inspect.getsourcelines, which resolves the file of every module that is loaded
+    # Do not use inspect.getsourcelines, which resolves the file of every loaded module.
     linecache.checkcache(file)
     if file == "<string>" and file not in linecache.cache and sys.argv[:1] == ["-c"]:
-        text = sys.orig_argv[sys.orig_argv.index("-c") + 1]  # a program on the command line
+        text = sys.orig_argv[sys.orig_argv.index("-c") + 1]  # a program given on the command line
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     lines = inspect.getblock(linecache.getlines(file)[first - 1 :])
     if not lines:
@@ -85,7 +85,7 @@ def _source(code: CodeType) -> Source:
     if not isinstance(tree, ast.FunctionDef) or tree.name != code.co_name:
         return _without_text(code)
     if file == "<string>" and not equals(tree, code):
-        return _without_text(code)  # it was made by `exec`, in a program on the command line
+        return _without_text(code)  # created by `exec`, in a program given on the command line
     return Source(tree, file, tree.name, find_webs(tree), shift)
 
 
@@ -111,7 +111,7 @@ def _lambda_source(code: CodeType) -> Source:
 
 
 def outer_value(function: FunctionType, name: str) -> Any:
-    """Return the value of a function's free name, from its closure, module or the builtins. Raises KeyError."""
+    """Return the value of a free name of a function, from the closure, the module or the builtins. Raises KeyError."""
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]

@@ -29,7 +29,7 @@ from weft.dsl.kernel.launch.arguments import Descriptor, declare
 from weft.dsl.kernel.sanitizer.watch import Watch
 
 RUNS_LIMIT = 60
-MAX_STATIC_SHARED = 48 * 1024  # bytes that every GPU gives a block without being asked
+MAX_STATIC_SHARED = 48 * 1024  # bytes that a block has on every GPU without a special request
 RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another without end"
 
 
@@ -59,7 +59,8 @@ class Specialisation:
         return any(o.opcode == "grid_barrier" for o in self.kernel.walk())
 
     def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
-        """Return how many blocks the current device runs concurrently, for a block size and dynamic shared memory."""
+        """Return the number of blocks that run concurrently on the current device, for a block size and dynamic shared
+        memory."""
         from weft.dsl.cuda.devices import current_context
 
         context = current_context()
@@ -80,7 +81,7 @@ class Options:
     lineinfo: bool = False
     max_registers: int = 0
     launch_bounds: tuple[int, ...] = ()
-    numba: bool = False  # whether numbers have Numba's types
+    numba: bool = False  # whether scalars have Numba's types
     links: tuple[str, ...] = ()  # digests of linked code
 
     def attributes(self) -> dict[str, Any]:
@@ -240,7 +241,7 @@ def _device_function(
     frame.label = c.exit = "kernel"
     probe = Compiler(c.call, c.target, False, c.index_dtype)
     probe.begin(name)
-    # parameters are declared as a kernel's to know their types, then again as the function's own
+    # Declare the parameters once as a kernel's to obtain their types, then again as the function's own.
     arguments = source.tree.args
     parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     for parameter, descriptor in zip(parameters, descriptors, strict=True):
@@ -252,7 +253,7 @@ def _device_function(
     result = np.dtype(wanted) if wanted is not None else getattr(frame.result.kind, "dtype", None)
     results = [result] if result is not None else result_types(frame.result)
     c.reporting = False
-    with b.function(f"{name}_inside", types, results) as values:  # the kernel's own name is what others see
+    with b.function(f"{name}_inside", types, results) as values:  # the kernel's own name is visible to callers
         rest = list(values)
         with b.scope("kernel"):
             for parameter, descriptor in zip(parameters, descriptors, strict=True):
@@ -276,7 +277,7 @@ def _device_function(
 
 
 def _as_number(c: Compiler, value: Any) -> Any:
-    """Return a result as a number. Raises KernelTypeError for other values."""
+    """Return a result as a scalar. Raises KernelTypeError for other values."""
     if not isinstance(value, Constant):
         return value
     if not is_number(value.value):

@@ -113,7 +113,7 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
                 return
             bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
         case ast.Subscript(value=owner, slice=index) as target:
-            # owner and index are evaluated once
+            # The owner and the index are evaluated once.
             held, place = evaluate(frame, owner), evaluate(frame, index)
             old = subscript(frame, target, held, place)
             if isinstance(old, ArrayValue) and old.ndim:
@@ -189,7 +189,7 @@ def _while(frame: FunctionFrame, node: ast.While) -> bool:
                         c.builder.leave(done)
                 with body():
                     lower_body(frame, node.body)
-    # `while True` without a break never goes on
+    # `while True` without a break never ends normally.
     return truth is not True or _has_break(node.body)
 
 
@@ -226,7 +226,7 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
             k = c.load(counter)
             with c.builder.if_(c.ir(c.apply("greater_equal", k, count))):
                 c.builder.leave(done)
-            # counted before the body, which may go on from anywhere
+            # Increment before the body, which may `continue` anywhere.
             c.assign(counter, c.apply("add", k, Constant(1)))
             bind(frame, node.target, item_of(c, items, k))
             with body():
@@ -386,7 +386,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return a message with ``{}`` in place of its run-time numbers, and these numbers."""
+    """Return a message with ``{}`` in place of its run-time values, and these values."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):

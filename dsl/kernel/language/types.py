@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.dsl import kernel as face  # for what is loaded when it is used
+from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.python_mode.argument_conversion import convert
 
@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a number. A call with a number casts it; a call with types makes a signature."""
+    """The type of a scalar. Calling it with a value casts the value. Calling it with types creates a signature."""
 
     name: str
     dtype: np.dtype
@@ -308,7 +308,7 @@ SCALARS: dict[np.dtype, ScalarType] = {
 
 
 def __getattr__(name: str) -> ScalarType:
-    # bfloat16 exists where ml_dtypes is installed, and is loaded on first use
+    # bfloat16 exists if ml_dtypes is installed, and is loaded on first use.
     if name == "bfloat16":
         try:
             from ml_dtypes import bfloat16
@@ -337,7 +337,7 @@ def from_dtype(dtype: Any) -> Type:
         return NestedArray(from_dtype(kind.subdtype[0]), kind.subdtype[1])
     if kind.names is not None:
         record = RecordType(kind)
-        _ = record.fields  # raises for a field that kernels cannot have
+        _ = record.fields  # raises an error for an unsupported field
         return record
     if kind.name == "bfloat16":
         return __getattr__("bfloat16")
@@ -362,7 +362,7 @@ def as_type(value: Any) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return the layout "C", "F" or "A" of elements with these byte strides. None means C order.
+    """Return the layout "C", "F" or "A" of elements with these byte strides. Strides of None mean C order.
 
     Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
     """

@@ -1,4 +1,4 @@
-"""Python operators on numbers, vectors and tuples in kernels."""
+"""Python operators on scalars, vectors and tuples in kernels."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def has_lanes(value: TupleValue) -> bool:
 
 
 def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> TupleValue:
-    """Apply a function componentwise to vectors. Numbers are broadcast."""
+    """Apply a function componentwise to vectors. Scalars are broadcast."""
     vectors = [o for o in operands if isinstance(o, TupleValue)]
     count = len(vectors[0].items)
     if any(len(v.items) != count for v in vectors):

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.codegen import Value, find_op, is_bfloat16, is_supported, resolve_dtypes
 
-Extent = int | Value  # a length or stride: known when compiling, or an index when running
+Extent = int | Value  # a length or stride: an int known at compile time, or a run-time index
 
 INT, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 WEAK: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
@@ -35,7 +35,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalarValue:
-    """A run-time number of the thread.
+    """A scalar that is known only at run time.
 
     A `weak` number is computed from Python numbers only, and takes the dtype of the other operand (NEP 50). A `natural`
     number is known at compile time not to be negative, so an index needs no wrapping.
@@ -47,7 +47,7 @@ class ScalarValue:
 
     @property
     def dtype(self) -> np.dtype:
-        """The number's NumPy dtype."""
+        """The scalar's NumPy dtype."""
         assert isinstance(self.ir.type, np.dtype)
         return self.ir.type
 
@@ -82,7 +82,7 @@ class ArrayValue:
     label: str = ""
     packed: bool = False
     origin: int = -1
-    index: tuple[Value, ...] = ()  # where it was taken from, as written; only for the sanitizer
+    index: tuple[Value, ...] = ()  # the index in the original array, as written; only for the sanitizer
 
     @property
     def ndim(self) -> int:
@@ -100,7 +100,7 @@ class RecordValue:
     label: str = ""
     space: str = "global"
     origin: int = -1
-    index: tuple[Value, ...] = ()  # as an array's
+    index: tuple[Value, ...] = ()  # as for an array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +190,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """The kind of a variable that holds a number of one dtype."""
+    """The kind of a variable that holds a scalar of one dtype."""
 
     dtype: np.dtype
     weak: bool

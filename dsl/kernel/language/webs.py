@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-# What may hold at a point of the function: name -> the definitions that reach it.
+# Reaching definitions at a point of the function: name -> definitions.
 State = dict[str, frozenset[int]]
 
 
@@ -71,7 +71,7 @@ class _Flow:
         self.parent: list[int] = []  # union-find over definitions
         self.definition: dict[object, int] = {}  # binding key -> definition
         self.uses: dict[object, frozenset[int]] = {}
-        self.whole: dict[str, int] = {}  # names that inner functions use: one definition for all
+        self.whole: dict[str, int] = {}  # names that inner functions use, with one definition for all uses
         self.breaks: list[list[State]] = []
         self.continues: list[list[State]] = []
 

@@ -55,7 +55,7 @@ def _plain(value: Any) -> bool:
 
 
 def describe_scalar(value: Any) -> Descriptor | None:
-    """Return the descriptor of a number, or None for other values."""
+    """Return the descriptor of a scalar, or None for other values."""
     kind = type(value)
     if kind is float:
         return ("scalar", np.dtype(np.float64), True)
@@ -169,7 +169,7 @@ def _element_dtype(kind: Any) -> np.dtype:
     return kind if isinstance(kind, np.dtype) else kind.dtype
 
 
-# Which kinds of numbers are cast to one of a signature.
+# Kinds of scalars that are cast to each kind in a signature.
 _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
@@ -184,7 +184,7 @@ def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether an argument can be converted to a signature's type. Numbers are cast; arrays must fit exactly."""
+    """Return whether an argument can be converted to a signature's type. Scalars are cast; arrays must fit exactly."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return dtype_kind(dtype) in _TAKES[dtype_kind(target)]
@@ -247,7 +247,7 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 
 
 def pack(value: Any, dtype: np.dtype) -> int:
-    """Return a 64-bit word whose low bytes are those of a number."""
+    """Return a 64-bit word whose low bytes are those of a scalar."""
     code = _CODES.get(dtype.char)
     if is_bfloat16(dtype):
         return int(np.asarray(value).astype(dtype).view(np.uint16))

@@ -1,4 +1,5 @@
-"""Numba's decorators `cuda.jit`, `cuda.vectorize` and `cuda.guvectorize`: weft's decorators with Numba's number types."""
+"""Numba's decorators `cuda.jit`, `cuda.vectorize` and `cuda.guvectorize`: weft's decorators, but with Numba's type
+rules."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
     options.setdefault("weak_scalars", setting("weak_scalars"))
     if not device:
         return kernel(func_or_sig, **options)
-    make_options(options)  # raises for unknown options
+    make_options(options)  # raises an error for unknown options
     if isinstance(func_or_sig, KernelDispatcher):
         func_or_sig = func_or_sig.py_func
     if isinstance(func_or_sig, (FunctionType, DeviceFunction)):
@@ -47,13 +48,13 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 
 
 def vectorize(function: Any = None, signatures: Any = None, **options: Any) -> Any:
-    """Make a function of numbers apply to arrays, as `weft.vectorize` does, but with Numba's number types."""
+    """Make a scalar function apply elementwise to arrays, as `weft.vectorize` does, but with Numba's type rules."""
     options.setdefault("weak_scalars", setting("weak_scalars"))
     return vectorized.vectorize(function, signatures, **options)
 
 
 def guvectorize(function: Any = None, layout: Any = None, **options: Any) -> Any:
-    """Make a function of small arrays apply to larger ones, as `weft.guvectorize` does, but with Numba's number types."""
+    """Make a generalized ufunc from a function of arrays, as `weft.guvectorize` does, but with Numba's type rules."""
     options.setdefault("weak_scalars", setting("weak_scalars"))
     return generalized.guvectorize(function, layout, **options)
 

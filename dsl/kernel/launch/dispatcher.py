@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Kernel
-from weft.dsl import kernel as face  # for what is loaded when it is used
+from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.cuda.streams import as_queue
 from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction, reduce_function
 from weft.dsl.kernel.language.kernel_errors import KernelError, KernelTypeError, LaunchError
@@ -35,8 +35,8 @@ from weft.runtime import PerformanceWarning, default_device, setting, warn_user
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
-LAUNCHERS_LIMIT = 64  # configurations that a kernel keeps
-MAX_SHARED = 227 * 1024  # of a block, of recent GPUs
+LAUNCHERS_LIMIT = 64  # number of configurations that a kernel caches
+MAX_SHARED = 227 * 1024  # per block, on recent GPUs
 Triple = tuple[int, int, int]
 
 
@@ -64,7 +64,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with a grid and a block. A call with the kernel's arguments launches it."""
+    """A kernel with a grid and a block. Calling it with the kernel's arguments launches the kernel."""
 
     __slots__ = ("block", "grid", "kernel", "ready", "shared_bytes", "stream")
 
@@ -74,13 +74,13 @@ class ConfiguredKernel:
         self.block = block
         self.stream = stream
         self.shared_bytes = shared_bytes
-        self.ready: dict[Any, Ready] = {}  # launches that came before, by the signature of their arguments
+        self.ready: dict[Any, Ready] = {}  # cached launches, by the signature of their arguments
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
         try:
             self.kernel.launch(self, arguments, keywords)
         except KernelError as error:
-            # the message has the place in the kernel: how the compiler got there says nothing to its user
+            # The message has the location in the kernel. The compiler's own frames do not help the user.
             raise error.with_traceback(None) from None
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return self.configure(*configuration)
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
-        """Return the kernel with a grid, a block, a stream and bytes of dynamic shared memory."""
+        """Return the kernel with a grid, a block, a stream and a number of bytes of dynamic shared memory."""
         if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
             raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
         shared = int(sharedmem)
@@ -199,7 +199,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         block: Triple | None,
         watched: bool = False,
     ) -> Specialisation:
-        """Return the kernel for arguments of these types. If `watched`, it is instrumented for the sanitizer.
+        """Return the specialisation for arguments of these types. If `watched`, it is instrumented for the sanitizer.
 
         Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """
@@ -360,7 +360,7 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
 
 
 _KNOWN = ("debug", "fastmath", "lineinfo", "link", "max_registers", "launch_bounds", "weak_scalars")
-# Numba's options that say nothing here: everything is inlined, optimised, cached and linked as it is.
+# Numba's options that have no effect: functions are always inlined, optimised, cached and linked.
 _IGNORED = (
     "opt",
     "inline",

@@ -42,6 +42,7 @@ class Out(ArgHint):
 
 
 class InOut(ArgHint):
-    """An argument that is copied to the device and back. So is a host array without a hint, but with a warning."""
+    """An argument that is copied to the device and back. A host array without a hint is copied likewise, with a
+    warning."""
 
     __slots__ = ()

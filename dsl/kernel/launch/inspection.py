@@ -60,7 +60,7 @@ class Inspection:
     _compiling: bool
 
     def specialisation(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
-        """Return the kernel for arguments of these types. Implemented by `KernelDispatcher`."""
+        """Return the specialisation for arguments of these types. Implemented by `KernelDispatcher`."""
         raise NotImplementedError
 
     # -- signatures ---------------------------------------------------------------------------
@@ -122,17 +122,18 @@ class Inspection:
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the LLVM IR of one signature, or a dict for all."""
+        """Return the LLVM IR for one signature, or a dict from signatures to LLVM IR."""
         return self._asked(signature, cc, lambda kernel: kernel.llvm_ir)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX of one signature, or a dict for all."""
+        """Return the PTX for one signature, or a dict from signatures to PTX."""
         return self._asked(signature, cc, lambda kernel: kernel.asm)
 
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the machine code of one signature, or a dict for all. Needs nvJitLink and nvdisasm or cuobjdump."""
+        """Return the machine code for one signature, or a dict from signatures to machine code. Needs nvJitLink, and
+        nvdisasm or cuobjdump."""
         return self._asked(signature, cc, lambda kernel: kernel.sass)
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
@@ -147,25 +148,25 @@ class Inspection:
     # -- resources --------------------------------------------------------------------------------
 
     def _resource(self, signature: Any, cc: Any, what: Any) -> Any:
-        """Return a number if a signature is given or the kernel is specialised, otherwise a dict by signature."""
+        """Return a single value if a signature is given or the kernel is specialised, otherwise a dict by signature."""
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
         return next(iter(found.values())) if alone else found
 
     def get_regs_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the registers per thread."""
+        """Return the number of registers per thread."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["registers"])
 
     def get_shared_mem_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the bytes of static shared memory per block."""
+        """Return the number of bytes of static shared memory per block."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["shared"])
 
     def get_local_mem_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the bytes of local memory per thread."""
+        """Return the number of bytes of local memory per thread."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["stack"])
 
     def get_const_mem_size(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the bytes of constant memory."""
+        """Return the number of bytes of constant memory."""
         return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:

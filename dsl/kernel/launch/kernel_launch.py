@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import choose_index_dtype, obtain_function
-from weft.dsl import kernel as face  # for what is loaded when it is used
+from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.cuda.array_creation import as_cuda_array, device_array_like, is_cuda_array, to_device
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class DispatchedLaunch:
     """A launch: its device, its prepared arguments, and the host arrays to copy back after it."""
 
-    watched = False  # whether the sanitizer's form of the kernel is launched
+    watched = False  # whether to launch the kernel instrumented for the sanitizer
 
     def __init__(self, kernel: KernelDispatcher, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
         self.kernel = kernel
@@ -61,7 +61,7 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Specialise the kernel and launch it. Raises an error that the kernel reports.
+        """Specialise the kernel and launch it. Raises the error that the kernel reports, if any.
 
         With a `signature`, the launcher caches the launch for later calls of the same signature.
         """
@@ -71,7 +71,7 @@ class DispatchedLaunch:
             descriptors, self.device.target, self.choose_index(), launcher.block, self.watched
         )
         items: list[int] = []
-        # an array that is passed twice gets its own memory before the kernel is told where it lies
+        # Unshare the memory first, so that an array that is passed twice has one address.
         for k in found.written:
             if isinstance(self.given[k], LazyArray):
                 self.memory(self.given[k]._storage, True)
@@ -131,7 +131,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the memory of an argument. If the kernel writes to it, no other array shares it."""
+        """Return the memory of an argument. Memory that the kernel writes is not shared with other arrays."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
@@ -153,7 +153,7 @@ class DispatchedLaunch:
             code = self.kernel.py_func.__code__
             place = f"{show_file(code.co_filename)}:{code.co_firstlineno}"
             note = LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), place=place)
-            # in the kernel's stream, for who listens by events
+            # Listeners that record events record them in the kernel's stream.
             with self.device.working_in(launcher.stream) if launcher.stream is not None else nullcontext():
                 launch_heard(self.device, note, start)
         else:
@@ -181,9 +181,9 @@ class DispatchedLaunch:
 
     def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
         """Copy a host array to the device. On the CPU, only `In` arguments are copied."""
-        args.describe_array(value.dtype, value.ndim, True)  # raises for what kernels do not take
+        args.describe_array(value.dtype, value.ndim, True)  # raises an error for unsupported dtypes
         if self.device.name == "cpu":
-            # a kernel that writes to what is copied in only writes to a copy
+            # If the kernel writes to an `In` argument, it writes to a copy.
             return np.array(value) if isinstance(hint, In) and not isinstance(hint, InOut) else value
         if hint is None:
             warn_user(
@@ -192,7 +192,7 @@ class DispatchedLaunch:
                 PerformanceWarning,
             )
         there = hint is None or hint.copies_in
-        with use_device(self.device):  # of the arrays beside it, which may not be the default
+        with use_device(self.device):  # the device of the other arguments may not be the default
             copy = to_device(value) if there else device_array_like(value)
         if hint is None or hint.copies_out:
             self.copies.append((copy, value, self.number))
@@ -273,7 +273,7 @@ class DispatchedLaunch:
         if window is None:
             items.append(buffer.address)
             items.extend(storage.shape)
-            if not descriptor[3]:  # a signature that leaves the strides open
+            if not descriptor[3]:  # the signature does not imply the strides
                 items.extend(contiguous_strides(storage.shape))
             return
         shape, strides, offset = window
@@ -310,7 +310,8 @@ def _device_of(given: tuple[Any, ...]) -> Device:
 
 
 def _foreign(value: Any) -> Any:
-    """Convert another library's array through its protocol, to a CUDA or NumPy array. Keep other values."""
+    """Convert another library's array to a CUDA or NumPy array, through its protocol. Other values are returned
+    unchanged."""
     if is_cuda_array(value):
         return as_cuda_array(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:
@@ -340,7 +341,7 @@ def _report(device: Device, record: Any, found: Specialisation) -> None:
 
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
     """Run every thread as plain Python. Arrays on a device are copied to the host."""
-    if running.thread is not None:  # a thread launches it
+    if running.thread is not None:  # launched by a simulated thread
         running.thread.launch_later(partial(run_in_python, function, launcher, given))
         return
     hosts: list[Any] = []

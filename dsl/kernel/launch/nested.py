@@ -24,7 +24,7 @@ QUEUE_BYTES = 8 * (1 + RECORDS * RECORD_WORDS)
 
 
 def make_queue(device: Device) -> Buffer:
-    """Allocate an empty launch queue: the number of records, and the records."""
+    """Allocate an empty launch queue, which consists of the number of records and the records."""
     queue = device.allocate(QUEUE_BYTES)
     device.write(queue.address, np.zeros(1, np.int64))
     return queue
@@ -60,7 +60,7 @@ def _words_of(descriptor: Descriptor) -> int:
 
 
 def spans_of(descriptors: tuple[Descriptor, ...], words: list[int]) -> tuple[list[int], list[int]]:
-    """Return the bytes that each array spans, and all extents."""
+    """Return the number of bytes that each array spans, and the extents of all arrays."""
     spans: list[int] = []
     extents: list[int] = []
     at = 0

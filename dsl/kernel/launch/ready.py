@@ -1,4 +1,4 @@
-"""Cached launches: the same kernel, grid and block, and arguments with the same types and shapes.
+"""Cache of launches, keyed by the kernel, grid and block, and by the types and shapes of the arguments.
 
 In: the arguments of a launch. Out: its 64-bit words, in which only addresses and numbers are new. Invariant: the
 signature contains everything that a specialisation depends on, so a cached launch uses the right one. Only whole
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.dsl.kernel.language.specialise import Specialisation
     from weft.dsl.kernel.launch.dispatcher import ConfiguredKernel
 
-LIMIT = 256  # signatures of one launcher
+LIMIT = 256  # maximum number of signatures per launcher
 
 
 def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -46,7 +46,7 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
 
 
 class Ready:
-    """A cached launch. Only addresses and numbers are new in each call.
+    """A cached launch. Only addresses and scalars are new in each call.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Ready:
         prepare = getattr(_device_of(given), "prepare_grid", None)
         self._prepared = prepare and prepare(function, launcher.grid, launcher.block, launcher.shared_bytes, len(items))
         self._items = items
-        # shared and local arrays are written too, and are no arguments
+        # Shared and local arrays are also written, but are not arguments.
         self._owned = sorted(k for k in found.written if k >= 0)
         self._arrays: list[tuple[int, int, int]] = []  # argument, item, offset in bytes
         self._numbers: list[tuple[int, int, Any]] = []  # argument, item, descriptor
@@ -78,7 +78,8 @@ class Ready:
             if type(value) is Array:
                 offset = 0 if value._view is None else value._view[2] * value._storage.dtype.itemsize
                 self._arrays.append((k, at, offset))
-                at += 1 + descriptor[2] * (1 if descriptor[3] else 2)  # address, shape, strides where they are open
+                # address, shape, and strides if they are not implied
+                at += 1 + descriptor[2] * (1 if descriptor[3] else 2)
             else:
                 self._numbers.append((k, at, descriptor))
                 at += 2 if descriptor[1].kind == "c" else 1

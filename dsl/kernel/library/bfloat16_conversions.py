@@ -23,7 +23,7 @@ _ROUNDED: dict[str, Callable[..., Any]] = {"rn": np.rint, "rz": np.trunc, "rd": 
 
 def _narrow(x: Any, way: str) -> Any:
     """Convert a float64 to bfloat16, rounding in the direction `way` (rn, rz, rd or ru)."""
-    odd = round_to_odd(x)  # inexact numbers stay so
+    odd = round_to_odd(x)  # inexact values stay inexact
     bits = np.uint16(0x7FFF)
     if way == "rn":
         bits = float_to_brain(odd)

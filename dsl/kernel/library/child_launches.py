@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.value_methods import bit_cast
 from weft.dsl.kernel.language.values import INT, ArrayValue, ChildKernel, Constant, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.launch import arguments as args
 
-RECORDS = 1 << 14  # in a queue
+RECORDS = 1 << 14  # maximum number of records in a queue
 RECORD_WORDS = 64
 HEAD_WORDS = 8  # site, grid, block, bytes of shared memory
 CHILD_VALUES = (ArrayValue, ScalarValue, TupleValue, Constant)
@@ -72,7 +72,7 @@ def _append_record(c: Compiler, queue: Value, words: list[Value]) -> None:
 
 
 def _configuration(c: Compiler, configuration: Any) -> list[Value]:
-    """Return the words of a grid, a block, and the bytes of shared memory."""
+    """Return the words that encode a grid, a block, and the number of bytes of shared memory."""
     parts = configuration.items if isinstance(configuration, TupleValue) else ()
     if not 2 <= len(parts) <= 4:
         c.fail(
@@ -131,7 +131,7 @@ def _append_words(c: Compiler, value: Any, descriptor: args.Descriptor, words: l
 
 
 def _word(c: Compiler, number: ScalarValue) -> Value:
-    """Return the bits of a number as the low bytes of a 64-bit word."""
+    """Return the bits of a scalar as the low bytes of a 64-bit word."""
     if number.dtype.kind not in "iub" or number.dtype == np.uint64:
         number = bit_cast(c, number, np.dtype(f"i{number.dtype.itemsize}"))
     return c.builder.cast(number.ir, INT)

@@ -1,4 +1,4 @@
-"""Compilation of function calls in kernels: collections, arrays, `operator`, libdevice and vectors.
+"""Compilation of calls to functions of collections, arrays, `operator`, libdevice and vectors.
 
 In: a call and its arguments as values. Out: a value.
 """
@@ -44,7 +44,7 @@ from weft.dsl.kernel.language.values import (
 from weft.dsl.kernel.library import number_functions
 from weft.dsl.kernel.library.library_functions import LibraryFunction
 
-_registered = number_functions  # whose handlers stand in the same table
+_registered = number_functions  # its handlers are in the same table
 
 
 # -- collections ---------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Convert the Python format specification of a number to the format of C's printf."""
+    """Convert the Python format specification of a scalar to the format of C's printf."""
     if not spec:
         return ""
     floating = dtype_kind(number.dtype) in "fc"
@@ -349,7 +349,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """Compile a call of a function of bfloat16 bits with bfloat16 numbers. Resulting bits become a bfloat16 number."""
+    """Compile a call that passes bfloat16 scalars as bit patterns. A resulting bit pattern is converted to bfloat16."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):
@@ -373,7 +373,7 @@ def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
 
 
 def make_vector(call: Invocation, maker: Any, arguments: list[Any]) -> TupleValue:
-    """Compile ``float4(x, y, z, w)``, with numbers or shorter vectors as arguments."""
+    """Compile ``float4(x, y, z, w)``, with scalars or shorter vectors as arguments."""
     c = call.c
     parts: list[Any] = []
     for argument in arguments:

@@ -165,10 +165,10 @@ class GeneralizedFunction:
         flat = []
         for k, (array, core) in enumerate(zip(arrays, self.inputs, strict=True)):
             lengths = tuple(sizes[name] for name in core)
-            # a number that the signature says is an array is one of one element
+            # If the signature declares an array for a scalar argument, the scalar becomes an array of one element.
             single = not core and signature is not None and isinstance(signature.arguments[k], ArrayType)
             flat.append(reshape(broadcast_to(array, outer + lengths), (count, *(lengths or (1,) * single))))
-        # a result without core axes is an array of one element to the function
+        # The function sees a result without core axes as an array of one element.
         written = [
             reshape(result, (count, *(tuple(sizes[name] for name in core) or (1,))))
             for result, core in zip(results, self.outputs, strict=True)

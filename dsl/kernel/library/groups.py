@@ -1,7 +1,7 @@
 """Cooperative groups: ``cg.this_grid()``, ``cg.this_thread_block()``, ``cg.tiled_partition`` and others.
 
-In: the intrinsics. Out: plain objects of numbers with methods, written in the kernel language, so that the same code
-runs as Python and compiles. Invariant: ranks and bits of lanes count from the group's start.
+In: the intrinsics. Out: plain objects with numeric fields and methods, written in the kernel language, so that the same
+code runs as Python and compiles. Invariant: ranks and bits of lanes count from the group's start.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from weft.dsl.kernel.language.names import (
     threadIdx,
 )
 
-# The barrier of the whole grid; kernels reach it as `cg.this_grid().sync()`.
+# The barrier of the whole grid. Kernels call it as `cg.this_grid().sync()`.
 grid_sync = NAMES["cg.grid_sync"]
 
 TILE_SIZES = (1, 2, 4, 8, 16, 32)
@@ -294,7 +294,7 @@ def tiled_partition(group: Any, size: int) -> Tile:
     return Tile(size)
 
 
-# path -> the function, in the kernel language, that makes the group
+# path -> the function in the kernel language that creates the group
 MAKERS: dict[str, Callable[..., Any]] = {
     "cg.this_grid": this_grid,
     "cg.this_thread_block": this_thread_block,

@@ -118,7 +118,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a comparison of bfloat16 bits that is `function`, or true if either number is NaN."""
+    """Return a comparison of bfloat16 bits. It computes `function`, and is also true if either number is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)
@@ -163,7 +163,7 @@ _TESTS: dict[str, Callable[..., Any]] = {
     "hle": np.less_equal,
 }  # fmt: skip
 
-# Of bfloat16 numbers: name -> function on bits, and its signature with "e" for the 16-bit float.
+# bfloat16 functions: name -> function of bits, and signature, in which "e" stands for the 16-bit float.
 BRAIN: dict[str, Callable[..., Any]] = {
     **{name: _unary(function) for name, function in _UNARY.items()},
     **{name: _binary(function) for name, function in _BINARY.items()},

@@ -61,7 +61,7 @@ def handles(*paths: str) -> Callable[[Handler], Handler]:
     return register
 
 
-# -- where a thread stands -------------------------------------------------------------------------
+# -- thread indices --------------------------------------------------------------------------------
 
 
 def _place(c: Compiler, axis: int) -> ScalarValue:
@@ -324,7 +324,7 @@ for _name, _kind in {
 
 # -- atomics -----------------------------------------------------------------------------------------
 
-# Which dtype kinds and sizes each takes.
+# Supported dtype kinds and item sizes.
 _ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "add": ("add", "iuf", (2, 4, 8)),
     "sub": ("subtract", "iuf", (2, 4, 8)),
@@ -375,12 +375,12 @@ def _atomic(name: str) -> Handler:
         c = call.c
         view = _element(call, name, ary, idx)
         _check_atomic(c, name, view.dtype, kinds, sizes)
-        value = c.scalar(convert(call, view.dtype, [val]))  # -1 wraps
+        value = c.scalar(convert(call, view.dtype, [val]))  # -1 wraps around
         row = kind
         if view.dtype.kind != "f" and row in ("fmin", "fmax"):
             row = {"fmin": "minimum", "fmax": "maximum"}[row]
         if name in ("min", "max") and view.dtype.kind == "f":
-            # a NaN is neither less nor greater: it changes nothing
+            # A NaN is neither less nor greater, so it changes nothing.
             neutral = c.cast(Constant(float("inf" if name == "min" else "-inf")), view.dtype)
             value = c.scalar(c.apply("where", c.apply("isnan", value), neutral, value))
         (old,) = c.builder.emit("atomic", (view.pointer, c.builder.constant(0), value.ir), (view.dtype,), kind=row)
@@ -420,7 +420,7 @@ def _compare_and_swap(call: Invocation, ary: Any, old: Any, val: Any) -> Any:
 
 @handles("popc")
 def _popc(call: Invocation, x: Any) -> Any:
-    number = _integer(call, "popc", x)  # the row counts the bits of the absolute value, as NumPy does
+    number = _integer(call, "popc", x)  # the op counts the bits of the absolute value, as NumPy does
     unsigned = call.c.cast(number, np.dtype(f"u{number.dtype.itemsize}"))
     return call.c.cast(call.c.apply("bitwise_count", unsigned), INT, weak=True)
 
@@ -431,7 +431,7 @@ def _integer(call: Invocation, name: str, x: Any) -> ScalarValue:
         call.c.fail(f"cuda.{name} takes an integer, not {describe(number)}")
     if number.dtype.itemsize < 4:
         return call.c.scalar(call.c.cast(number, UINT32 if number.dtype.kind != "i" else INT32))
-    return ScalarValue(number.ir)  # Python's own have 64 bits here
+    return ScalarValue(number.ir)  # Python ints have 64 bits here
 
 
 def _counted(row: str) -> Handler:

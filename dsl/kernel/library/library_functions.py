@@ -57,7 +57,7 @@ class LibraryFunction:
     ) -> None:
         taken, given = signature.split("->")
         self.name = name
-        # by name, since a type character may stand for another dtype of the same size
+        # Look up dtypes by name, because a type character may stand for another dtype of the same size.
         self.arguments = tuple(np.dtype(np.dtype(c).name) for c in taken)
         self.results = tuple(np.dtype(np.dtype(c).name) for c in given)
         self.host = host
@@ -67,7 +67,7 @@ class LibraryFunction:
         self.python = python or (host if callable(host) else _row_in_python(host))
 
     def __call__(self, *values: Any) -> Any:
-        """Compute the function for numbers, in plain Python."""
+        """Compute the function for scalars, in plain Python."""
         if len(values) != len(self.arguments):
             kinds = ", ".join(d.name for d in self.arguments)
             raise TypeError(f"{self.name} takes {len(self.arguments)} arguments ({kinds}), not {len(values)}")
@@ -80,7 +80,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_brains(self, values: tuple[Any, ...]) -> Any:
-        """Call a function of bfloat16 bits with bfloat16 numbers. Convert resulting bits to a bfloat16 number."""
+        """Call a function with bfloat16 scalars as bit patterns. A resulting bit pattern is converted to bfloat16."""
         brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
@@ -107,11 +107,11 @@ def _table(rows: dict[str, tuple[str, str | Callable[..., Any]]], space: str) ->
     return {name: LibraryFunction(f"{space}.{name}", signature, host) for name, (signature, host) in rows.items()}
 
 
-# One rounding, on every target and in plain Python.
+# Rounded once, on every target and in plain Python.
 fma = LibraryFunction("fma", "ddd->d", "fma", "__nv_fma", doc="x * y + z, rounded once.", python=fused_multiply_add)
 fmaf = LibraryFunction("fmaf", "fff->f", "fma", "__nv_fmaf", doc="x * y + z, rounded once.", python=fused_multiply_add)
 
-# float16: arithmetic is float32's, rounded to float16, which is the correctly rounded result for + - * / and sqrt.
+# float16: float32 arithmetic, rounded to float16. For + - * / and sqrt, this is the correctly rounded result.
 FP16: dict[str, LibraryFunction] = _table(
     {
         "hadd": ("ee->e", "add"),
@@ -151,7 +151,7 @@ FP16: dict[str, LibraryFunction] = _table(
     "fp16",
 )
 
-# bfloat16 is held in its 16 bits as uint16: the upper half of a float32.
+# A bfloat16 is passed as a uint16 with its bits: the upper half of a float32.
 BF16: dict[str, LibraryFunction] = _table(
     {name: (signature.replace("e", "H"), half_floats.BRAIN[name]) for name, signature in half_floats.SIGNATURES.items()}
     | {

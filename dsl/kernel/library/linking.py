@@ -158,7 +158,7 @@ class ForeignFunction:
 
 
 def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
-    """Convert an argument to its declared type: a number, or the address of an array."""
+    """Convert an argument to its declared type: a scalar, or the address of an array."""
     c = call.c
     if not isinstance(kind, types.CPointer):
         return c.ir(c.cast(c.scalar(value), kind.dtype), kind.dtype)

@@ -187,7 +187,7 @@ def _round(call: Invocation, x: Any, ndigits: Any = None, decimals: Any = None) 
 
 
 def number_dtype(c: Compiler, number: Any) -> np.dtype:
-    """Return the dtype of a number, including Python numbers."""
+    """Return the dtype of a scalar, which may be a Python number."""
     return np.dtype(c.kind(number))
 
 
@@ -222,7 +222,7 @@ def _modf(call: Invocation, x: Any) -> Any:
 def _frexp(call: Invocation, x: Any) -> Any:
     c = call.c
     x = c.scalar(c.cast(c.number(x), np.float64))
-    # numbers below the normal range are scaled up first
+    # Subnormal numbers are scaled up first.
     small = c.apply("less", c.apply("absolute", x), Constant(2.0**-1022))
     scaled = c.apply("where", small, c.apply("multiply", x, Constant(2.0**54)), x)
     bits = methods.bit_cast(c, c.scalar(scaled), np.dtype(np.int64))
@@ -384,7 +384,7 @@ def _lesser(row: str, strict: str) -> Handler:
             if all(_is_integer(c, v) for v in (best, value)):
                 best = c.apply(row, best, value)
             else:
-                # as Python: the first unless the other is strictly beyond it
+                # As in Python, the first item is kept unless another is strictly beyond it.
                 best = c.apply("where", c.apply(strict, value, best), value, best)
         return best
 

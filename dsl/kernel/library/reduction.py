@@ -23,7 +23,7 @@ MOST_BLOCKS = 1024
 
 
 class Reduce:
-    """A reduction of arrays by a function of two numbers, created by `weft.reduce`."""
+    """A reduction of arrays by a binary scalar function, created by `weft.reduce`."""
 
     def __init__(self, functor: Any) -> None:
         function = functor.function if isinstance(functor, DeviceFunction) else functor
@@ -95,7 +95,7 @@ def _fold_blocks(function: FunctionType) -> Any:
                 mine = function(mine, values[k])
             folded[thread] = mine
         cuda.syncthreads()
-        # the block's elements that exist: the last block may have fewer
+        # Number of elements of this block. The last block may have fewer than the others.
         held = min(count - cuda.blockIdx.x * THREADS, THREADS)
         width = THREADS // 2
         while width > 0:
@@ -110,12 +110,12 @@ def _fold_blocks(function: FunctionType) -> Any:
 
 
 def reduce(function: Any) -> Reduce:
-    """Make a reduction from a function of two numbers: ``total = weft.reduce(lambda a, b: a + b)``.
+    """Make a reduction from a binary scalar function: ``total = weft.reduce(lambda a, b: a + b)``.
 
     Parameters
     ----------
     function : function
-        An associative and commutative function of two numbers.
+        An associative and commutative function of two scalars.
 
     Returns
     -------

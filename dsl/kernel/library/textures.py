@@ -21,32 +21,32 @@ from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue
 from weft.runtime import default_device
 
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0, 0.5, 1, 2))
-STEPS = np.float32(256)  # between two elements, of the fixed-point weights of linear filtering
+STEPS = np.float32(256)  # number of steps of the fixed-point weights of linear filtering
 DTYPES = ("float32", "int32", "uint32", "int16", "uint16", "int8", "uint8")
-MOST = 2.0**30  # elements beyond every texture, where coordinates end
+MOST = 2.0**30  # coordinates are clamped to this magnitude, which exceeds every texture
 
 
 class Filter(enum.Enum):
-    """The value of a sample between elements."""
+    """Filter mode: the value of a sample between elements."""
 
     NEAREST = "nearest"  # the element whose cell contains the coordinate
     LINEAR = "linear"  # interpolated between the nearest elements along every axis
 
 
 class Address(enum.Enum):
-    """The value at coordinates outside the array."""
+    """Addressing mode: the value of a sample outside the array."""
 
     CLAMP = "clamp"  # the nearest element
     BORDER = "border"  # zero
-    WRAP = "wrap"  # the array repeated
-    MIRROR = "mirror"  # the array repeated, every second time in reverse order
+    WRAP = "wrap"  # the array is repeated
+    MIRROR = "mirror"  # the array is repeated, mirrored every second time
 
 
 class Coordinates(enum.Enum):
     """The unit of coordinates."""
 
     ELEMENTS = "elements"
-    NORMALIZED = "normalized"  # 1 is the length of the axis
+    NORMALIZED = "normalized"  # the length of the axis is 1
 
 
 def texture(
@@ -105,7 +105,7 @@ def texture(
     made = (Texture1D, Texture2D, Texture3D)[values.ndim - 1](
         to_device(values.copy()), owner.handle if owner else 0, *mode
     )
-    setattr(made, "_owner", owner)  # of the handle
+    setattr(made, "_owner", owner)  # keeps the handle valid
     return made
 
 
@@ -194,7 +194,7 @@ class Texture3D(Texture):
 
 @device
 def position(t: Any, x: Any, axis: Any) -> Any:
-    """Convert a coordinate to units of elements. Wrap or mirror it if the addressing mode says so."""
+    """Convert a coordinate to units of elements. Wrap or mirror it if the addressing mode requires it."""
     x = np.float32(x)
     if t.address is Address.WRAP:
         x = x - np.floor(x)
@@ -215,7 +215,7 @@ def cell(x: Any) -> Any:
 
 @device
 def weight(x: Any) -> Any:
-    """Return the fractional part of a coordinate, rounded to 8 bits. It is a weight of linear interpolation."""
+    """Return the weight for linear interpolation: the fractional part of a coordinate, rounded to 8 bits."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 
@@ -241,7 +241,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return an index moved into the array, and whether the element there is to be used instead of zero."""
+    """Clamp or wrap an index to the array. Return the new index, and whether to use its element instead of zero."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True
@@ -250,7 +250,7 @@ def inner(t: Any, i: Any, axis: Any) -> Any:
 
 def runs_on_gpu() -> bool:
     """Return whether the kernel is compiled for a GPU."""
-    return False  # as plain Python
+    return False  # when it runs as plain Python
 
 
 def fetch(data: Any, handle: Any, *coordinates: Any) -> Any:

@@ -17,7 +17,7 @@ from weft.dsl.kernel.python_mode.argument_conversion import convert
 
 COMPONENTS = "xyzw"
 
-# name of the number -> CUDA C's prefixes
+# scalar type -> CUDA C's prefixes
 BASES: dict[str, tuple[str, ...]] = {
     "int8": ("char",),
     "int16": ("short",),
@@ -30,7 +30,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "float32": ("float",),
     "float64": ("double",),
 }
-_LONG = {np.dtype("l").name: "long", np.dtype("L").name: "ulong"}  # as wide as the platform's C has it
+_LONG = {np.dtype("l").name: "long", np.dtype("L").name: "ulong"}  # the width of C's long on this platform
 
 
 class Vector:
@@ -49,7 +49,7 @@ class Vector:
 
     __slots__ = ("_values",)
     __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None  # a NumPy scalar on the left leaves the operation to the vector
+    __array_ufunc__ = None  # a NumPy scalar on the left defers to the vector
 
     dtype: ClassVar[np.dtype]
     lanes: ClassVar[int]
@@ -153,7 +153,7 @@ def _make_types() -> dict[str, type[Vector]]:
     return made
 
 
-# name -> class: the 40 types, and CUDA C's names of them.
+# name -> class: the 40 types, and their CUDA C names.
 VECTOR_TYPES: dict[str, type[Vector]] = _make_types()
 VECTOR_ALIASES: dict[str, type[Vector]] = {alias: kind for kind in VECTOR_TYPES.values() for alias in kind.aliases}
 _BY_SHAPE = {(kind.dtype, kind.lanes): kind for kind in VECTOR_TYPES.values()}

@@ -1,7 +1,7 @@
-"""`weft.vectorize`: user functions of numbers as ops in lazy expressions.
+"""`weft.vectorize`: scalar user functions as ops in lazy expressions.
 
-In: a Python function of numbers, and arrays. Out: recorded arrays. The function becomes an op, which fuses like any
-other. Invariant: the op's name determines its code.
+In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which fuses like any other.
+Invariant: the op's name determines its code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COST_OF_LOOPS = 200
 
 
 class VectorFunction(DeviceFunction):
-    """A function of numbers applied elementwise, created by `weft.vectorize`.
+    """A scalar function applied elementwise, created by `weft.vectorize`.
 
     A call on arrays, which broadcast, records an operation that can be fused. Inside kernels it is a device function.
     """
@@ -71,7 +71,7 @@ class VectorFunction(DeviceFunction):
         stream: Any = 0,
         **ignored: Any,
     ) -> Any:
-        """Apply the function to arrays and numbers.
+        """Apply the function to arrays and scalars.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class VectorFunction(DeviceFunction):
         result = deliver(rows[0].name, nodes[0], out, where, casting)
         of_host = out is None and any(isinstance(x, np.ndarray) for x in operands)
         if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
-            return np.array(result)  # NumPy arrays give NumPy arrays, as in Numba
+            return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
         return result
 
     def reduce(self, array: Any, axis: Any = 0, stream: Any = 0, **ignored: Any) -> Any:
@@ -144,7 +144,7 @@ class VectorFunction(DeviceFunction):
             )
             return found, None
         rules = [_takes]
-        if all(isinstance(kind, type) for kind in kinds):  # of Python's numbers alone: their own precision first
+        if all(isinstance(kind, type) for kind in kinds):  # only Python scalars: try their own precision first
             rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
         for fits in rules:
             for signature in self.signatures:
@@ -223,14 +223,14 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
 def vectorize(
     function: Any = None, signatures: Any = None, *, target: str = "cuda", identity: Any = None, **options: Any
 ) -> Any:
-    """Make a function of numbers apply elementwise to arrays: ``@weft.vectorize``.
+    """Make a scalar function apply elementwise to arrays: ``@weft.vectorize``.
 
     Parameters
     ----------
     function : function, or signatures
-        A function of numbers that returns a number or a tuple of numbers. Alternatively a list of signatures such as
-        ``["float32(float32, float32)"]``, of which the first that fits is used. Without signatures, the arguments determine
-        the dtypes.
+        A scalar function that returns a scalar or a tuple of scalars. Alternatively a list of signatures such as
+        ``["float32(float32, float32)"]``: the first that fits is used. Without signatures, the arguments determine the
+        dtypes.
     signatures : list, optional
         Signatures, if the first argument is the function.
     target, identity

@@ -61,7 +61,7 @@ def run_python(
 
 
 def _as_seen(argument: Any) -> Any:
-    """Prepare an argument for a kernel that runs as Python. Arrays then convert the values assigned to them."""
+    """Prepare an argument for a kernel that runs as Python. Assignments to the resulting arrays convert the values."""
     if isinstance(argument, np.ndarray):
         return as_kernel_array(argument)
     if isinstance(argument, tuple):

@@ -25,7 +25,7 @@ class Brain(NDArrayOperatorsMixin):
         self.held = held
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
-        options.pop("out", None)  # of `+=`: a number is never changed
+        options.pop("out", None)  # of `+=`: scalars are immutable
         found = getattr(ufunc, method)(*beside_brains(operands), **options)
         return tuple(map(seen, found)) if isinstance(found, tuple) else seen(found)
 

@@ -1,9 +1,9 @@
 """Replacement of library functions and number types in kernels that run as plain Python.
 
-In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do
-not raise. Number types convert as in kernels (integers wrap, floats saturate). Functions of numbers from NumPy and
-weft return scalars. Invariant: the code object is the user's own, so breakpoints work. A function without replaced
-names is returned unchanged.
+In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do not
+raise errors. Number types convert as in kernels (integers wrap, floats saturate). Scalar functions of NumPy and weft
+return scalars. Invariant: the code object is the user's own, so breakpoints work. A function without replaced names is
+returned unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.dsl.kernel.language.types import ScalarType
 from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, convert
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen, wide
 
-# math's name -> the row that says what comes out where Python raises
+# name of a `math` function -> the op that gives the result where Python raises an error
 ROWS = {
     **{
         name: name
@@ -68,14 +68,14 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return the float64 result of a function for arguments with which Python's version raises an error."""
+    """Return the float64 result of a function for arguments that make Python's version raise an error."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
-        case "lgamma":  # a pole, or too large
+        case "lgamma":  # a pole, or an overflow
             return math.inf
         case "gamma" if numbers[0] == 0:
             return math.copysign(math.inf, numbers[0])
-        case "gamma":  # too large; on the other side the poles
+        case "gamma":  # an overflow, or a pole at a negative integer
             return math.inf if numbers[0] > 0 else math.nan
         case "log" if len(numbers) == 2:
             return float(np.log(numbers[0]) / np.log(numbers[1]))
@@ -83,7 +83,7 @@ def _raised(name: str, reference: Any, plain: list[Any]) -> float:
 
 
 class _Cast(type):
-    """Metaclass of stand-ins for number types such as `int`. Calls convert as kernels do."""
+    """Metaclass of stand-ins for number types such as `int`. Calling a stand-in converts a number as kernels do."""
 
     real: type
 
@@ -116,7 +116,7 @@ def _cast(kind: type) -> type:
 def _where(condition: Any, x: Any, y: Any) -> Any:
     return seen(
         np.where(condition, *beside_brains((x, y)))[()]
-    )  # NumPy's own result is an array, which assignments with += would share
+    )  # NumPy returns an array, which assignments with += would share
 
 
 _BY_NAME = {name: _kernel_function(name) for name in ROWS if hasattr(math, name)}
@@ -135,7 +135,8 @@ class _View:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
         other = replacement(found)
-        setattr(self, name, found if other is None else other)  # found without this function the next time
+        # from now on, the attribute is found without this function
+        setattr(self, name, found if other is None else other)
         return found if other is None else other
 
 
@@ -153,7 +154,7 @@ def replacement(held: Any) -> Any:
         case _:
             try:
                 return _REPLACED.get(held)
-            except TypeError:  # what cannot be hashed is none of these
+            except TypeError:  # unhashable objects are not replaced
                 return None
 
 
@@ -190,7 +191,7 @@ class _Forms:
         for cell, held in zip(cells, function.__closure__ or (), strict=True):
             try:
                 cell.cell_contents = self.value(held.cell_contents)
-            except ValueError:  # a name that has no value yet keeps none
+            except ValueError:  # an unset name stays unset
                 continue
         return made
 

@@ -28,7 +28,7 @@ from weft.dsl.kernel.python_mode.simulate_threads import WARP, RunningThread, Sc
 Action = Callable[..., Any]
 
 
-# -- where a thread stands ------------------------------------------------------------------------
+# -- thread indices ------------------------------------------------------------------------------
 
 
 def _by_axes(value: Callable[[RunningThread, str], int]) -> Action:
@@ -50,7 +50,7 @@ def _gridsize(thread: RunningThread, axis: str) -> int:
     return thread.number(f"blockDim.{axis}") * thread.number(f"gridDim.{axis}")
 
 
-# -- meetings ----------------------------------------------------------------------------------
+# -- synchronization ---------------------------------------------------------------------------
 
 
 def _same_for_all(fold: Callable[[list[Any]], Any]) -> Callable[[dict[int, Any]], dict[int, Any]]:
@@ -95,7 +95,7 @@ def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
         return {lane: brought.get(place, (value, lane))[0] for lane, (value, place) in brought.items()}
 
     def action(thread: RunningThread, mask: int, value: Any, operand: int, width: int = WARP) -> Any:
-        place = source(thread.lane, int(operand) % WARP, _check_width(width))  # the hardware looks at five bits
+        place = source(thread.lane, int(operand) % WARP, _check_width(width))  # the hardware uses five bits
         return _warp_meet(thread, path, mask, (value, place), exchange)
 
     return action
@@ -152,7 +152,7 @@ def _warp_reduce(path: str, fold: Callable[[Any, Any], Any]) -> Action:
 
 
 def _least(a: Any, b: Any) -> Any:
-    return a if a < b or a != a else b  # NaN wins
+    return a if a < b or a != a else b  # NaN takes precedence
 
 
 def _greatest(a: Any, b: Any) -> Any:

@@ -27,11 +27,12 @@ from weft.dsl.kernel.language.names import NAMES, Intrinsic, running
 from weft.runtime import show_cell
 
 WARP = 32
-_NAPS = 1000  # rounds in which all threads only sleep, before the next block may start beside them
+_NAPS = 1000  # number of rounds in which all threads only sleep, before the next block may start concurrently
 
 Triple = tuple[int, int, int]
 Scope = Literal["block", "grid", "warp", "active"]
-Site = tuple[tuple[int, int], ...]  # calls from the kernel inwards: identity of the code, place in it
+# the call stack from the kernel inwards: id of the code object, and instruction offset
+Site = tuple[tuple[int, int], ...]
 Fold = Callable[[dict[int, Any]], Mapping[int, Any]]
 
 
@@ -147,7 +148,7 @@ class RunningThread:
         try:
             return action(self, *arguments)
         except TypeError:
-            NAMES[path].bind(arguments, {})  # where the arguments do not fit, this error says it better
+            NAMES[path].bind(arguments, {})  # if the arguments do not fit, this raises a clearer error
             raise
 
     def meet(self, scope: Scope, path: str, value: Any, fold: Fold, lanes: int = 0) -> Any:
@@ -206,7 +207,7 @@ class Stack:
 
     def start(self, thread: RunningThread) -> None:
         """Start the OS thread, which gets the baton and runs a simulated thread."""
-        trace = sys.gettrace()  # a debugger's, of the thread that starts this one
+        trace = sys.gettrace()  # the debugger's trace function of the starting thread
 
         def run() -> None:
             if trace is not None and sys.gettrace() is None:
@@ -309,7 +310,7 @@ class SimulatedLaunch:
     actions: Mapping[str, Callable[..., Any]]
     over: bool = False
     failure: BaseException | None = None
-    children: list[Callable[[], None]] = field(default_factory=list)  # launches by its threads
+    children: list[Callable[[], None]] = field(default_factory=list)  # launches recorded by its threads
     stacks: list[Stack] = field(default_factory=list)
     idle: list[Stack] = field(default_factory=list)
     sleepers: deque[RunningThread] = field(default_factory=deque)
@@ -330,7 +331,7 @@ class SimulatedLaunch:
         """Run all threads. Raises the first exception of a thread, or DivergenceError."""
         self._main.carry(self.choose())
         self.over = True
-        for stack in self.stacks:  # one after another, since each may run the user's `finally`
+        for stack in self.stacks:  # one at a time, because each may run the user's `finally`
             stack.abandon(isinstance(self.failure, KeyboardInterrupt))
         if self.failure is not None:
             failure, self.failure = self.failure, None
@@ -338,7 +339,7 @@ class SimulatedLaunch:
         for start in self.children:
             start()
 
-    # -- who has a turn --
+    # -- scheduling --
 
     def choose(self) -> RunningThread | None:
         """Return the thread to run next. Return None at the end of the launch or after a failure."""
@@ -380,7 +381,7 @@ class SimulatedLaunch:
         self._naps = 0
         return True
 
-    # -- who meets whom --
+    # -- synchronization --
 
     def arrive(self, thread: RunningThread) -> None:
         """Register that a thread waits. If its group is complete, release the group."""

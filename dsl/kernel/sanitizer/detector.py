@@ -27,11 +27,11 @@ from typing import Any, Literal
 from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
 
 READ, WRITE, ATOMIC = SiteKind.READ, SiteKind.WRITE, SiteKind.ATOMIC
-FINDINGS = 100  # of different places that are kept
-KEPT = 64  # threads that are remembered for one place since it was last written
+FINDINGS = 100  # maximum number of findings at different sites
+KEPT = 64  # maximum number of threads remembered per location since its last write
 
 Row = Sequence[int]
-# A block, a thread or a block again -> how far the thread that knows it has heard of it.
+# A vector clock: thread or block -> the time up to which its operations are known.
 Known = dict[Any, int]
 
 
@@ -77,7 +77,7 @@ class ThreadState:
         self.known: Known | None = None
         self.released: Known | None = None
         self.group: tuple[Any, list[ThreadState]] | None = None
-        self.written: set[int] = set()  # of its own memory
+        self.written: set[int] = set()  # initialized addresses of the thread's local memory
         self.move_on()
 
     def move_on(self) -> None:
@@ -93,7 +93,7 @@ class ThreadState:
 
 
 Now = tuple[ThreadState, int, int, int]
-Access = tuple[Now, Site, "int | None"]  # the last one is the value that is written, where it is known
+Access = tuple[Now, Site, "int | None"]  # the last item is the written value, if known
 
 
 class Cell:
@@ -102,10 +102,10 @@ class Cell:
     __slots__ = ("atomics", "reads", "released", "writes")
 
     def __init__(self) -> None:
-        self.writes: dict[ThreadState, Access] = {}  # the last one, and others of the same value
+        self.writes: dict[ThreadState, Access] = {}  # the last write, and others of the same value
         self.reads: dict[ThreadState, Access] = {}
         self.atomics: dict[ThreadState, Access] = {}
-        self.released: Known | None = None  # by fences before atomics here
+        self.released: Known | None = None  # by fences before atomics on these bytes
 
     def add(self, access: Access) -> None:
         """Record an access that conflicts with no other."""
@@ -146,14 +146,14 @@ class BlockState:
         self.number = number
         self.threads: list[ThreadState | None] = [None] * size
         self.shared: Memory = {}
-        self.fresh: dict[int, tuple[Site, ThreadState, Row]] = {}  # read, and never written so far
+        self.fresh: dict[int, tuple[Site, ThreadState, Row]] = {}  # read, but not yet written
         self.guesses: dict[
             tuple[int, ThreadState], tuple[Site, Row, Access]
-        ] = {}  # races unless a compare and swap follows
-        self.barriers: list[tuple[Site, ThreadState]] = []  # who came first to each
+        ] = {}  # races unless a compare-and-swap follows
+        self.barriers: list[tuple[Site, ThreadState]] = []  # the first arrival at each barrier
         self.arrived: list[int] = []
         self.groups: dict[Any, list[ThreadState]] = {}
-        self.stopped = False  # whether a thread ended because of a finding
+        self.stopped = False  # whether a finding has ended a thread
 
 
 def ordered(before: Now, thread: ThreadState) -> bool:
@@ -208,7 +208,7 @@ class Detector:
         self.fresh: dict[int, tuple[Site, ThreadState, Row]] = {}
         self.blocks: dict[int, BlockState] = {}
         self.block = BlockState(-1, 0)
-        self.meeting: list[ThreadState] = []  # of the grid
+        self.meeting: list[ThreadState] = []  # threads that wait at a grid barrier
         units = [s.size & -s.size for s in sites if s.kind <= ATOMIC] + [s.align for s in sites if s.kind <= ATOMIC]
         self.unit = min(units, default=1)
 
@@ -292,7 +292,7 @@ class Detector:
                     memory[place] = access
                     return
                 if before is now:
-                    return  # what races with the reading of its own value races with the writing of it
+                    return  # an access that races with this read also races with the recorded write
             cell = memory[place] = Cell()
             cell.add(held)
         elif held is None:
@@ -339,7 +339,7 @@ class Detector:
                     region.fresh[first : first + site.size] = bytes(site.size)
                 return
 
-    # -- meetings ---------------------------------------------------------------------------------
+    # -- synchronization --------------------------------------------------------------------------
 
     def event(self, thread: ThreadState, site: Site, row: Row) -> None:
         """Process an event other than an access."""
@@ -377,7 +377,7 @@ class Detector:
         known = together([one.known for one in group])
         if key is SiteKind.GRID:
             self.meeting = []
-            known = None  # all that was is behind them
+            known = None  # all earlier operations are ordered before the barrier
         else:
             del thread.block.groups[key]
         if key is SiteKind.BARRIER and known is not None:

@@ -17,7 +17,7 @@ from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError, make_report
 from weft.runtime import KernelFault
 
 _KINDS = {kind.name.lower(): kind for kind in SiteKind}
-_GRID = (1 << 31, 1, 1)  # more blocks than there are, in one row: a block's number is its place
+_GRID = (1 << 31, 1, 1)  # an upper bound of the grid, in one dimension, so that a block's number is its index
 
 
 def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:

@@ -31,15 +31,15 @@ class SiteKind(IntEnum):
     READ = 0
     WRITE = 1
     ATOMIC = 2
-    OUTSIDE = 3  # an index is out of bounds: the access is not made
+    OUTSIDE = 3  # an out-of-bounds index: the access is not executed
     BARRIER = 4
     GRID = 5
-    WARP = 6  # its number is the mask
+    WARP = 6  # the event's number is the mask
     ACTIVE = 7
     FENCE = 8
 
 
-# Where threads meet, or order their accesses.
+# Operations that synchronize threads or order their accesses.
 _KINDS = {
     "barrier": SiteKind.BARRIER,
     "barrier_vote": SiteKind.BARRIER,
@@ -151,7 +151,7 @@ class Watch:
         unsigned = np.dtype(f"u{c.index_dtype.itemsize}")
         for _, position, extent in asked:
             if isinstance(position, int) and isinstance(extent, int):
-                continue  # was checked when compiling
+                continue  # checked at compile time
             sides = [b.cast(b.constant(n) if isinstance(n, int) else n, unsigned) for n in (position, extent)]
             found = b.op("greater_equal", *sides, dtype=BOOL)
             outside = found if outside is None else b.op("bitwise_or", outside, found)
@@ -162,7 +162,7 @@ class Watch:
         if any(isinstance(p, Sliced) or (isinstance(p, Constant) and p.value is None) for p in first) or not all(
             isinstance(p, Sliced) and p.start is p.stop is p.step is None for p in parts[len(asked) :]
         ):
-            # a place in a slice has no index in the whole
+            # An element of a slice has no index in the original array.
             return f"{array.label}[...]", ()
         return array.label, whole
 

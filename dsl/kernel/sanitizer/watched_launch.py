@@ -187,7 +187,7 @@ class WatchedLaunch(DispatchedLaunch):
             self.host_copies.append((found, host))
             return host
         if isinstance(found, np.ndarray) and not found.flags.aligned:
-            # a GPU gets a copy, which is
+            # A GPU gets an aligned copy, so the sanitizer uses one as well.
             host = found.copy()
             self.copies.append((_HostCopy(host), found, self.number))
             return host

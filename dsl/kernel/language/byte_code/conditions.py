@@ -15,7 +15,7 @@ from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction
 
 
 class Conditions:
-    """The basic blocks of a function, and the rules that merge those of one expression."""
+    """The basic blocks of a function, and the rules that merge the blocks of one expression."""
 
     def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
         self.blocks, self.entry, self.make = blocks, entry, make
@@ -181,7 +181,8 @@ class Conditions:
         return block.kinds[1] if len(block.kinds) > 1 else None
 
     def _copy_end(self, block: CodeBlock) -> bool:
-        """Copy the block's successor into it, if that ends the function and uses values left on the stack."""
+        """Copy a block's successor into the block if the successor ends the function and uses values left on the
+        stack."""
         if len(block.after) != 1 or len(self.before[block.after[0]]) < 2:
             return False
         following = self.blocks[block.after[0]]

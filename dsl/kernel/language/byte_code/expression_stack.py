@@ -1,7 +1,7 @@
 """Expressions and simple statements from straight-line instructions.
 
-In: instructions, and what lies on the stack before them. Out: the stack after them and the statements executed. The stack
-holds syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tree.
+In: instructions, and the stack before them. Out: the stack after them and the statements executed. The stack holds
+syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tree.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class UnpackedItem(Mark):
 
 
 class Definition(Mark):
-    """A function definition: its code object, and its defaults, annotations and closure by flag bit."""
+    """A function definition: its code object, and its defaults, annotations and closure, keyed by flag bit."""
 
     def __init__(self, code: CodeType, parts: dict[int, ast.expr]) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class ExpressionStack:
     def _pop(self, _: Any) -> None:
         value = self.pop()
         if isinstance(value, UnpackedItem):
-            value.targets[value.index] = False  # a store to the name that the next item is stored to
+            value.targets[value.index] = False  # the next item is stored to the same name
         elif not isinstance(value, LoopIterator):
             self.statements.append(ast.copy_location(ast.Expr(value), value))
 
@@ -257,7 +257,7 @@ class ExpressionStack:
         self._boolean(ast.Or, self.pop(), self._value(body))
 
     def _boolean(self, operator: type[ast.boolop], first: ast.expr, second: ast.expr) -> None:
-        # `(a and b) and c` tests the first two twice: it is another program than `a and b and c`
+        # `(a and b) and c` tests the first two twice, so its byte code differs from that of `a and b and c`.
         flat = isinstance(second, ast.BoolOp) and isinstance(second.op, operator)
         values = [first, *(second.values if flat else [second])]  # type: ignore[attr-defined]
         self._push(ast.copy_location(ast.BoolOp(operator(), values), first))
@@ -275,7 +275,7 @@ class ExpressionStack:
             if isinstance(first, Definition):
                 self._push(self.make(first, [second]))
                 return
-            arguments.insert(0, second)  # of `assert` and decorators
+            arguments.insert(0, second)  # for `assert` and decorators
         split = len(arguments) - len(names)
         keywords = [self._at(ast.keyword(n, v)) for n, v in zip(names, arguments[split:], strict=True)]
         call = ast.Call(function, arguments[:split], keywords)
@@ -339,7 +339,7 @@ class ExpressionStack:
         value = self.pop()
         if spec is not None and not isinstance(spec, ast.JoinedStr):
             spec = ast.JoinedStr([spec])
-        if isinstance(value, ast.FormattedValue):  # converted
+        if isinstance(value, ast.FormattedValue):  # a conversion such as `!r`
             conversion, value = "\0sra".index(chr(value.conversion)), value.value
         kind = ord("\0sra"[conversion]) if conversion else -1
         self._push(ast.JoinedStr([self._at(ast.FormattedValue(value, kind, spec))]))

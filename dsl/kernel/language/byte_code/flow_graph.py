@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction, Unreadable
 
-# instruction -> how many values it takes from the stack and puts there, of its argument
+# instruction -> numbers of values that it pops and pushes, as a function of its argument
 EFFECTS: dict[str, Callable[[Any], tuple[int, int]]] = {
     **dict.fromkeys(("load", "load_global", "constant", "assertion", "null"), lambda _: (0, 1)),
     **dict.fromkeys(("store", "store_global", "pop", "return", "branch", "extend", "append"), lambda _: (1, 0)),
@@ -38,7 +38,7 @@ EFFECTS: dict[str, Callable[[Any], tuple[int, int]]] = {
     "raise": lambda n: (n, 0),
 }
 
-Flags = tuple[int | None, ...]  # of every value on the stack: the `iterator` instruction it is from, or None
+Flags = tuple[int | None, ...]  # for every value on the stack: the `iterator` instruction that pushed it, or None
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +88,7 @@ def classes_of(code: list[CodeInstruction]) -> list[int]:
 
 
 def stacks_of(code: list[CodeInstruction]) -> dict[int, Flags]:
-    """Return the stack before every reachable instruction: for each value, its iterator instruction or None."""
+    """Return the stack before every reachable instruction: for each value, the instruction of its iterator, or None."""
     start = entry_of(code)
     found: dict[int, Flags] = {start: ()}
     work = deque([start])
@@ -124,7 +124,7 @@ def _step(instruction: CodeInstruction, number: int, flags: Flags, exhausted: bo
 
 
 def merge_copies(code: list[CodeInstruction]) -> list[int]:
-    """Redirect edges from copies that the compiler made to their originals. Return the equivalence classes."""
+    """Redirect edges that lead to copies made by the compiler to the originals. Return the equivalence classes."""
     classes, stacks = classes_of(code), stacks_of(code)
     _merge_tests(code, classes, stacks)
     _merge_ends(code, classes, stacks_of(code))
@@ -137,7 +137,7 @@ def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
 
 
 def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge ends of the function that the compiler copied into an expression or behind a `break`."""
+    """Merge ends of the function that the compiler copied into an expression or after a `break`."""
     exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
     pending: dict[tuple[int, Flags], int] = {}
     for number in sorted(stacks):
@@ -151,7 +151,7 @@ def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[in
     for leader in _leaders(code, stacks):
         if not _is_pending(stacks[leader]):
             continue
-        # the expression has one value more than the stack before it, or as many if it drops one first
+        # The expression adds one value to the stack, or none if it first drops one.
         depth = len(stacks[leader]) + (code[leader].name not in ("pop", "swap"))
         for number in _straight_end(code, leader):
             if not _is_pending(stacks[number]) or len(stacks[number]) > depth:
@@ -200,7 +200,7 @@ def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[i
                 for header, sources in into.items()
                 for late in sources
                 if late >= header and late in into
-                # at the start of an expression nothing of it is on the stack
+                # At the start of an expression, none of its operands is on the stack.
                 if code[late].name == "branch" or _is_pending(stacks[header])
                 for early in sources
                 if early < header

@@ -37,12 +37,12 @@ class CodeInstruction:
     after: list[int] = field(default_factory=list)
 
 
-# Opcodes without an instruction: they prepare the next opcode, or serve the interpreter.
+# Opcodes without an instruction: they prepare the next opcode, or are used by the interpreter only.
 SILENT = frozenset(
     "CACHE NOP RESUME PRECALL MAKE_CELL COPY_FREE_VARS TO_BOOL END_FOR NOT_TAKEN EXTENDED_ARG RETURN_GENERATOR".split()
 )
 
-# Opcodes with the argument that `dis` shows -> the instructions. Where there are two, the arguments are a pair.
+# Opcodes whose arguments are as `dis` shows them -> the instructions. If there are two, the argument is a pair.
 ROWS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW LOAD_DEREF LOAD_CLOSURE".split(), ("load",)),
     **dict.fromkeys(("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"), ("load", "load")),
@@ -86,7 +86,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "RERAISE": ("raise_again",),
 }
 
-# Conditional jumps: what is tested before the branch, and whether it jumps where that is true.
+# Conditional jumps: the test before the branch, and whether the jump is taken if the test is true.
 BRANCHES: dict[str, tuple[str, bool]] = {
     "POP_JUMP_IF_TRUE": ("", True),
     "POP_JUMP_IF_FALSE": ("", False),
@@ -99,7 +99,7 @@ BRANCHES: dict[str, tuple[str, bool]] = {
 JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))
 ENDS = frozenset(("return", "raise", "raise_again"))
 
-# Opcodes that begin a construct which is not read -> its name.
+# Opcodes that start an unsupported construct -> the name of the construct.
 REFUSED: dict[str, str] = {
     **dict.fromkeys(("BEFORE_WITH", "LOAD_SPECIAL", "BEFORE_ASYNC_WITH"), "`with`"),
     **dict.fromkeys(("IMPORT_NAME", "IMPORT_FROM"), "`import`"),
@@ -118,11 +118,13 @@ _INTRINSICS = {3: "stop_iteration", 5: "positive", 6: "list_to_tuple"}  # of CAL
 
 
 def decode(code: CodeType) -> list[CodeInstruction]:
-    """Return the instructions of a code object. Raises Unreadable."""
+    """Return the instructions of a code object. Raises Unreadable for byte code that cannot be converted."""
     found: list[CodeInstruction] = []
     starts: dict[int, int] = {}
-    jumps: dict[int, tuple[int, bool]] = {}  # of a branch or `next`: offset of the target, whether taken if true
-    leaps: list[tuple[int, int]] = []  # unconditional jumps: number of what follows, offset of the target
+    # of a branch or `next`: the target's offset, and whether the jump is taken if the test is true
+    jumps: dict[int, tuple[int, bool]] = {}
+    # unconditional jumps: number of the following instruction, and the target's offset
+    leaps: list[tuple[int, int]] = []
     names: Any = ()
     previous = ""
     for row in dis.get_instructions(code):
@@ -148,7 +150,7 @@ def decode(code: CodeType) -> list[CodeInstruction]:
             if opcode == "CALL":
                 names = ()
     if code.co_flags & 0x20 and found and found[0].name == "pop":
-        found[0].name = "jump"  # a generator drops the first value that is sent to it
+        found[0].name = "jump"  # a generator drops the first value that it is sent
     _link(found, starts, jumps, dict(leaps))
     return found
 
@@ -160,7 +162,7 @@ def _branch(found: list[CodeInstruction], jumps: dict[int, tuple[int, bool]], ro
     elif kind == "keep":
         found.append(CodeInstruction("copy", 1, where))
     if not row.is_jump_target and found and found[-1].argument in ("is not", "not in") and found[-1].name == "compare":
-        # exact negations are brought to one form, as CPython's own compiler does
+        # Negated comparisons are normalized, as CPython's own compiler does.
         found[-1].argument = {"is not": "is", "not in": "in"}[found[-1].argument]
         taken = not taken
     jumps[len(found)] = row.argval, taken
@@ -184,7 +186,8 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
         case "LOAD_METHOD" | "LOAD_ATTR":
             yield "attribute", row.argval
             if opcode == "LOAD_METHOD" or (sys.version_info >= (3, 12) and row.arg & 1):
-                # up to Python 3.12, a method's slot is not where `PUSH_NULL` leaves that of a function
+                # Up to Python 3.12, the empty slot of a method is at another position than that of a function
+                # (`PUSH_NULL`).
                 yield "null", None if sys.version_info >= (3, 13) else "method"
         case "BINARY_OP":
             yield ("subscript", None) if row.argrepr == "[]" else ("binary", row.argrepr)
@@ -201,7 +204,7 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
         case "CALL_KW":
             yield "call", (row.arg, found.pop().argument)
         case "CALL_FUNCTION_EX":
-            # since Python 3.14 there is always an operand of keywords, which may be NULL
+            # Since Python 3.14, there is always a keywords operand, which may be NULL.
             keywords = found.pop().name != "null" if sys.version_info >= (3, 14) else row.arg & 1
             if keywords:
                 raise Unreadable("** is not read", row.positions.lineno)

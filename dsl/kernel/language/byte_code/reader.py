@@ -126,7 +126,7 @@ def _lambda(tree: ast.FunctionDef) -> ast.Lambda:
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
-    """Return statements that end in `return` as one expression."""
+    """Convert statements that end in `return` to one expression."""
     match body:
         case [ast.Return(value=value)]:
             return ast.copy_location(ast.Constant(None), body[0]) if value is None else value
@@ -151,7 +151,7 @@ def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
     """Return the generator expression of a generator function."""
     clauses: list[ast.comprehension] = []
     assert isinstance(tree, ast.FunctionDef)
-    body = [s for s in tree.body if not isinstance(s, ast.Nonlocal)]  # of `:=`
+    body = [s for s in tree.body if not isinstance(s, ast.Nonlocal)]  # for `:=`
     while True:
         match body:
             case [ast.For(target=target, iter=source, body=inner, orelse=[])]:
@@ -182,7 +182,7 @@ def _compile(tree: Tree, code: CodeType) -> CodeType:
     else:
         body = [ast.Global([tree.name]), tree]
     free = ast.arguments([], [ast.arg(n) for n in code.co_freevars], None, [], [], None, [])
-    # the compiler calls functions of imported modules in another way than methods
+    # The compiler emits other calls for functions of imported modules than for methods.
     imports = [ast.Import([ast.alias(name)]) for name in sorted(_modules(code))]
     module = ast.fix_missing_locations(ast.Module([*imports, _function("outer", free, body)], []))
     made = compile(module, code.co_filename, "exec", dont_inherit=True)

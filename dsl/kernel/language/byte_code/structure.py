@@ -1,4 +1,4 @@
-"""Reconstruction of statements from basic blocks, by dominators: `if`, loops, `break` and `continue`.
+"""Reconstruction of `if`, loops, `break` and `continue` from basic blocks, by dominators.
 
 In: basic blocks that hold whole statements. Out: a list of statements. A block with several predecessors follows the
 block that dominates it. A block that no structured jump reaches is copied, up to a limit. Several blocks are
@@ -24,7 +24,7 @@ from weft.dsl.kernel.language.byte_code.flow_graph import CodeBlock
 from weft.dsl.kernel.language.byte_code.instructions import Unreadable
 
 COPY_LIMIT = 100
-END = -1  # what follows the last statement of a function
+END = -1  # the block after the last statement of a function
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Structure:
     def _go(
         self, target: int, stack: list[ast.expr], follow: int, loop: LoopScope | None, source: int
     ) -> list[ast.stmt]:
-        """Return the statements for a jump to `target`: none, `continue`, `break`, or those of the target."""
+        """Return the statements for a jump to `target`: none, `continue`, `break`, or the statements of the target."""
         if target == follow:
             return []
         if loop is not None and target == loop.header:
