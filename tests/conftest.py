@@ -1,4 +1,8 @@
-"""Tests run on the CPU device or on the device of ``--device``, with a disk cache of their own. Some need a GPU."""
+"""Configuration of the tests.
+
+Tests run on the CPU device, or on the device that ``--device`` names, and use a separate disk cache. GPU tests run in a
+separate process.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Send GPU tests to a process of their own. Enable Ctrl-C if a background shell has disabled it."""
+    """Register the plugin for GPU tests. Enable Ctrl-C if a background shell has disabled it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     from tests.gpu.processes import register

@@ -100,7 +100,7 @@ def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
 
 
 def upward(tree: Tree) -> list[str]:
-    """Return the imports of a higher layer, and the imports of a layer without the prefix ``weft.``."""
+    """Return the imports of higher layers, and the imports that name a layer without the prefix ``weft.``."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -114,7 +114,7 @@ def upward(tree: Tree) -> list[str]:
 
 
 def walls(tree: Tree) -> list[str]:
-    """Return the imports of third-party packages outside of the files that may import them."""
+    """Return the imports of third-party packages in files that may not import them."""
     return [
         str(found)
         for found in tree.imports
@@ -123,7 +123,7 @@ def walls(tree: Tree) -> list[str]:
 
 
 def circles(tree: Tree) -> list[str]:
-    """Return the groups of modules that import one another, including by imports in functions and of packages."""
+    """Return the import cycles. Imports inside functions and imports of packages count as well."""
     edges: dict[str, set[str]] = {module: set() for module in tree.modules}
     for found in tree.imports:
         own, parts = module_of(found.file), tree.target(found).split(".")
@@ -236,7 +236,7 @@ def readers_of_the_environment(tree: Tree) -> list[str]:
 
 
 def misplaced_tests(tree: Tree) -> list[str]:
-    """Return the test files that are not in the folder of their source file or layer."""
+    """Return the test files whose folder does not mirror the folder of their source file or layer."""
     beside = {"__pycache__", *tree.layers, *BESIDE_LAYERS}
     wrong = [
         f"tests/{p.name}"

@@ -16,7 +16,7 @@ ALL = 0xFFFFFFFF
 
 @dataclass
 class Program:
-    """An explicit kernel with its launch, its arguments, and the arrays that are expected after the launch."""
+    """An explicit kernel with its launch, its arguments, and the expected contents of the arrays after the launch."""
 
     kernel: Kernel
     arguments: list[Any]
@@ -47,7 +47,7 @@ class Builder(KernelBuilder):
 
 
 def block_sums() -> Program:
-    """Return a kernel in which each block computes the sum of 64 numbers by a tree in shared memory."""
+    """Return a kernel in which each block computes the sum of 64 elements by a tree reduction in shared memory."""
     b = Builder("block_sums")
     x, out = b.pointer("x", "f8"), b.pointer("out", "f8", writable=True)
     t, kept, half = b.one("thread_index", axis=0), b.shared("f8", 64), b.local("i4")
@@ -215,7 +215,7 @@ def recursion() -> Program:
 
 
 def memory() -> Program:
-    """Return a kernel with two typed views of dynamic shared memory, constant memory, and the parts of complex numbers."""
+    """Return a kernel that uses typed views of dynamic shared memory, and arrays in constant memory."""
     b = Builder("memory")
     out, zs = b.pointer("out", "f8", writable=True), b.pointer("zs", "c16")
     t = b.one("thread_index", axis=0)
@@ -236,7 +236,7 @@ def memory() -> Program:
 
 
 def block_votes() -> Program:
-    """Return a kernel with votes among the threads of a block, memory fences, and reads of the clock."""
+    """Return a kernel that uses votes among the threads of a block, memory fences, and the clock."""
     b = Builder("block_votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "i4", writable=True)
     i = b.place()

@@ -1,9 +1,10 @@
 """``python -m tests.codegen.random_explicit --programs 200 --seed 0`` runs random explicit kernels in four ways.
 
-Each program is interpreted forwards and backwards and compiled for the CPU, as loops between meetings and as a coroutine
-a thread; all four give the same bits. It is compiled for a GPU besides, and with ``--assemble`` assembled. Threads meet
-only where all of those concerned come by, and write only what nobody else touches between two barriers, so that there
-is one right result. Runs in a process of its own, since bad code may end it.
+Each program is interpreted forwards and backwards. It is also compiled for the CPU twice: to loops between barriers,
+and to one coroutine per thread. All four results must have the same bits. The program is also compiled for a GPU, and
+with ``--assemble`` assembled. Each program has one correct result: all threads concerned reach each synchronization
+point, and no memory that a thread writes between two barriers is accessed by another thread. The command needs its own
+process, since wrong code may crash it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Writer:
     # -- values ---------------------------------------------------------------------------
 
     def pick(self, same: bool = False) -> Value:
-        """Return an existing value. If `same`, it is uniform in the block."""
+        """Return an existing value. If `same`, the value is uniform in the block."""
         pools = [*self.same] if same else [*self.same, *self.different, *self.different]
         return self.random.choice([v for pool in pools for v in pool])
 
@@ -150,13 +151,13 @@ class Writer:
         self.different[-1].append(self.b.load(self.random.choice(self.cells), self.b.constant(0)))
 
     def write(self, meets: bool) -> None:
-        """Write an addition to one of the thread's results."""
+        """Write a statement that adds a value to one of the thread's results."""
         b = self.b
         at = b.op("add", b.op("multiply", self.place, b.constant(OUT)), b.constant(self.random.randrange(OUT)))
         b.store(self.out, at, b.op("add", b.load(self.out, at), self.pick()))
 
     def branch(self, meets: bool) -> None:
-        """Write a branch. Its condition is uniform if the threads synchronize inside."""
+        """Write a branch. If its body contains barriers, its condition is uniform."""
         same = meets and self.random.random() < 0.6
         with self.b.if_(self.test(same)):
             self.body(same, self.random.randrange(1, 4))
@@ -298,7 +299,7 @@ def check(seed: int, assembled: bool = False) -> None:
 
 
 def main() -> int:
-    """Run the programs, and return the number of those that differ."""
+    """Run the programs, and return the number of programs whose results differ."""
     parser = argparse.ArgumentParser(prog="tests.codegen.random_explicit")
     parser.add_argument("--programs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

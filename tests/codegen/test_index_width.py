@@ -1,4 +1,4 @@
-"""The width of index arithmetic at its limits."""
+"""Tests of the limit up to which kernels use 32-bit index arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of passes is in execution order, and it names all passes."""
+"""The list of passes is in execution order and complete."""
 
 from __future__ import annotations
 

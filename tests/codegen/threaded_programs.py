@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """Return a logical kernel mapped to GPU threads, which `launch` interprets. It replaces compiled code."""
+    """Return a logical kernel mapped to GPU threads, in place of compiled code. `launch` interprets the kernel."""
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)
@@ -70,7 +70,7 @@ def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
 def allocate(device: CpuDevice, nbytes: int) -> Buffer:
     """Allocate a buffer and record its size.
 
-    It is so far from all other buffers that out-of-range addresses are recognized.
+    The buffer is so far from all other buffers that out-of-range addresses are recognized.
     """
     whole = _allocate(device, nbytes + 2 * PADDING)
     address = whole.address + PADDING
@@ -84,7 +84,7 @@ def adopt(values: np.ndarray, device: Any) -> Storage:
 
 
 def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """Return the buffer that contains an address, as an array, and the index of the element at the address."""
+    """Return the buffer that contains an address as an array, and the index of the element at the address."""
     start = max((a for a in _sizes if a <= address + PADDING), default=0)
     offset, size = address - start, _sizes.get(start, 0)
     assert offset % dtype.itemsize == 0
@@ -111,7 +111,7 @@ def launch(device: CpuDevice, kernel: Kernel, parallel: tuple[int, ...], work: i
 
 
 def main() -> int:
-    """Run the programs, and return the number of those that differ from NumPy."""
+    """Run the programs, and return the number of programs whose results differ from NumPy's."""
     parser = argparse.ArgumentParser(prog="tests.codegen.threaded_programs")
     parser.add_argument("--programs", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""A command that runs numba-cuda's own unmodified tests on `weft.cuda`, and counts those that pass.
+"""A command that runs numba-cuda's own unmodified tests on `weft.cuda`, and counts the tests that pass.
 
 ``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]``, where FOLDER is an unpacked wheel of
 numba-cuda, which is not part of this project. Each test file runs in a child process, in which ``numba.cuda`` is
@@ -134,7 +134,7 @@ def reason_not_run(name: str) -> str | None:
 
 
 def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
-    """Return the outcome and the cause of every test of a file, by name."""
+    """Run all tests of a file. Return the outcome and the cause of each test, by name."""
     results: dict[str, tuple[str, str]] = {}
     while True:
         running, ended = _run_child(folder, name, results)

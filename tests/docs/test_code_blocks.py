@@ -1,7 +1,8 @@
 """Every Python block of the documents runs and prints the output that the document shows.
 
-The blocks of a document run in order in one namespace. A block of kind ``text`` right behind a Python block is what that
-prints; ``...`` stands for anything. Functions of a block have their source in the document, at its own lines.
+The blocks of a document run in order in one namespace. A ``text`` block directly after a Python block is the expected
+output, in which ``...`` matches any text. Functions in a block have the document as their source file, with its line
+numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Random explicit kernels without races.
+"""A generator of random explicit kernels without races.
 
-They have variables, nested control flow, and exchanges through shared memory and warps.
+The kernels have variables, nested control flow, and exchanges through shared memory and warps.
 
-Meetings stand where all threads that have not returned get to; whether that can be proven is up to the compiler.
+Invariant: all threads that have not returned reach every synchronization point. The compiler may be unable to prove it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Vector accesses state no larger alignment than the pointer has."""
+"""Vector loads and stores do not specify a larger alignment than the pointer has."""
 
 from __future__ import annotations
 

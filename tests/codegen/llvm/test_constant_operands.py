@@ -1,4 +1,4 @@
-"""Functions of the host's vector library with an operand that is the same constant in all calls."""
+"""Tests of calls to the host's vector library in which one operand is the same constant for all elements."""
 
 from __future__ import annotations
 

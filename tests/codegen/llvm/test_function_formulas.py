@@ -1,4 +1,4 @@
-"""Elementary functions: their errors, their special values, and independence of the position in an array."""
+"""Tests of elementary functions: error bounds, special values, and equal results at all positions in an array."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_special_values(name: str, kind: type) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_value_does_not_depend_on_its_place(name: str, kind: type) -> None:
-    """Test equal results in vectors, in loop remainders, for single elements, and in loops that LLVM vectorizes."""
+    """Test that results are equal in vectors, loop remainders, single elements, and loops that LLVM vectorizes."""
     values = np.random.default_rng(1).uniform(0.01, 9, 203).astype(kind)
     right = computed(name, values)
     for part in (slice(0, 1), slice(3, 8), slice(100, 203)):

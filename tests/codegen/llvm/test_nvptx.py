@@ -1,6 +1,6 @@
-"""PTX of every template, without a GPU: it assembles, does not spill, and uses no local memory.
+"""The PTX of every template assembles, does not spill, and uses no local memory.
 
-Accesses have 16 bytes, and indices have 32 bits.
+Accesses are 16 bytes wide, and indices are 32 bits wide. The tests need no GPU.
 """
 
 from __future__ import annotations

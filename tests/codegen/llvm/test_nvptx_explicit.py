@@ -1,4 +1,4 @@
-"""PTX of explicit kernels, without a GPU: each operation's instructions, and that the assembler accepts them."""
+"""Explicit kernels compile to the expected PTX instructions, which the assembler accepts. The tests need no GPU."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_programs_assemble(name: str, arch: str) -> None:
 
 
 def between_threads() -> Kernel:
-    """Return a kernel with shuffles, votes, matches, reductions and barriers, for all dtypes that they support."""
+    """Return a kernel with shuffles, votes, matches, reductions and barriers, for all supported dtypes."""
     b = Builder("between")
     x, out = b.pointer("x", "f4", writable=True), b.pointer("out", "u4", writable=True)
     flag, full = b.scalar("flag", bool), b.constant(ALL, U4)
@@ -107,7 +107,7 @@ def test_what_threads_do_together(arch: str) -> None:
 
 
 def test_a_barrier_of_the_grid_waits_for_blocks_and_orders_their_memory() -> None:
-    """Test the order of a grid barrier: block barrier, fence, counter, wait for all blocks, block barrier."""
+    """Test the steps of a grid barrier: block barrier, fence, counter, wait for all blocks, block barrier."""
     parts = ("bar.sync 0;", "fence.sc.gpu;", "atom.global.add.u32", "ld.acquire.gpu.global.b32", "bar.sync 0;", "ret;")
     ptx = re.sub(r"\s+", " ", ptx_of(between_threads()))
     assert re.search(".*".join(map(re.escape, parts)), ptx)

@@ -1,8 +1,8 @@
-"""Machine code of the GPU schedules, without a GPU: instructions, registers and access widths for five architectures.
+"""Tests of the machine code of GPU schedules: instructions, registers and access widths for five architectures.
 
-`HAND` is what NVIDIA's compiler (nvcc 13.5.37, -O3 -fmad=false, sm_90) makes of hand-written CUDA C++ that does the same: rows in
-registers with 256 threads of float4, folds by shuffles and one barrier, the last block folding what all blocks found,
-64 x 64 tiles of float4. Divisions are exact, as ours are.
+The tests need no GPU. `HAND` describes hand-written CUDA C++ programs, compiled by NVIDIA's compiler (nvcc 13.5.37, -O3
+-fmad=false, sm_90). Rows are kept in the registers of 256 threads as float4. Reductions use shuffles and one barrier,
+and the last block combines the results of all blocks. Transposes use 64 x 64 tiles of float4. Divisions are exact.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Code(NamedTuple):
     instructions: list[str]
 
     def names(self) -> Counter[str]:
-        """Return how often each instruction occurs, without predicates and operands."""
+        """Return the number of occurrences of each instruction, without predicates and operands."""
         return Counter(re.sub(r"^@!?U?P\w+\s+", "", text).split()[0] for text in self.instructions)
 
     def count(self, prefix: str) -> int:
@@ -248,7 +248,7 @@ def test_tiles_go_through_shared_memory(arch: str) -> None:
 
 @pytest.mark.parametrize("length", [1000, 100_000])
 def test_rows_of_other_lengths_leave_room_for_more_blocks(length: int) -> None:
-    """Test few registers for rows with 32 elements per thread, and for rows that 512 threads read several times."""
+    """Test that long rows need few registers: 32 elements per thread, or 512 threads that read a row several times."""
     (kernel,) = wf.compile(softmax(floats(64, length)), target="sm_90")
     assert kernel.resources["registers"] <= 64
     assert not kernel.resources["spills"]

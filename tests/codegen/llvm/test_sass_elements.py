@@ -1,6 +1,6 @@
-"""Machine code of elementwise programs over rows of any length, without a GPU.
+"""Tests of the machine code of elementwise programs over rows of any length.
 
-The tests check instructions per element, access widths and registers.
+The tests check instructions per element, access widths and registers. They need no GPU.
 """
 
 from __future__ import annotations

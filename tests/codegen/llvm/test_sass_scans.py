@@ -1,4 +1,4 @@
-"""Machine code of scans along long rows, without a GPU."""
+"""Tests of the machine code of scans along long rows. They need no GPU."""
 
 from __future__ import annotations
 

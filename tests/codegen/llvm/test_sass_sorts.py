@@ -1,4 +1,4 @@
-"""Machine code of the sort kernels, without a GPU. The elements of a thread stay in registers."""
+"""Tests of the machine code of sort kernels, which keep the elements of a thread in registers. They need no GPU."""
 
 from __future__ import annotations
 

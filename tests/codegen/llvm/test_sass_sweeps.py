@@ -1,4 +1,4 @@
-"""Machine code of temporal blocking, without a GPU."""
+"""Tests of the machine code of temporal blocking. They need no GPU."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Memory accesses of running PTX.
+"""Tests of the memory accesses that PTX kernels execute on a simulated GPU.
 
-Each byte is read once, without bank conflicts and with few instructions.
+Kernels read each byte once, without bank conflicts and with few instructions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ A_BYTE = 7.8
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Traffic, list[np.ndarray]]]]:
-    """Return a function that runs a program, and returns the total traffic of its kernels and the results."""
+    """Return a function that runs a program. It returns the total memory traffic of the kernels, and the results."""
     stand_in = PtxStandIn(1 << 28)
     device = make_ptx_device(stand_in)
 

@@ -1,4 +1,4 @@
-"""Every op of the op table compared with its reference.
+"""Every op of the op table matches its reference.
 
 All loops are tested with edge values and random values, on every target and tier.
 """
@@ -39,8 +39,8 @@ def shiftable(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def as_exponent(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return a mask of the exponents `y` that are tested.
 
-    NumPy raises an error for negative exponents of integers. For large complex exponents, errors of the logarithm are
-    multiplied.
+    NumPy raises an error for negative exponents of integers. Large complex exponents multiply the error of
+    the logarithm.
     """
     return (y >= 0) | (y.dtype.kind != "i") if y.dtype.kind != "c" else np.abs(y) < 4
 
@@ -118,7 +118,7 @@ def operands_of(row: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
 
 
 def wanted_of(row: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    """Return the reference result as `dtype`. If the op is not exact, it is computed in a wider type."""
+    """Return the reference result as `dtype`. The result of an inexact op is computed in a wider type."""
     reference = getattr(np, row.ufunc) if row.ufunc else row.reference
     if row.ulp and dtype.kind == "f":
         wider = np.longdouble if row.ufunc else np.float32  # (in which halves are computed)

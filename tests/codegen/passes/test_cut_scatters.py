@@ -1,4 +1,4 @@
-"""Scatters on the host. Indices and values are computed in vectors, a block ahead of the writes."""
+"""Scatters on the host compute blocks of indices and values in vectors, and then write each block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from weft.codegen.passes.cut_scatters import BLOCK, cut_scatters, settle_scatter
 
 
 def counts(*, work: int = 8, alone: bool = True, fold: str = "add") -> Kernel:
-    """``value = x[c, i] * (work + 1); out[c, |value| % 7] += value`` with `fold` in place of ``+``"""
+    """Return the kernel ``value = x[c, i] * (work + 1); out[c, |value| % 7] += value``.
+
+    The reduction `fold` takes the place of ``+``.
+    """
     b = KernelBuilder("kernel")
     chunks, length = b.scalar("chunks"), b.scalar("length")
     x = b.pointer("x", np.int32, noalias=alone)

@@ -1,6 +1,8 @@
-"""Expanded quotients and roots for GPUs have the bits of IEEE 754, for all approximations within the documented errors.
+"""Divisions and square roots that are expanded for GPUs are correctly rounded.
 
-The steps of a GPU are compiled for this machine. Its approximate instructions are replaced by tables or by exact
+This holds for all approximations within the documented error bounds.
+
+The code for GPUs is compiled for this machine. The GPU's approximate instructions are replaced by tables, or by exact
 results with errors up to the documented bounds.
 """
 
@@ -74,7 +76,7 @@ def flushed(values: np.ndarray) -> np.ndarray:
 
 
 def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Return the values moved by `units` floats if they stay within `bound` of `exact`, otherwise unchanged."""
+    """Move values by `units` floats. Values that would not stay within `bound` of `exact` are unchanged."""
     moved = (values.view(np.int32) + np.int32(units)).view(np.float32)
     ordinary = np.isfinite(values) & (values != 0) & np.isfinite(moved)
     return np.where(ordinary & (np.abs(moved - exact) <= bound), moved, values)
@@ -82,7 +84,7 @@ def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray)
 
 @np.errstate(all="ignore")
 def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
-    """Return results that ``rcp.approx.ftz.f32`` may give, since its documented error is one unit in the last place."""
+    """Return possible results of ``rcp.approx.ftz.f32``, whose documented error is one unit in the last place."""
     exact = 1 / flushed(y).astype(np.float64)
     nearest = exact.astype(np.float32)
     found = off_by(nearest, units, exact, np.spacing(np.abs(nearest)).astype(np.float64))
@@ -93,14 +95,14 @@ def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
 
 @np.errstate(all="ignore")
 def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
-    """Return results that ``rsqrt.approx.ftz.f32`` may give, since its documented relative error is 2^-22.4."""
+    """Return possible results of ``rsqrt.approx.ftz.f32``, whose documented relative error is 2^-22.4."""
     exact = 1 / np.sqrt(flushed(x).astype(np.float64))
     return off_by(exact.astype(np.float32), units, exact, exact * 2.0**-22.4)
 
 
 @np.errstate(all="ignore")
 def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = False) -> None:
-    """Compare results with NumPy's. With `short`, also fail if an element does not take the short path."""
+    """Compare the results of a form with NumPy's. With `short`, fail if an element does not take the short path."""
     kernel, function = modelled(form)
     if "root" in form:
         near, wanted = root_reciprocals(y, units), np.sqrt(y)
@@ -212,7 +214,7 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(32))
 def test_all_quotients_next_to_the_middle(part: int) -> None:
-    """Test all odd significands of divisors. Even ones come no nearer to a midpoint than their odd parts."""
+    """Test all odd significands of divisors. Quotients by even significands are not closer to a midpoint."""
     step = (1 << 23) // 32
     for start in range((1 << 23) + part * step + 1, (1 << 23) + (part + 1) * step, 1 << 15):
         x, y = hard_pairs(np.arange(start, start + (1 << 15), 2))
@@ -262,7 +264,7 @@ def test_the_interpreter_takes_the_same_steps() -> None:
 
 
 def kernel_of(*quotients: tuple[Any, Any], dtype: Any = np.float32) -> Kernel:
-    """Return a kernel that computes quotients of constants and of scalar parameters, which are given by names."""
+    """Return a kernel that computes quotients of constants and scalar parameters. Strings are names of parameters."""
     b = KernelBuilder("some", np.int32, "threaded")
     out = b.pointer("out", dtype, writable=True)
     names = dict.fromkeys(v for pair in quotients for v in pair if isinstance(v, str))

@@ -1,4 +1,4 @@
-"""Values that several loops over a row would compute are stored by the first one. The next row is prefetched."""
+"""Values that several loops over a row need are stored by the first loop. The next row is prefetched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU schedules. The interpreted threaded kernel is compared with the logical kernel."""
+"""Kernels mapped to GPU threads produce the same results as the logical kernels. Both are interpreted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_line_of_every_width(dtype: str, lanes: int) -> None:
 
 
 def vectors(threaded: Kernel) -> set[str]:
-    """Return the names of the pointers through which a thread accesses 16 bytes at a time."""
+    """Return the names of the pointers that threads access in vectors of 16 bytes."""
     arrays = {o.results[0]: o.operands[0].name for o in threaded.walk() if o.opcode == "offset"}
     return {arrays[o.operands[0]] for o in threaded.walk() if o.attributes.get("align") == 16}
 
@@ -146,7 +146,7 @@ def test_transposed(a: int, n: int, dtype: str) -> None:
 @pytest.mark.parametrize(("dtype", "along"), [("f4", 32), ("f8", 32), ("i2", 16), ("i1", 8)])
 def test_tiles_of_transposed_operands_are_as_high_as_a_sector(dtype: str, along: int) -> None:
     def widest(kernel: Kernel) -> int:
-        """Return the largest number of threads along a row among those that the kernel chooses from."""
+        """Return the largest number of threads along a row that the kernel can choose."""
         threaded = map_axes(kernel, GPU)
         numbers = {o.results[0]: o.attributes["value"] for o in threaded.walk() if o.opcode == "constant"}
         chosen = [o for o in threaded.body.operations if o.opcode == "where" and o.operands[1] in numbers]

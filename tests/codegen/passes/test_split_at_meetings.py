@@ -1,4 +1,4 @@
-"""Tests of the values that are uniform in a block, and of the split of threads' work at barriers."""
+"""Tests of the uniformity analysis, and of the split of kernels at barriers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FULL = 0xFFFFFFFF
 
 
 class Source:
-    """A kernel under construction, with values that most tests use."""
+    """A kernel builder with the values that most tests use."""
 
     def __init__(self) -> None:
         self.b = b = KernelBuilder("kernel", np.int32, "threaded", explicit=True)

@@ -1,4 +1,4 @@
-"""Strides of addresses between threads, and the loops that are chosen by these strides."""
+"""Tests of the strides of addresses between threads, and of the innermost loop that is chosen by the strides."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ from weft.codegen.passes.tile_transposes import ROOM, tile_size, tile_transposes
 
 
 def sum_with_transposed(dtype: type = np.float32, *, alone: bool = True, square: bool = False) -> Kernel:
-    """``out[i, j] = a[i, j] + b[j, i]``. If `square`, `b` is read at the flat index ``i + j * j`` instead."""
+    """Return the kernel ``out[i, j] = a[i, j] + b[j, i]``.
+
+    If `square`, the kernel reads `b` at the flat index ``i + j * j`` instead.
+    """
     b = KernelBuilder("kernel")
     rows, columns = b.scalar("rows"), b.scalar("columns")
     first = b.pointer("a", dtype, noalias=True)

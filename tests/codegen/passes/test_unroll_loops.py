@@ -24,7 +24,7 @@ from weft.codegen.pipeline import run_passes
 
 
 def sums(name: str = "add") -> Kernel:
-    """``out[i] = sum(x[i, :])``"""
+    """Return the kernel ``out[i] = sum(x[i, :])``, with the reduction `name` in place of the sum."""
     b = KernelBuilder("sums")
     rows, columns, stride = b.scalar("rows"), b.scalar("columns"), b.scalar("stride")
     x, out = b.pointer("x", np.float32, noalias=True), b.pointer("out", np.float32, writable=True)
