@@ -1,6 +1,6 @@
 """Small arrays of a GPU are passed to kernels by value.
 
-Loops over them with a large array copy nothing to the device.
+A loop that combines small arrays with a large array copies nothing to the device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Matrix products, in kernels and by BLAS."""
+"""Tests of matrix products, which run in kernels or by BLAS."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Recordings are cut between operations, never within one.
+"""Recordings are cut between operations, and never within an operation.
 
-Results are NumPy's for any number of pending operations.
+The results are NumPy's for any number of pending operations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FORMS = (
 
 
 def filled(template: str) -> str:
-    """Return a template with names of `start` and constants in place of its letters."""
+    """Return a template whose letters are replaced by names of `start` and constants."""
     pick = random.Random(template)
     letters = {
         "A": "x",
@@ -134,7 +134,7 @@ def test_an_expression_of_a_recording_that_ended_is_refused() -> None:
 
 @pytest.mark.parametrize("limit", [20, 23, 40])
 def test_normalised_convolutions_written_as_loops(limit: int) -> None:
-    """Test standard deviations that are requested after the recording of a long loop over windows."""
+    """Test standard deviations that are evaluated after a long loop over windows has been recorded."""
 
     def convolve(xp: Any, x: Any, w: Any) -> Any:
         size = w.shape[0]

@@ -1,4 +1,4 @@
-"""The type stubs of arrays and functions match the run time: the same names, parameters and defaults."""
+"""The type stubs of arrays and functions have the same names, parameters and defaults as the implementation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _installed = arrays  # what weft.cuda adds is there
 
 
 class _Plain:
-    """An empty class. Every class has its attributes."""
+    """An empty class, which has only the attributes that every class has."""
 
     __slots__ = ("__weakref__",)
     of_a_type: int

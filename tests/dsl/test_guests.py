@@ -1,4 +1,4 @@
-"""weft arrays together with unsupported dtypes, objects of other libraries, notebooks, and misspelt names."""
+"""Tests of weft arrays with unsupported dtypes, objects of other libraries, notebooks, and misspelt names."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_devices_show_their_names() -> None:
 
 
 def test_devices_equal_their_names() -> None:
-    """Libraries compare an array's device with NumPy's, which is a text."""
+    """Test that devices equal their names, since libraries compare an array's device with NumPy's, a string."""
     with wf.device("cpu"):
         found = wf.ones(1).device
     assert found == np.ones(1).device and found in ["cpu"] and hash(found) == hash("cpu")

@@ -1,6 +1,6 @@
-"""Small operations on host memory.
+"""Small operations on host memory run immediately.
 
-They run immediately, with NumPy's values, aliases and errors, and without plans.
+They have NumPy's values, aliases and errors, and need no plans.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def test_the_limit_is_a_setting() -> None:
 
 
 def test_small_results_go_into_other_arrays_at_the_call() -> None:
-    """Test small results with `out`, by NumPy's rules for casts, and results assigned to elements of a large new array."""
+    """Test small results that are written to `out` arrays, and to elements of a large new array."""
     x, whole = wf.asarray(values("d")), wf.asarray(np.arange(24))
     wanted = values("d") * values("d") + 1
     before = wf.statistics()
@@ -231,7 +231,7 @@ def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
 
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
-    """Test that operations of arrays with NumPy scalars of any dtype have the bits of kernels."""
+    """Test that immediate operations with NumPy scalars of any dtype have the same bits as kernels."""
     native_immediate._install()
     array = wf.asarray(values(code))
     with np.errstate(all="ignore"):
@@ -260,7 +260,7 @@ def test_linear_algebra_of_small_arrays_copies_nothing() -> None:
 
 
 def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
-    """Test that memory can be written after a recording's pending values are evaluated or dropped."""
+    """Test that memory can be written in place after a recording's pending values are evaluated or dropped."""
     rows, centres = wf.asarray(np.arange(40_000.0).reshape(20_000, 2)), wf.asarray(np.arange(8.0).reshape(4, 2))
 
     def assign() -> tuple[Any, Any]:
@@ -283,7 +283,7 @@ def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_views_of_what_was_made_at_the_call_share_its_memory(device: str) -> None:
-    """Test that native code gives results the same storage as Python, so that views share their memory."""
+    """Test that results of native code share memory with their views, like results of Python code."""
     native_immediate._install()
     with wf.device(device):
         x = wf.asarray(np.arange(12.0).reshape(3, 4))

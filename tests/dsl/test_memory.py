@@ -1,4 +1,4 @@
-"""`weft.memory`, `weft.stream`, and arrays on several devices."""
+"""Tests of `weft.memory`, `weft.stream`, and arrays on several devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory layout of results. It follows that of the operands, as in NumPy, however the results are computed."""
+"""Results have the memory layout that NumPy would choose, however they are computed."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_places_in_order(values: np.ndarray, axis: int | None) -> None:
 
 
 def test_results_of_numpys_functions_that_somebody_has_are_copied() -> None:
-    """Test that a NumPy function's result is copied if it is one of the arguments, or a view of one."""
+    """Test that a NumPy function's result is copied if it is an argument of the call, or a view of an argument."""
     given = np.arange(100_000.0)
     for function in (np.atleast_1d, np.squeeze, np.ascontiguousarray):
         found = call_numpy(function, (given,), {})

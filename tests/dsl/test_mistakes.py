@@ -1,6 +1,6 @@
-"""Mistakes that NumPy rejects.
+"""Tests of programs that NumPy rejects.
 
-weft rejects them at the same line, with an error of the same class that names the mistake.
+weft rejects them at the same line, with an error of the same class and a message that explains the mistake.
 """
 
 from __future__ import annotations

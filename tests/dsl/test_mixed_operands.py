@@ -1,4 +1,4 @@
-"""NumPy arrays as operands together with weft arrays. Results use their elements at the time of the call."""
+"""Tests of operations on NumPy and weft arrays. Results use the elements that NumPy arrays have at the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corner cases of NumPy's own tests. Each program runs on NumPy and on weft."""
+"""Programs with corner cases from NumPy's own tests have the same results on NumPy and on weft."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements are NumPy scalars, and functions of elements have the bits of kernels."""
+"""Elements of arrays are NumPy scalars, and functions of elements have the same bits as kernels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bits(value: Any) -> tuple[str, bytes]:
 
 
 def lists(row: str) -> list[list[Any]]:
-    """Return the operands of an op for each choice of dtypes: arrays with all numbers, or with all pairs of numbers."""
+    """Return the operands of an op for each combination of dtypes: all test values, or all pairs of test values."""
     values = [np.array(FLOATS), np.array(INTEGERS), np.array(BOOLS)]
     if OPS[row].arity == 1:
         return [[v] for v in values]

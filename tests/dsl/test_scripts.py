@@ -1,6 +1,6 @@
-"""NumPy's namespace in scripts on weft.
+"""Tests of NumPy's namespace in scripts that run on weft.
 
-Small arrays are NumPy's, large ones weft's, and both behave as under NumPy.
+Small arrays are NumPy's and large arrays are weft's. Both behave as under NumPy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FEW = 128
 
 @pytest.fixture(params=["python", "native"])
 def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return a new namespace whose functions choose between NumPy and weft in Python or in native code."""
+    """Return a new namespace. Its functions choose between NumPy and weft, in Python or in native code."""
     script_module.cache_clear()
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
@@ -460,7 +460,7 @@ def test_a_module_that_fails_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_what_ends_with_a_program(tmp_path: Path) -> None:
-    """Test that functions of a program that has ended still use weft, while other modules in its folder use NumPy."""
+    """Test that functions of a finished program still use weft, while other modules in its folder use NumPy."""
     (tmp_path / "beside_program.py").write_text("import numpy as np\nmade = np.zeros(1000)\n")
     script = tmp_path / "script.py"
     script.write_text("def draw():\n    import numpy as np\n    return np.random.default_rng(0).random(1000)\n")

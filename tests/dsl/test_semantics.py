@@ -1,4 +1,4 @@
-"""Views and assignments. They alias and mutate exactly as in NumPy, although evaluation is lazy."""
+"""Views and assignments alias and mutate arrays exactly as in NumPy, although evaluation is lazy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small arrays of a GPU. They stay in host memory, and small operations on them run immediately."""
+"""Small arrays of a GPU stay in host memory, and small operations on them run immediately."""
 
 from __future__ import annotations
 

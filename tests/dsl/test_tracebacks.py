@@ -1,4 +1,4 @@
-"""Tracebacks without weft's frames."""
+"""Tracebacks do not show weft's frames."""
 
 from __future__ import annotations
 

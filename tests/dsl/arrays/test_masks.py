@@ -1,6 +1,6 @@
-"""Assignments through boolean masks.
+"""Tests of selections and assignments by boolean masks.
 
-They have NumPy's values on every device, and no Python loop visits the elements.
+The values are NumPy's on every device, and no Python loop visits the elements.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def test_what_a_mask_takes_is_an_array_of_any_dtype(dtype: str, few: int) -> Non
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("shape", [(40_000,), (300, 300), (300, 300, 2)])
 def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs: bool) -> None:
-    """Test that a mask that changes between two selections selects by its current elements."""
+    """Test that selections use the current elements of a mask, which changes between two selections."""
     x = RNG.standard_normal(shape)
     mask = (
         np.sin(np.arange(x[..., 0].size if x.ndim == 3 else x.size) * 0.01) > 0 if runs else RNG.random(shape[:2]) > 0.5
@@ -193,7 +193,7 @@ def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs:
 @pytest.mark.parametrize("shape", [(20_000,), (20_000, 4), (200, 100, 2), (20_000, 0)])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0, "runs"])
 def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> None:
-    """Test masks of medium size, for contiguous arrays, reversed arrays, and masks with runs."""
+    """Test random masks and masks with runs of equal elements, for contiguous and reversed arrays of medium size."""
     x = RNG.standard_normal(shape)
     for axes in range(1, len(shape) + (0 not in shape)):
         count = int(np.prod(shape[:axes]))

@@ -1,4 +1,4 @@
-"""Repeated calls of functions are memoized: one look-up finds the expression that recording would give."""
+"""Repeated calls of functions are memoized. One look-up finds the expression that recording would create."""
 
 from __future__ import annotations
 

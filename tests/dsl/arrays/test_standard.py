@@ -1,4 +1,4 @@
-"""Attributes and methods of the array API standard and of NumPy's arrays, except arithmetic."""
+"""Tests of attributes and methods of the array API standard and of NumPy's arrays, except arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that use `__main__`. ``weft run`` and ``python`` give the same output, exit status and files."""
+"""Programs that use `__main__` have the same output, exit status and files under ``weft run`` and ``python``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device arrays are weft arrays: copies, layouts, records, shared memory and unshared memory."""
+"""Tests of the device arrays of weft.cuda: copies, layouts, records, and memory shared with other arrays."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ def test_mapping_host_arrays(start: int) -> None:
 
 
 class Exporter:
-    """Host memory that is described as the memory of another library's GPU array. The CPU device accepts it."""
+    """Host memory that is described as another library's GPU array, which the CPU device accepts."""
 
     def __init__(self, values: np.ndarray, **changes: Any) -> None:
         self.values = values

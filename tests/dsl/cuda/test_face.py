@@ -1,4 +1,4 @@
-"""The names of weft.cuda: how they are imported, that they exist, and what importing them loads."""
+"""Tests of the names of weft.cuda: imports, missing names, and the modules that an import loads."""
 
 from __future__ import annotations
 

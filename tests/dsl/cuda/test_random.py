@@ -1,4 +1,4 @@
-"""Random numbers in kernels and on the host.
+"""Tests of random numbers in kernels and on the host.
 
 Seeds, jumps and values are compared with computations on Python integers.
 """
@@ -26,7 +26,7 @@ def rotated(x: int, k: int) -> int:
 
 
 def step(state: State) -> tuple[int, State]:
-    """Return a number of xoroshiro128+, as its authors published it in 2016, and the next state."""
+    """Return the number that xoroshiro128+ (the version of 2016) computes from a state, and the next state."""
     s0, s1 = state
     mixed = s0 ^ s1
     return (s0 + s1) & MASK, (rotated(s0, 55) ^ mixed ^ ((mixed << 14) & MASK), rotated(mixed, 36))
@@ -43,7 +43,7 @@ def jumped(state: State) -> State:
 
 
 def seeded(seed: int) -> State:
-    """Return a state in which both words are the first number of splitmix64."""
+    """Return a state in which both words are the first number of splitmix64 for the seed."""
     z = (seed + 0x9E3779B97F4A7C15) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK

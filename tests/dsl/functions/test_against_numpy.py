@@ -1,4 +1,4 @@
-"""Functions compared with NumPy's, over dtypes and shapes."""
+"""Functions have NumPy's results, for all dtypes and for many shapes."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def test_rows_are_sorted_on_several_threads() -> None:
 def test_the_bounds_of_clip_are_promoted_together() -> None:
     """Test that uint8 and 3.5 with a float16 bound give float16.
 
-    If each bound were promoted on its own, they would give float64.
+    If each bound were promoted separately, the result would be float64.
     """
     x, high = np.array([1, 9], np.uint8), np.array(4, np.float16)
     found = wf.clip(wf.asarray(x), 3.5, wf.asarray(high))

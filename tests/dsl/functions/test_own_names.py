@@ -1,4 +1,4 @@
-"""The mapping of names to weft's own functions."""
+"""Tests of the mapping from NumPy's functions to weft's functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorting with GPU schedules. It is stable, and has NumPy's order, including the signs of zeros."""
+"""Sorts with GPU schedules are stable, and have NumPy's order, including signed zeros and NaNs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REAL = ["?", "u1", "i1", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8"]
 
 
 def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return elements of all sizes, with duplicates.
+    """Return elements of all magnitudes, with duplicates.
 
     Floats include NaNs of both signs, infinities, and signed zeros.
     """

@@ -1,4 +1,4 @@
-"""sympy expressions as fused functions, compared with sympy's own numbers."""
+"""sympy expressions that become fused functions have the values that sympy computes."""
 
 from __future__ import annotations
 

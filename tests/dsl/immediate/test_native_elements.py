@@ -1,4 +1,4 @@
-"""Elements that native code reads and writes. They have NumPy's scalars, numbers and errors."""
+"""Native code reads and writes elements with NumPy's scalar types, values and errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Small operations in native code.
+"""Tests of small operations in native code.
 
-They have the values, references and errors of the Python implementation.
+Their results, aliases and errors are those of the Python implementation.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_numpy_arrays_take_small_results_at_the_call() -> None:
 
 
 def test_numpy_arrays_take_small_results_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test NumPy arrays as destinations of small results: native code gives NumPy's errors, and leaks no references."""
+    """Test small results written to NumPy arrays. Native code raises NumPy's errors, and leaks no references."""
     native_immediate._install()
     weights, step = np.arange(3.0), wf.asarray(np.full(3, 0.5))
     python: list[str] = []
@@ -301,7 +301,7 @@ def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monke
 
 
 class Foreign:
-    """A type that implements operators itself."""
+    """A type that implements operators with arrays."""
 
     __array_ufunc__ = None
 

@@ -1,6 +1,6 @@
-"""Small arrays that are computed by native inner loops.
+"""Tests of small arrays that native inner loops compute.
 
-They have NumPy's bits, warnings and errors, without leaks.
+The loops have NumPy's bits, warnings and errors, and leak no references.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def outcome(work: Callable[[], Any]) -> Any:
 
 
 def same_where_immediate(ours: Callable[[], Any], theirs: Callable[[], Any], what: Any) -> None:
-    """Assert that `ours` has the same result, warnings or exception as NumPy's `theirs`."""
+    """Assert that `ours` has the same result and warnings, or exception, as NumPy's `theirs`."""
     found, expected = outcome(ours), outcome(theirs)
     assert found == expected, what
 
@@ -257,7 +257,7 @@ def test_references_are_exact() -> None:
 
 
 def test_the_loops_are_called() -> None:
-    """Test that inner loops compute these operations, and that the fallback behind them is not called."""
+    """Test that inner loops compute these operations, and that the fallback is not called."""
 
     def refuse(*given: Any) -> Any:
         raise AssertionError

@@ -1,4 +1,4 @@
-"""Errors of library functions in plain Python, compared with mpmath at 40 digits."""
+"""Tests of the errors of library functions in plain Python, compared with mpmath at 40 digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels run as plain Python: thread indices, synchronization, and error messages."""
+"""Tests of kernels run as plain Python: thread indices, synchronization, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warps, groups, memory, atomics and numbers in kernels run as plain Python."""
+"""Tests of warps, groups, memory, atomics and scalars in kernels that run as plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sanitizer in special cases: synchronization (warps, fences, grids), views, records, and its reports."""
+"""Tests of the sanitizer in special cases: synchronization of warps and grids, fences, views, and records."""
 
 # mypy: ignore-errors
 
@@ -21,7 +21,7 @@ FULL = 0xFFFFFFFF
 
 
 def found(function, launch, *arguments, **options):
-    """Return the reports of a launch."""
+    """Return the sanitizer's reports on a launch."""
     with wf.sanitize():
         try:
             weft.kernel(**options)(function)[launch](*arguments)
@@ -31,7 +31,7 @@ def found(function, launch, *arguments, **options):
 
 
 def kinds(function, launch, *arguments, **options):
-    """Return the kind, the array and the index of each report."""
+    """Return the kind, the array and the index of each report on a launch."""
     return [(r.kind, r.array, r.index) for r in found(function, launch, *arguments, **options)]
 
 
@@ -384,7 +384,7 @@ def test_complex_numbers():
 
 
 def test_arrays_of_another_device():
-    """Test that arrays of another device are copied to the CPU and back."""
+    """Test that the sanitizer copies arrays of another device to the CPU and back."""
     other = CpuDevice()
     source, target = (wrap(*over(other, other.upload(v), v.dtype, (4,), (8,))) for v in (np.arange(4.0), np.zeros(4)))
 

@@ -1,4 +1,4 @@
-"""The race detector, compared with a simple detector that has full vector clocks and compares every pair of accesses."""
+"""Tests of the race detector against a simple detector, which compares all accesses by full vector clocks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def events(source: random.Random, at_once: bool) -> list[Event]:
 
 
 def races(made: list[Event], values: int) -> bool:
-    """Return whether any two accesses race, by vector clocks over all threads.
+    """Return whether two accesses race, by vector clocks over all threads.
 
     Event k writes the value k modulo `values`.
     """
@@ -119,7 +119,7 @@ def test_it_finds_what_vector_clocks_find(at_once: bool) -> None:
 def test_writes_of_the_same_value(at_once: bool) -> None:
     """Test that the detector reports no false race.
 
-    It may miss a race with an access before two writes of the same value.
+    The detector may miss a race with an access before two writes of the same value.
     """
     source = random.Random(8)
     missed = 0

@@ -43,7 +43,7 @@ def _wanted(op: str, left: str, right: str, numbas: str) -> str | None:
 
 
 class _Numbers:
-    """Operations on values of a kernel whose numbers have Numba's types."""
+    """Operations on the values of a kernel, with Numba's types for scalars."""
 
     def __init__(self) -> None:
         self.compiler = Compiler(None, None, False, INDEX)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""Repeated launches.
+"""Tests of repeated launches.
 
-They find a prepared launch by the types and shapes of the arguments, and have the effect of first launches.
+A repeated launch finds a prepared launch by the types and shapes of the arguments, and has the same effect.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def waits(n, out):  # type: ignore[no-untyped-def]
-    """Deadlock at two barriers if `n` is positive, since no barrier is reached by all threads."""
+    """Deadlock if `n` is positive, since the threads of a block wait at two different barriers."""
     k = cuda.grid(1)
     if n > 0 and cuda.threadIdx.x < 3:
         cuda.syncthreads()

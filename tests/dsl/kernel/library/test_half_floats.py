@@ -1,4 +1,7 @@
-"""Functions of float16 and bfloat16 in plain Python. They round once. The tests use all numbers, or many of them."""
+"""Functions of float16 and bfloat16 in plain Python round once.
+
+The tests use all values of the types, or a large sample.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def some_halves(seed: int, count: int) -> np.ndarray:
 
 
 def brain(value: float | Fraction) -> int:
-    """Return the bits of the bfloat16 nearest to a rational number, with ties to even."""
+    """Return the bits of the bfloat16 value nearest to a rational number, with ties to even."""
     exact = Fraction(value)
     low = int(np.float32(directed(exact, np.dtype(np.float32), "rz")).view(np.uint32)) >> 16
     if low & 0x7FFF == 0x7F80 or exact == 0:

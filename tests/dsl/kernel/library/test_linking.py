@@ -1,4 +1,4 @@
-"""Kernels that call functions of linked code: their PTX, the linked cubin, and errors."""
+"""Tests of kernels that call functions of linked code: their PTX, the linked cubin, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Textures in kernels: all modes compared with NumPy, errors, PTX for all architectures, and driver calls."""
+"""Tests of textures in kernels: values in all modes, errors, PTX for all architectures, and driver calls."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_ptx(architecture: str, axes: int, dtype: str) -> None:
 
 
 class Calls:
-    """A table of driver functions that records the calls, with the structures of cuda.bindings."""
+    """A table of driver functions that records the calls. It uses the structures of cuda.bindings."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, tuple[Any, ...]]] = []
@@ -183,7 +183,7 @@ def test_calls_of_the_driver() -> None:
 
 
 def test_a_texture_beside_other_arguments() -> None:
-    """Test two textures in one kernel, passed in a tuple, with different modes."""
+    """Test a kernel with two textures of different modes, which are passed in a tuple."""
 
     @wf.kernel
     def blend(pair: Any, out: Any) -> None:

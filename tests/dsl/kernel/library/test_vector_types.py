@@ -1,4 +1,4 @@
-"""Vector types as plain values, and scalars that are converted as kernels convert them."""
+"""Tests of vector types outside of kernels, and of scalar conversions that follow the rules of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes of the CUDA model: thread numbers, shared memory, barriers, atomics, launches."""
+"""Probes of the CUDA model: thread indices, shared memory, barriers, atomics, and launches."""
 
 # mypy: ignore-errors
 

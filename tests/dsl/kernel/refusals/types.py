@@ -1,4 +1,4 @@
-"""Programs with wrong types, argument counts or launches."""
+"""Invalid programs with wrong types, argument counts or launches."""
 
 # mypy: ignore-errors
 # ruff: noqa
@@ -329,7 +329,7 @@ def text_array_argument(x):
 
 
 class Thing:
-    """An object that no kernel can read."""
+    """An object that is not supported in kernels."""
 
 
 @refused(TYPE, "Thing", Thing())
