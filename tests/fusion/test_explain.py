@@ -1,4 +1,4 @@
-"""Explanations as text, table and picture."""
+"""Tests of explanations of plans as text, table and picture."""
 
 from __future__ import annotations
 

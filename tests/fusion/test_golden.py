@@ -1,6 +1,6 @@
-"""Golden files: plans as `explain` prints them, and their kernel IR.
+"""Plans, as `explain` prints them, and their kernel IR equal the golden files.
 
-``pytest tests/fusion/test_golden.py --update-golden`` writes them anew.
+``pytest tests/fusion/test_golden.py --update-golden`` rewrites the golden files.
 """
 
 from __future__ import annotations

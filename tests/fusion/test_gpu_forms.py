@@ -1,4 +1,7 @@
-"""The number of kernels that a GPU compiles for an expression with sizes of all magnitudes. Nothing is compiled."""
+"""Tests of the number of kernels that a GPU needs for an expression with sizes of all magnitudes.
+
+Nothing is compiled.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ BORDERS = [
 
 
 class Counted:
-    """Counter of the kernels that would be compiled while it is `on`."""
+    """A counter of the kernels that would be compiled while the counter is `on`."""
 
     def __init__(self) -> None:
         self.on = False

@@ -1,4 +1,7 @@
-"""Kernels of the planner with GPU schedules on device `simt`, compared with NumPy and with each other."""
+"""Tests of planned kernels with GPU schedules on device `simt`.
+
+Results are compared with NumPy, and between variants of the kernels.
+"""
 
 from __future__ import annotations
 
@@ -335,7 +338,7 @@ def test_lines_have_numpys_bits(size: int) -> None:
 def forget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return a function that clears the caches, so that the next kernels are specialized for their exact sizes.
 
-    For the parameter "any sizes", all kernels are for any sizes, and the function does nothing.
+    For the parameter "any sizes", all kernels work for any sizes, and the function does nothing.
     """
 
     def new() -> None:
@@ -374,7 +377,7 @@ EDGES = [(9, 4), (33, 12), (31, 65), (18, 68), (5, 130), (6, 260), (0, 64), (7, 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", MOVED)
 def test_vectors_stay_inside_arrays(forget: Callable[[], None], name: str, view: str, dtype: Any) -> None:
-    """Test vector accesses in instrumented kernels, which raise an error for out-of-bounds or misaligned accesses."""
+    """Test that vector accesses are aligned and within bounds, by instrumented kernels."""
     form, seen = VIEWS[view]
     with wf.device("simt::watched"):
         for r, c in EDGES:
@@ -447,7 +450,7 @@ def test_chosen_folds_of_columns_are_numpys() -> None:
 
 @pytest.mark.parametrize("shape", [(64, 200), (5000, 7), (9000,), (3, 20_000)])
 def test_running_folds_of_running_folds(shape: tuple[int, ...]) -> None:
-    """Test a scan of another scan's result, which a block of columns cannot compute without the preceding columns."""
+    """Test a scan of another scan's result. Each block of columns depends on all preceding columns."""
     x = RNG.integers(-20, 20, shape)
     x[: shape[0] // 3] += 25
     axis = 0 if shape[0] > 3 else 1

@@ -1,4 +1,4 @@
-"""Ctrl-C during an evaluation. Pending values can be evaluated again, and no work is done twice."""
+"""Tests of Ctrl-C during an evaluation. Pending values can be evaluated later, and no update runs twice."""
 
 from __future__ import annotations
 

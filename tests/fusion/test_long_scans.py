@@ -1,6 +1,6 @@
-"""Scans along rows that several blocks of a GPU share.
+"""Tests of scans along rows that several blocks of a GPU share.
 
-They have NumPy's values, and the same bits for any timing of the blocks.
+The results have NumPy's values, and the same bits for any timing of the blocks.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_exact_ones_have_numpys_bits_in_one_launch(name: str, device: str) -> No
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_threads_share_rows_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test the bits of exact scans along rows that several CPU threads share."""
+    """Test that exact scans along rows that several CPU threads share have NumPy's bits."""
     for number, values in {"N": N, "D": D, "F": F, "Z": Z}.items():
         monkeypatch.setitem(globals(), number, np.tile(values, 9))
     program = PROGRAMS[name]

@@ -1,4 +1,4 @@
-"""Movement of data.
+"""Tests of operations that move data.
 
 Concatenations, repetitions, reshapes and gathers are fused into the kernel that reads their result.
 """
@@ -51,7 +51,7 @@ def rolled_neighbours(xp: Any, c: Any) -> Any:
 
 
 def flux(xp: Any, c: Any) -> Any:
-    """Return differences of fluxes at cell faces, which are padded and then sliced, as in finite volume codes."""
+    """Return the differences of padded fluxes at adjacent cell faces, as in finite-volume codes."""
     a = c(A) * 2
     f = xp.zeros((12, 21), np.float32)
     f[:, 1:-1] = a[:, 1:] - a[:, :-1]
@@ -182,7 +182,7 @@ def test_results_put_together(name: str, device: str) -> None:
 
 
 def run(program: Program) -> tuple[np.ndarray, dict[str, Any]]:
-    """Return the result of a program on weft, and the counters."""
+    """Return the result of a program on weft, and the statistics of its evaluation."""
     reset_statistics()
     result = np.asarray(program(wf, wf.asarray))
     return result, statistics()

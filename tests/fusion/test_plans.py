@@ -1,4 +1,4 @@
-"""Properties of plans: the number of kernels, in-place updates, and the time at which kernels are compiled."""
+"""Tests of plans: the number of kernels, in-place updates, and the time at which kernels are compiled."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_step_that_would_read_outside_of_a_smaller_array_is_two_kernels() -> N
 
 
 def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
-    """Test that the loops follow the order of memory, although row factors must then be loaded again for each plane."""
+    """Test that the order of loops follows the memory order, although row factors are then loaded for each plane."""
     x, f = wf.asarray(np.ones((9, 8, 70))), wf.asarray(np.ones(8))
     (kernel,) = wf.compile(x[:, :, 1:] * (f * f)[None, :, None])
     (outermost,) = (o for o in kernel.kernel.body.operations if o.opcode == "for")
@@ -219,7 +219,7 @@ def test_updates_of_places_that_meet_stay_in_order() -> None:
 
 
 def test_folds_that_compute_the_same_are_one() -> None:
-    """Test that the mean in an expression and the mean inside a standard deviation are the same reduction."""
+    """Test that a mean and the mean inside a standard deviation are one reduction."""
     a = np.random.default_rng(5).random((1000, 64))
     x = wf.asarray(a)
     found = (x - x.mean(axis=0)) / x.std(axis=0)

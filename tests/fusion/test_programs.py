@@ -1,4 +1,4 @@
-"""Whole programs have the expected number of kernels, move no unnecessary bytes, and give right results."""
+"""Whole programs have the expected number of kernels, move no unnecessary bytes, and have the right results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans fused with the operations before and after them. On the CPU, they have NumPy's bits."""
+"""Tests of scans that are fused with the operations before and after. On the CPU, scans have NumPy's bits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Program = Callable[[Any, Callable[[Any], Any]], Any]
 
 
 def before_and_after(xp: Any, c: Any) -> Any:
-    """Return the result of a scan, and its input."""
+    """Return the input of a scan, and a value computed from its result."""
     product = c(A) * c(B)
     return product, xp.cumsum(product, 1) * 2 + c(A)
 

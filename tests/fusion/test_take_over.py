@@ -1,4 +1,4 @@
-"""Results reuse the memory of their operands if nothing else needs the operands."""
+"""Results reuse the memory of operands that are not needed later."""
 
 from __future__ import annotations
 

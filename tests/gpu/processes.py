@@ -1,11 +1,11 @@
-"""GPU tests run in a process of their own.
+"""A pytest plugin that runs GPU tests in a child process.
 
-A test that loses the device, hangs or crashes then affects no other test.
+A test that loses the device, hangs or crashes does not affect other tests.
 
-In: the tests marked ``gpu`` that this pytest would run. Out: their reports, and with ``--out`` a folder with the
-results and facts about the machine. Invariant: this process makes no driver calls. After a test that ended the child
-process or lost the device, the next test runs in a new process. After several tests in a row that ended their process,
-all others fail at once.
+In: the tests marked ``gpu`` that pytest has selected. Out: their reports, and with ``--out`` a folder with the results
+and facts about the machine. Invariant: the main process makes no driver calls. If a test ends the child process or
+loses the device, the next test runs in a new process. If several consecutive tests end their process, all remaining
+tests fail immediately.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GIVE_UP = 3  # processes in a row that a test took with it
 
 
 def register(config: pytest.Config) -> None:
-    """Register the plugin for the main process, which forwards GPU tests, or for its child, which runs them."""
+    """Register the plugin of the main process, which forwards GPU tests, or of its child, which runs GPU tests."""
     ends = config.getoption("--gpu-worker")
     if ends:
         config.pluginmanager.register(Worker(config, *map(int, ends.split(","))), "gpu-worker")
@@ -178,7 +178,7 @@ class Worker:
         self._reports.flush()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run the tests that the parent process names, until it names no more."""
+        """Run the tests that the parent process names, until the parent process closes the channel."""
         from weft.dsl.cli.reports import info
 
         if self.config.getoption("--stand-in"):
@@ -202,7 +202,7 @@ class Worker:
         load_library(Path(self._folder.name), PtxStandIn())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Forward the report."""
+        """Forward a report to the parent process."""
         self._say(report=self.config.hook.pytest_report_to_serializable(config=self.config, report=report))
 
 

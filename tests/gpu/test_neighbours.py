@@ -1,4 +1,4 @@
-"""Arrays and streams of other libraries in the same process, if these are installed (``pytest -m gpu``)."""
+"""Tests of weft with arrays and streams of other installed libraries, on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_torch_tensors(torch: Any) -> None:
 
 
 def test_the_context_of_others_stays(torch: Any) -> None:
-    """Test weft and PyTorch in turn in several threads: weft does not change the current CUDA context of a thread."""
+    """Test that weft does not change the current CUDA context of a thread, with weft and PyTorch in several threads."""
     found: list[float] = []
 
     def work() -> None:

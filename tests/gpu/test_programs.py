@@ -1,4 +1,4 @@
-"""Random programs and repeated plans on a real GPU (``pytest -m gpu``)."""
+"""Tests of random programs and repeated plans on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

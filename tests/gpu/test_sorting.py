@@ -1,4 +1,4 @@
-"""Sorts on a GPU, whose blocks run concurrently and wait for one another."""
+"""Tests of sorts on a GPU, where concurrent blocks wait for one another."""
 
 from __future__ import annotations
 

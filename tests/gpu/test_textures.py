@@ -1,4 +1,4 @@
-"""Textures on a real GPU: every mode, compared with NumPy (``pytest -m gpu``)."""
+"""Textures have NumPy's values in every mode on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Synchronization of threads in the reference interpreter: barriers, shuffles and votes.
 
-In: the threads of one block, or of a whole grid if its blocks wait for one another. A thread is a generator. It yields
-the synchronizing operation at which it waits and the operands, and is sent the results. Invariant: threads are switched
-only at synchronizing operations. In explicit kernels, threads that have ended keep no other thread waiting. A
-synchronization that can never complete is an error.
+In: the threads of one block, or of a whole grid if its blocks wait for one another. A thread is a generator. The
+generator yields the synchronizing operation at which the thread waits, and the operands. The results are sent to the
+generator. Invariant: threads are switched only at synchronizing operations. In explicit kernels, no thread waits for a
+thread that has ended. A synchronization that can never complete is an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Offers = dict[int, list[Any]]  # operands by lane
 
 
 class DivergenceError(RuntimeError):
-    """Raised if threads of a block wait at different barriers or shuffles, or for threads that have ended."""
+    """Raised if threads of a block wait at different barriers or shuffles, or wait for threads that have ended."""
 
 
 @dataclass(slots=True)
@@ -83,9 +83,9 @@ def _order(warp: Warp, backwards: bool) -> list[int]:
 
 
 def _meet_block(kernel: Kernel, warps: list[Warp], backwards: bool) -> bool:
-    """Resume the threads of a block that wait at a warp operation or barrier which all needed threads have reached.
+    """Resume threads of a block that wait at a warp operation or barrier which all participants have reached.
 
-    Return whether there were any.
+    Return whether any thread was resumed.
     """
     met = False
     for warp in reversed(warps) if backwards else warps:

@@ -1,4 +1,4 @@
-"""Tests of the reference interpreter: results compared with NumPy's, and the errors that it detects."""
+"""Tests of the reference interpreter: results that equal NumPy's, and errors that the interpreter detects."""
 
 from __future__ import annotations
 

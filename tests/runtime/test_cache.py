@@ -1,4 +1,4 @@
-"""The disk cache. A damaged, foreign or missing entry is a miss, and never an error."""
+"""Tests of the disk cache. A damaged, foreign or missing entry is a cache miss, and never an error."""
 
 from __future__ import annotations
 

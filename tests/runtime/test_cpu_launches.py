@@ -1,4 +1,4 @@
-"""The kernels of a plan in one native call: their arguments, the division of long kernels, and the first error."""
+"""Tests of the native call that runs all kernels of a plan: arguments, the division of long kernels, and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _launch(
     parallel: bool = False,
     cost: int = 0,
 ) -> Launch:
-    """Return a Python kernel that records its arguments and its ranges of indices."""
+    """Return the launch of a kernel in Python, which passes its arguments and index ranges to `note`."""
 
     def called(at: int, start: int, stop: int) -> None:
         note(list((ctypes.c_int64 * len(slots)).from_address(at)) if slots else [], start, stop)
@@ -49,7 +49,7 @@ def _at(address: int) -> Any:
 
 
 def _thrice(launches: list[Launch], table: list[Any]) -> None:
-    """Run launches three times: the first time one by one, then twice by the native function."""
+    """Run launches one at a time, and then twice by the native function."""
     prepared = HostLaunches(get_device("cpu"), launches)
     for _ in range(3):
         prepared.run([*table, 0])

@@ -1,4 +1,4 @@
-"""The CUDA device on a stand-in for the driver's functions: its calls, and its behaviour when a call fails."""
+"""Tests of the CUDA device on a stand-in for the driver: the driver calls, and the behaviour when a call fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
 
 
 class Table:
-    """Driver functions that record each call. They succeed, except for those in `failing`."""
+    """A table of driver functions that record each call. Functions in `failing` fail, and all others succeed."""
 
     CUdevice_attribute = SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76

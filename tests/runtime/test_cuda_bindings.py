@@ -1,6 +1,6 @@
 """Tests of the CUDA device with the real cuda.bindings, on a stand-in for the driver's library.
 
-The tests run in processes of their own, on a stand-in for the driver's library.
+Each test runs in a child process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def child(folder: Path, what: str) -> dict[str, str]:
-    """Return the output of a child process as a dict, by the first word of each line."""
+    """Run a child process, and return its output as a dict keyed by the first word of each line."""
     paths = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "WEFT_CACHE_DIR": str(folder / "cache"), "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-m", "tests.runtime.bindings_child", str(folder), what],

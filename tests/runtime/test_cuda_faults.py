@@ -1,6 +1,6 @@
-"""Failures of each driver call in turn.
+"""Tests in which each driver call fails once.
 
-They give a clear error without leaks or hangs, and the undamaged parts keep working.
+Each failure raises a clear error without leaks or hangs, and the rest of the device keeps working.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def _copies_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _little_garbage() -> Iterator[None]:
-    """Freeze existing objects, so that the many garbage collections visit only objects of the test."""
+    """Freeze existing objects, so that garbage collections visit only objects of the test."""
     gc.freeze()
     yield
     gc.unfreeze()
 
 
 def use(device: Any) -> None:
-    """Use every feature a little and release everything at the end."""
+    """Use every feature of a device once, and release all resources at the end."""
     values = np.arange(1000.0)
     one = device.upload(values)
     other = device.allocate(values.nbytes)
@@ -95,7 +95,7 @@ def use(device: Any) -> None:
 
 
 def leaks(driver: StandIn) -> dict[str, int]:
-    """Return the number of resources not released since the last `forget`, by allocating function, and leaked bytes."""
+    """Return the number of leaked resources since the last `forget`, by allocating function, and the leaked bytes."""
     good = Counter(call.name for call in driver.calls if not call.code)
     # what takes something back counts even where it fails: who asked did what there is to do
     tried = Counter(call.name for call in driver.calls)

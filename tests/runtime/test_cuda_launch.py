@@ -1,4 +1,4 @@
-"""Explicit kernels, streams, host memory and properties of the CUDA device, on a stand-in for the driver."""
+"""Tests of explicit kernels, streams, host memory and device properties, on a stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Functions(IntEnum):
 
 
 class Driver(Table):
-    """A stand-in for the driver, with numbered streams and events, and with explicit kernels."""
+    """A stand-in for the driver that supports explicit kernels, and numbers streams and events."""
 
     CUfunction_attribute = Functions
 
@@ -79,7 +79,7 @@ class Driver(Table):
         return function
 
     def named(self, *names: str) -> list[tuple[Any, ...]]:
-        """Return the calls of these functions in order."""
+        """Return the recorded calls of the named functions, in order."""
         return [(name, *arguments) for name, arguments in self.calls if name in names]
 
 
@@ -156,7 +156,7 @@ def test_a_failing_launch(table: Driver, device: CudaDevice, name: str, code: in
 
 
 def order(table: Driver) -> list[tuple[Any, ...]]:
-    """Return the launches and copies with their streams, and the waits as pairs of the waiting and the other stream."""
+    """Return the launches and copies with their streams, and each wait with the two streams involved."""
     recorded: dict[Any, Any] = {}
     found: list[tuple[Any, ...]] = []
     for name, arguments in table.calls:

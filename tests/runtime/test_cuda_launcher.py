@@ -1,4 +1,4 @@
-"""The native launcher and CUDA graphs on the native stand-in for the driver."""
+"""Tests of the native launcher and of CUDA graphs, on the native stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def device(driver: RunningStandIn) -> CudaDevice:
 
 
 def starts(device: CudaDevice, count: int, **more: Any) -> list[Start]:
-    """Return kernels with three arguments each: an address from the table, a constant, and a number from the table."""
+    """Return launches with three arguments each: an address from the table, a constant, and a scalar from the table."""
     function = device.load(CODE)
     return [
         Start(function, (5 + k, 6, 7), (32, 2, 1), 128, array("q", [0, 70 + k, 0]), [(0, 0, 8 * k)], [(2, 1)], **more)

@@ -1,4 +1,4 @@
-"""Memory, stream order and transfers of the CUDA device, on a stand-in for the driver."""
+"""Tests of memory, stream order and transfers of the CUDA device, on a stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Machine(Driver):
-    """A stand-in with limited memory, in which every block has an address."""
+    """A stand-in for the driver with limited memory, in which every block has an address."""
 
     def __init__(self, total: int = 8 << 30) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_who_uses_a_part_uses_the_whole(device: CudaDevice) -> None:
 
 @pytest.mark.parametrize("shelved", [False, True])
 def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice, shelved: bool) -> None:
-    """Test that several threads without a lock never get the same block, and that the counts are right at the end."""
+    """Test that threads without a lock never get the same block, and that the final counts are right."""
     memory = device.memory
     assert not shelved or memory.obtain_shelves() is not None
     taken: dict[int, int] = {}
@@ -311,7 +311,7 @@ def test_memory_of_a_stream_that_is_gone(table: Machine, device: CudaDevice) -> 
 
 
 class Copies(Machine):
-    """A stand-in with host memory in place of device memory. Its copy functions really copy."""
+    """A stand-in for the driver with host memory in place of device memory, and working copy functions."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""Programs over several streams. The stand-in delays work as long as possible, which exposes missing waits."""
+"""Tests of programs with several streams.
+
+The stand-in for the driver delays work as long as possible, which exposes missing waits.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def scale(x, out):  # type: ignore[no-untyped-def]
 
 
 class Walk:
-    """A random program that runs on weft and in NumPy, step by step."""
+    """A random program whose steps run both on weft and in NumPy."""
 
     def __init__(self, seed: int) -> None:
         self.source = random.Random(seed)
@@ -86,7 +89,7 @@ class Walk:
         np.testing.assert_allclose(found, a_, rtol=1e-12, err_msg=" ".join(self.steps))
 
     def copy(self) -> None:
-        """Copy data from the host to the memory of an array in a stream."""
+        """Copy data from the host to an array, in a random stream."""
         a, a_ = self.pick()
         values = np.array([self.source.randrange(100) for _ in range(N)], float)
         stream = self.source.choice(self.streams[1:])
@@ -114,7 +117,7 @@ def test_random_programs(device: RunningDevice, monkeypatch: pytest.MonkeyPatch,
 
 
 def overtake_from(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
-    """Let copies from the host of at least the given size overtake earlier work of the device."""
+    """Let copies of at least the given size from the host overtake earlier work of the device."""
     for module in ("cuda_device", "device_memory"):
         monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", nbytes)
 

@@ -1,4 +1,4 @@
-"""GPU tests in a child process. A test that fails or crashes does not affect the next test."""
+"""Tests of the plugin that runs GPU tests in a child process. A failure or crash does not affect the next test."""
 
 from __future__ import annotations
 

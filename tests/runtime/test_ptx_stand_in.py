@@ -1,6 +1,6 @@
-"""The stand-in for a GPU that executes PTX.
+"""Tests of the simulated GPU that executes PTX.
 
-Its instructions are compared with computations in Python, and weft's programs on the stand-in with NumPy.
+Instructions are compared with computations in Python. Programs on the simulated GPU are compared with NumPy.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ END = "\n    st.global.b32 [%rd5], %r6;\n    ret;\n}"
 def launch(
     text: str, given: np.ndarray, grid: int = 1, block: int = 0, out: int = 0, before: str = "", seed: int = 0
 ) -> np.ndarray:
-    """Run PTX instructions that compute %r6 from %r5. Each thread's %r5 is an element of `given`. Return all %r6."""
+    """Run PTX instructions that compute %r6 from %r5, with an element of `given` per thread. Return all %r6."""
     memory = Memory(1 << 24)
     block = block or given.size // grid
     places = [memory.give("device", n) for n in (given.nbytes, max(out or given.nbytes, 4))]

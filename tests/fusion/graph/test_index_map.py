@@ -1,4 +1,4 @@
-"""Affine index maps. A decoded view reads the same elements as NumPy's strides."""
+"""Tests of affine index maps. A view that is decoded from strides reads the same elements as in NumPy."""
 
 from __future__ import annotations
 

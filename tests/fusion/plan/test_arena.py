@@ -1,4 +1,4 @@
-"""The memory of plans: an arena that is allocated before the first kernel, and failures to allocate it."""
+"""Tests of the arena of a plan, which is allocated before the first kernel, and of failed allocations."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
 
 
 def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
-    """Return the positions of values whose memory a result reuses."""
+    """Return the positions of the values whose memory a result reuses."""
     found: set[int] = set()
     for step in reversed(steps):
         if isinstance(step, Take) and step.place in outputs | found:
@@ -170,7 +170,7 @@ PROGRAMS = (_stencil, _rows, _in_place, _masks)
 
 @contextmanager
 def failing(after: int) -> Iterator[list[int]]:
-    """Within the ``with`` block, make the CPU device's allocation after the first `after` ones fail."""
+    """Within the ``with`` block, let `after` allocations on the CPU device succeed, and the next allocation fail."""
     device: Any = get_device("cpu")
     asked = [0]
     plain = type(device).allocate

@@ -1,6 +1,6 @@
-"""Values that are computed together with the requested ones.
+"""Tests of values that are computed in the same kernels as the requested values.
 
-The bits of sums do not depend on other results.
+The bits of a sum do not depend on the other results.
 """
 
 from __future__ import annotations

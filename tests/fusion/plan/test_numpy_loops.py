@@ -1,6 +1,6 @@
-"""Single operations that run NumPy's loops.
+"""Tests of single operations that run NumPy's inner loops.
 
-They have the bits of kernels and of NumPy, for every layout and number of threads.
+The results have the bits of kernels and of NumPy, for every layout and number of threads.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def check(operation: Callable[[Any, Any], Any], x: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare results of NumPy, of weft's use of NumPy's loops on one and on three threads, and of kernels.
+    """Compare the results of NumPy, of kernels, and of NumPy's loops as weft runs them on one and three threads.
 
     Operands are contiguous, strided and pending.
     """

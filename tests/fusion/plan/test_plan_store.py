@@ -1,4 +1,4 @@
-"""Plans of another process are read from disk if they equal those that this process would make."""
+"""A process reads the plans of another process from disk if they equal the plans that it would make."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _stored(tmp_path: Path) -> Iterator[None]:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clear the caches that are empty in a new process."""
+    """Clear the caches that would be empty in a new process."""
     monkeypatch.setattr(execute, "_plans", OrderedDict())
     monkeypatch.setattr(resized, "_known", OrderedDict())
     monkeypatch.setattr(resized, "_absent", set())
@@ -44,7 +44,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counts(work: Callable[[], Any]) -> tuple[Any, int, int]:
-    """Return the result of `work`, the number of plans that it made, and the number of plans that it read."""
+    """Call `work`. Return its result, the number of plans that were made, and the number of plans that were read."""
     before = wf.statistics()
     found = work()
     after = wf.statistics()
@@ -122,7 +122,7 @@ def test_other_sizes_find_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plans_for_some_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that long programs have plans for their exact sizes, which are found for these sizes only."""
+    """Test that the plan of a long program is stored for its exact sizes, and is not reused for other sizes."""
     monkeypatch.setattr(resized, "AT_ONCE", 0)
     with wf.device("cpu"):
         for shape, wanted in (((60, 70), 1), ((60, 70), 0), ((50, 70), 1), ((50, 70), 0), ((60, 70), 0)):

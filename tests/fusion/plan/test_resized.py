@@ -1,4 +1,4 @@
-"""Loops over indices, or over slices of changing lengths. They reuse their plan and give NumPy's values."""
+"""Loops over indices, or over slices of changing lengths, reuse their plan and have NumPy's values."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_lengths_of_no_order_are_planned_once() -> None:
-    """Test rows of random lengths. Rows are evaluated together, few plans are made, and the third run makes none."""
+    """Test that rows of random lengths are evaluated together, with few plans, and no new plan in the third run."""
     source = np.random.default_rng(0)
     ends = np.concatenate([[0], source.integers(0, 7, 900)]).cumsum()
     columns, values = source.integers(0, 50, ends[-1]), source.random(ends[-1])
@@ -332,7 +332,7 @@ def test_lengths_of_no_order_are_planned_once() -> None:
 
 
 def test_long_programs_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that a program too long for plans of other sizes finds its own plan again in the second run."""
+    """Test that a program that is too long for plans of variable size reuses its own plan in the second run."""
 
     def program(m: ModuleType) -> Any:
         x, total = m.arange(N, dtype=float), m.zeros(N)

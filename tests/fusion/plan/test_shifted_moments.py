@@ -1,6 +1,6 @@
-"""Sums around a mean or a maximum, which are reduced block by block.
+"""Tests of sums around a mean or a maximum, which are reduced block by block.
 
-They take one pass, and have the same bits and the right values.
+One pass over the data suffices. The values are accurate, and the bits are reproducible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reductions of arrays have the bits of compiled plans, for every layout and length of rows."""
+"""Reductions without a plan have the same bits as compiled plans, for all layouts and row lengths."""
 
 from __future__ import annotations
 

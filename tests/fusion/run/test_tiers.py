@@ -1,4 +1,4 @@
-"""Programs are interpreted until compiling pays off. If planning or compiling fails, they remain interpreted."""
+"""Programs are interpreted until compilation pays off. If planning or compilation fails, they remain interpreted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from weft.runtime import override
 
 @pytest.fixture
 def plans() -> Any:
-    """Return the number of plans made so far."""
+    """Enable the choice of tiers, and return a function that returns the number of plans."""
     wf.reset_statistics()
     with override(interpret="auto"), mock.patch.object(tiers._Rate, "factor", 1.0):
         yield lambda: wf.statistics()["plans"]
@@ -116,7 +116,7 @@ COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.co
 
 
 def _steps() -> Iterator[str]:
-    """Yield the names of all functions in the modules of planner and compiler, and of the emitter's methods."""
+    """Yield the names of all functions in the modules of the planner and compiler, and of the emitter's methods."""
     for module in (*PLANNERS, *COMPILERS):
         for name, value in vars(module).items():
             if isinstance(value, FunctionType) and value.__module__.startswith(("weft.fusion", "weft.codegen")):

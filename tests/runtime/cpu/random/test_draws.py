@@ -1,4 +1,4 @@
-"""Draws from PCG64 in native code: NumPy's numbers, and NumPy's state of the generator after the draw."""
+"""Native code draws the same numbers from PCG64 as NumPy, and leaves the generator in the same state."""
 
 from __future__ import annotations
 
