@@ -1,8 +1,9 @@
-"""Random stencil loops, whose time steps are blocked on a GPU.
+"""Random stencil loops whose time steps are blocked with GPU schedules.
 
-The bits are compared between NumPy and device `simt`.
+Results on device `simt` must have the same bits as results on NumPy.
 
-``python -m tests.fuzz.block_steps --programs 200 --seed 0``. Tiles are so small that halos extend over several of them.
+``python -m tests.fuzz.block_steps --programs 200 --seed 0`` runs the loops. Tiles are so small that halos extend over
+several tiles.
 """
 
 from __future__ import annotations

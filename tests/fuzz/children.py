@@ -1,7 +1,7 @@
-"""A runner of random cases in child processes. It reports crashes and continues the search.
+"""A command that runs random cases in child processes, so that it can report crashes and continue.
 
-In: a module with ``check(seed) -> str`` (what is wrong, or an empty text). Out: what was found, printed; the number of
-cases with a fault.
+In: a module with a function ``check(seed) -> str``, which returns a description of a fault, or "". Out: the printed
+faults, and the number of cases with a fault.
 """
 
 from __future__ import annotations

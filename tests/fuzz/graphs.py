@@ -1,10 +1,11 @@
-"""Random programs that combine everything.
+"""Random programs that combine all kinds of operations.
 
-They contain reductions of gathers of rolled reshapes and partial assignments, and evaluate at random moments.
+For example, a program reduces a gather of a reshaped roll after partial assignments. Values are evaluated at random
+moments.
 
-``python -m tests.fuzz.graphs --programs 200 --seed 0``. A program is text over sizes n, m, k, so that it runs again with other
-numbers, which find its plan, and with other sizes, which find its kernels. All numbers are multiples of 1/8 and small, or not
-finite: every result is exact, and is compared with NumPy's bit for bit on every device, whenever it is evaluated.
+``python -m tests.fuzz.graphs --programs 200 --seed 0`` runs the programs. A program is text over sizes n, m, k. It runs
+again with other data, which reuses its plan, and with other sizes, which reuses its kernels. All numbers are small
+multiples of 1/8, or not finite. Every result is therefore exact, and must have NumPy's bits on every device.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class Rejected(Exception):
 
 
 def exact(value: Any) -> bool:
-    """Return whether programs may contain the value. Integers may; floats must be small and have few binary digits."""
+    """Return whether programs may contain the value. Floats must be small and have few binary digits."""
     array = np.asarray(value)
     if array.dtype.kind in "iub":
         return True
@@ -145,8 +146,8 @@ def exact(value: Any) -> bool:
 def own(value: Any, before: Iterable[Any]) -> Any:
     """Return a NumPy result with the memory layout that weft's result has.
 
-    It is in its own memory in C order, unless it is a view of a value in `before`. NumPy's indexing by arrays along an
-    inner axis gives a transposed view of a hidden array instead. Results with negative or zero strides stay views.
+    The result is copied to C order, unless it is a view of a value in `before`. NumPy's indexing by arrays along an
+    inner axis returns a transposed view of a hidden array instead. Results with negative or zero strides stay views.
     """
     is_view = isinstance(value, np.ndarray) and value.base is not None
     if is_view and not value.flags.c_contiguous and min(value.strides) > 0:
@@ -158,7 +159,7 @@ def own(value: Any, before: Iterable[Any]) -> Any:
 
 
 class World:
-    """The statements of a program that were accepted so far, and NumPy's values of its variables after them."""
+    """The accepted statements of a program, and NumPy's values of its variables after these statements."""
 
     def __init__(self, start: Arrays, sizes: dict[str, int]) -> None:
         self.start, self.sizes = start, sizes
@@ -167,7 +168,7 @@ class World:
         self.again()
 
     def again(self) -> None:
-        """Restore the values after the statements that were accepted."""
+        """Restore the values of the variables after the accepted statements."""
         self.values = {name: value.copy() for name, value in self.start.items()}
         for line in self.lines:
             self._run(line)
@@ -182,7 +183,7 @@ class World:
         self.values = {name: own(value, before) for name, value in values.items() if name not in known}
 
     def evaluated(self, text: str) -> Any:
-        """Return an expression's value."""
+        """Evaluate an expression with NumPy. Raises Rejected if the program may not contain the value."""
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found = eval(text, {"xp": np, **self.sizes}, dict(self.values))
@@ -227,7 +228,7 @@ class World:
             return eval(compile(ast.Expression(node), "", "eval"), {"xp": np, **self.sizes}, dict(self.values))
 
     def accept(self, line: str) -> bool:
-        """Run a statement. If it is allowed, keep it and return True."""
+        """Run a statement. If the statement is allowed, add it to the program and return True."""
         try:
             self._guard(line)
             self._run(line)
@@ -243,7 +244,7 @@ class World:
 
 
 class Generator:
-    """Generator of a program."""
+    """A generator of one random program."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -270,7 +271,7 @@ class Generator:
                 continue  # NumPy refuses a part of it
 
     def sizes(self) -> dict[str, int]:
-        """Return the lengths of the names that shapes use."""
+        """Return random values of the sizes n, m and k."""
         pick = self.random
         n, m, k = (pick.choice(EXTENTS) for _ in range(3))
         kind = pick.randrange(8)
@@ -352,7 +353,7 @@ class Generator:
         raise Rejected
 
     def rounded(self, text: str) -> bool:
-        """Return whether a value, before rounding, may depend on the order of a sum or on the machine."""
+        """Return whether rounding may make a value depend on the order of a sum or on the machine."""
         value = self.world.evaluated(text)
         if value.dtype.kind in "iub":
             return False
@@ -360,7 +361,7 @@ class Generator:
         return value.dtype == np.float16 or bool(finite.size and finite.max() > 2**18)
 
     def filled(self, template: str, depth: int, target: str = "") -> str:
-        """Return a template with random operands, dtypes and numbers in place of its letters."""
+        """Return a template whose letters are replaced by random operands, dtypes and numbers."""
         pick = self.random
         found: dict[str, str] = {}
         first: Any = self.world.values[target] if target else None
@@ -400,13 +401,13 @@ class Generator:
         return "".join(out)
 
     def positions(self) -> str:
-        """Return an array of indices that are also valid for small arrays."""
+        """Return the text of an array of indices that are also valid for small arrays."""
         return self.random.choice(
             ("j", "j", "j % 3", "j[::-1]", "j[:2]", "abs(j - 2)", "(j > 1).astype('int64')", "xp.arange(2)")
         )
 
     def statement(self) -> str:
-        """Return a random statement. Return "" if the statement has already been added to the program."""
+        """Return a random statement, or "" if the statement has already been added to the program."""
         pick, values = self.random, self.world.values
         kind = pick.randrange(20)
         if kind == 0:
@@ -452,10 +453,10 @@ def fits(one: Any, other: Any) -> bool:
 
 
 def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, when: str) -> Arrays:
-    """Run the program on weft.
+    """Run the program on weft, and return its values.
 
-    `when` says when values are evaluated: at the "end", after "each" statement, or the last value ("one") or the first
-    value ("other") before all others.
+    `when` is the time of evaluation: at the "end", or after "each" statement. With "one" the last value is evaluated
+    before all others, and with "other" the first value.
     """
     with on_device(device):
         values: Arrays = {
@@ -481,7 +482,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Return the faults of a program, or ""."""
+    """Run a program at all given times of evaluation. Return the faults, or ""."""
     world = World(start, sizes)
     world.lines = lines
     world.again()

@@ -2,10 +2,10 @@
 
 Each edited kernel must compile or raise a documented error.
 
-``python -m tests.fuzz.junk --programs 2000 --seed 0``. The kernels are the language probes. Edits change tokens,
-expressions, statements and arguments. Kernels that still parse are compiled for the null device, which runs nothing, so
-that out-of-bounds accesses do no harm. The documented errors are Python's own errors when the file is read,
-`weft.KernelError` with file and line, and errors in arguments and launches, which have no line.
+``python -m tests.fuzz.junk --programs 2000 --seed 0`` runs the test. The kernels are the language probes. Edits
+change tokens, expressions, statements and arguments. Kernels that still parse are compiled for the null device, which
+runs nothing, so that out-of-bounds accesses do no harm. The documented errors are Python's own errors when the file is
+read, `weft.KernelError` with file and line, and errors in arguments and launches, which have no line.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _tokens(text: str) -> list[tokenize.TokenInfo]:
 def _replaced(text: str, start: tuple[int, int], end: tuple[int, int], new: str) -> str:
     """Return `text` with the range from `start` to `end` replaced by `new`.
 
-    Both are pairs (line, column). Lines count from 1.
+    `start` and `end` are pairs (line, column). Lines count from 1.
     """
     lines = text.splitlines(True)
     before = "".join(lines[: start[0] - 1]) + lines[start[0] - 1][: start[1]]
@@ -192,7 +192,7 @@ def _span(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def edit_expression(pick: random.Random, text: str) -> str:
-    """Replace an expression by, or combine it with, another expression of the kernel or an unusual expression."""
+    """Replace an expression, or combine it with another expression of the kernel or an unusual expression."""
     found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.expr)]
     node = pick.choice(found)
     if pick.random() < 0.4:

@@ -2,9 +2,9 @@
 
 Values are evaluated early, late or never, and kept alive by views or copies.
 
-``python -m tests.fuzz.orders --programs 3000 --seed 0``. Half of the programs are those of `graphs`, with exact
-results; the others compute statistics of rows, whose results are compared up to rounding. Recordings end at the usual
-limit, or after a few operations. ``WEFT_FUZZ_DEVICE`` names the device.
+``python -m tests.fuzz.orders --programs 3000 --seed 0`` runs the programs. Half of the programs are those of `graphs`,
+with exact results. The others compute statistics of rows, and are compared with NumPy up to rounding. Recordings end
+at the usual limit, or after a few operations. ``WEFT_FUZZ_DEVICE`` names the device.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Program:
 def mixture(seed: int) -> list[Program]:
     """Return a random program of `graphs`, once for each of up to three sets of sizes.
 
-    Return an empty list if the program uses float16, whose sums are not exact for all sizes.
+    The list is empty if the program uses float16, whose sums are not exact for all sizes.
     """
     generator = graphs.Generator(seed)
     if any(dtype == "float16" for _, dtype in generator.shapes.values()):
@@ -125,7 +125,7 @@ def _filled(pick: random.Random, template: str, names: list[str]) -> str:
 
 
 def _follow(line: str, values: Arrays) -> bool:
-    """Run a statement with NumPy, and return whether it gives finite, moderate results. If not, restore `values`."""
+    """Run a statement with NumPy. If results are not finite and moderate, restore `values` and return False."""
     before = {name: value.copy() for name, value in values.items()}
     shared = dict(values)
     try:
@@ -151,7 +151,7 @@ def _follow(line: str, values: Arrays) -> bool:
 class Run:
     """A program that runs on weft and on NumPy side by side.
 
-    Between statements, weft's values are read, kept or dropped at random.
+    Between statements, values of weft are read, kept or dropped at random.
     """
 
     def __init__(self, program: Program, seed: int) -> None:
@@ -191,7 +191,7 @@ class Run:
     def _own(self, name: str, value: Any, before: list[Any]) -> Any:
         """Return a NumPy value with the memory layout that weft's value has.
 
-        If both have the same strides, return the value unchanged.
+        If both values have the same strides, return NumPy's value unchanged.
         """
         alike = getattr(value, "strides", None) == getattr(self.own.get(name), "strides", None)
         return value if alike else graphs.own(value, before)
@@ -200,7 +200,7 @@ class Run:
         return [name for name, value in self.own.items() if isinstance(value, wf.Array)]
 
     def _interfere(self, needed: set[str]) -> str:
-        """Evaluate, compare, keep or drop a random value. Return a difference from NumPy, or ""."""
+        """Evaluate, compare, keep or drop a random value. Return the difference from NumPy, or ""."""
         names, pick = self._arrays(), self.pick
         if not names:
             return ""
@@ -226,7 +226,7 @@ class Run:
         return ""
 
     def _finish(self) -> str:
-        """Evaluate the remaining values in random order, except for some that are dropped.
+        """Evaluate the remaining values in random order. Drop some values instead.
 
         Return the first difference from NumPy, or "".
         """
@@ -291,7 +291,7 @@ def check(seed: int, device: str = os.environ.get("WEFT_FUZZ_DEVICE", "cpu")) ->
 
 
 def run(program: Program, order: int, device: str, limit: int) -> str:
-    """Run a program in one random order of evaluation. Return a difference from NumPy or an error, or ""."""
+    """Run a program in one random order of evaluation. Return a difference from NumPy, an error, or ""."""
     try:
         # (operations that are done at the call record nothing)
         with on_device(device), override(immediate=0, interpret="never"), recording_limit(limit):
@@ -301,7 +301,7 @@ def run(program: Program, order: int, device: str, limit: int) -> str:
 
 
 def minimal(program: Program, order: int, device: str, limit: int) -> list[str]:
-    """Return the statements left after removing those without which some order of evaluation still fails."""
+    """Remove statements as long as some order of evaluation still fails, and return the remaining statements."""
     lines = program.lines
     for k in reversed(range(len(lines))):
         fewer = Program(lines[:k] + lines[k + 1 :], program.start, program.sizes, program.loose)

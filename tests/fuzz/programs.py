@@ -1,7 +1,7 @@
-"""Random array programs, generated from the op table. Their results on weft are compared with NumPy's.
+"""Random array programs, generated from the op table, have the same results on weft as on NumPy.
 
-A program is a list of statements in Python text over arrays v0, v1, ...; the same text runs with `xp` as NumPy and as
-weft. Statements that NumPy refuses are left out while generating, so that every program is valid.
+A program is a list of Python statements over arrays v0, v1, ... The same text runs with `xp` as NumPy and as weft. The
+generator drops statements that NumPy rejects, so that every program is valid.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ REDUCTIONS = ("sum", "max", "min", "any", "all", "argmax", "argmin", "mean", "pr
 
 
 class WithRows:
-    """NumPy, extended by the ops of the op table that NumPy lacks."""
+    """The namespace of NumPy, extended by the ops of the op table that NumPy lacks."""
 
     def __getattr__(self, name: str) -> Any:
         row = OPS.get(name)
@@ -78,7 +78,7 @@ NUMPY = WithRows()
 
 
 class Generator:
-    """Generator of a program."""
+    """A generator of one random program."""
 
     def __init__(self, seed: int, large: bool = False) -> None:
         self.shapes = LARGE if large else SHAPES
@@ -90,7 +90,7 @@ class Generator:
         self.inexact: set[str] = set()
 
     def start(self) -> dict[str, np.ndarray]:
-        """Return input arrays."""
+        """Return random input arrays of the program."""
         source = np.random.default_rng(self.seed)
         for k in range(self.random.randint(2, 4)):
             shape = self.random.choice(self.shapes)
@@ -134,7 +134,7 @@ class Generator:
         return ", ".join(parts) or "..."
 
     def expression(self, name: str) -> tuple[str, bool]:
-        """Return an expression over the values, and whether it is inexact."""
+        """Return a random expression over the values of the program, and whether the expression is inexact."""
         a, b = self.pick(), self.pick()
         shape = self.values[a].shape
         choice = self.random.randrange(16)
@@ -206,7 +206,7 @@ class Generator:
         return f"xp.broadcast_to({a}, (2, *{a}.shape)) + {number}", False
 
     def statement(self) -> tuple[str, str, bool]:
-        """Return a statement, the value that it changes, and whether the value is inexact."""
+        """Return a random statement, the name of the value that it changes, and whether the value is inexact."""
         if self.random.random() < 0.45 and len(self.values) > 1:
             # (an element taken from an array is a scalar in NumPy: it cannot be changed)
             target = self.random.choice([n for n, v in self.values.items() if v.ndim] or [""])
@@ -228,7 +228,7 @@ class Generator:
         return f"{name} = {source}", name, inexact
 
     def write(self, count: int) -> None:
-        """Add statements, each of which NumPy accepts."""
+        """Add up to `count` statements that NumPy accepts."""
         for _ in range(4 * count):
             if len(self.lines) >= count:
                 return
@@ -268,7 +268,7 @@ class Generator:
 
 
 def short_program(seed: int) -> tuple[Generator, dict[str, np.ndarray]]:
-    """Return a program of up to eight statements, and its inputs."""
+    """Return the generator of a program of up to eight statements, and the inputs of the program."""
     generator = Generator(seed)
     start = generator.start()
     with suppress(Abandoned):
@@ -298,7 +298,7 @@ def run_program(
 
 @contextmanager
 def few_blocks(device: str) -> Iterator[None]:
-    """Within the ``with`` block, limit grids of a `simt` device to two blocks, so that each does more of the work."""
+    """Within the ``with`` block, limit grids of a `simt` device to two blocks, so that each block does more work."""
     simt = get_device(device)
     assert isinstance(simt, SimtDevice)
     before, simt.most_blocks = simt.most_blocks, 2
@@ -394,7 +394,7 @@ def _trouble(
 
 
 def _minimal(lines: list[str], start: dict[str, np.ndarray], loose: bool, device: str) -> list[str]:
-    """Return descriptions of the inputs, and the statements that are needed to reproduce the fault."""
+    """Return descriptions of the inputs, and a minimal list of statements that reproduces the fault."""
     k = 0
     while k < len(lines):
         fewer = lines[:k] + lines[k + 1 :]

@@ -1,4 +1,4 @@
-"""The stand-in as a driver: its memory, its kernels, and its functions with the interface of cuda.bindings.
+"""A stand-in for the CUDA driver: memory, kernels, and functions with the interface of cuda.bindings.
 
 In: calls of the native functions. Out: the calls so far, the memory in use, and the errors, for tests. Invariant:
 device memory is host memory, so that tests can read it. An access outside of it is an illegal address (700), as on a
@@ -55,7 +55,7 @@ FUNCTION_ATTRIBUTES = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a driver function."""
+    """A recorded call of a driver function."""
 
     name: str
     code: int
@@ -63,7 +63,7 @@ class Call:
 
 
 class Memory:
-    """The allocated blocks."""
+    """The allocated memory blocks of the stand-in."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -73,7 +73,7 @@ class Memory:
 
     @property
     def held(self) -> int:
-        """Return the allocated bytes."""
+        """Return the number of allocated bytes."""
         return sum(size for kind, _, size in self.blocks.values() if kind != "registered")
 
     @property
@@ -100,7 +100,7 @@ class Memory:
         return 0
 
     def take(self, kind: str, at: int) -> int:
-        """Free a block. Return the driver's error code."""
+        """Free a block. Return the driver's code for success or for the error."""
         found = self.blocks.get(at)
         if found is None or found[0] != kind:
             self.wrong.append(f"{kind} memory at {at:#x} was given back, but not given")
@@ -141,7 +141,7 @@ class StandIn:
     def fail(self, name: str, code: int, after: int = 0, times: int = -1) -> None:
         """Let calls of a function fail with `code`.
 
-        The next `after` calls succeed, then `times` calls fail (-1: all).
+        The next `after` calls succeed. The `times` calls after that fail, or all later calls if `times` is -1.
         """
         k = FAULT * NUMBERS[name]
         self.native.faults[k : k + FAULT] = [code, after, times]  # type: ignore[misc]
@@ -163,15 +163,15 @@ class StandIn:
         return found
 
     def named(self, *names: str) -> list[Call]:
-        """Return the calls of these functions."""
+        """Return the recorded calls of the named functions."""
         return [call for call in self.calls if call.name in names]
 
     def count(self, name: str) -> int:
-        """Return the number of calls of a function."""
+        """Return the number of recorded calls of a function."""
         return len(self.named(name))
 
     def forget(self) -> None:
-        """Forget the calls so far."""
+        """Discard all recorded calls."""
         self.native.state[0] = 0
 
     def close(self) -> None:
@@ -311,7 +311,7 @@ def put_bytes(at: int, value: bytes) -> int:
 class Table:
     """The driver's functions with the interface of cuda.bindings.
 
-    They take values, and return a tuple of the error code and the results.
+    The functions take values, and return a tuple of the error code and the results.
     """
 
     def __init__(self, stand_in: StandIn) -> None:
@@ -326,7 +326,7 @@ class Table:
 
     @staticmethod
     def CUhostFn(value: int) -> int:
-        """Return the address of a host function unchanged. This stands in for the constructor of `CUhostFn`."""
+        """Return the address of a host function unchanged, in place of the constructor of `CUhostFn`."""
         return value
 
     @staticmethod
@@ -379,7 +379,7 @@ def _shown(made: Any) -> Any:
 
 
 def make_device(stand_in: StandIn | None = None) -> Any:
-    """Return a CUDA device on a stand-in."""
+    """Return a CUDA device that uses a stand-in for the driver."""
     from weft.runtime import CudaDevice
 
     return CudaDevice(0, (stand_in or StandIn()).table)

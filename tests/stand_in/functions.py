@@ -1,6 +1,6 @@
-"""The driver's functions as native code.
+"""Native stand-ins for the driver's functions.
 
-Each function records its call, fails if requested, and does a little work.
+Each function records its call, fails if requested, and imitates the effect of the driver's function.
 
 In: the table of signatures. Out: addresses of functions compiled in this process. Invariant: a call is recorded with
 its arguments before anything else happens. Frequent functions (launches, contexts, events) never enter Python.
@@ -113,7 +113,7 @@ class Functions:
     ----------
     bodies : dict
         Python implementations by name. They take the arguments and return the driver's error code. Functions without
-        one only return new handles.
+        an implementation only return new handles.
     """
 
     def __init__(self, bodies: dict[str, Callable[[Any], int]]) -> None:
@@ -139,7 +139,7 @@ class Functions:
         return enter
 
     def _function(self, name: str) -> str:
-        """Return the LLVM text of a driver function. It takes all arguments as 64-bit integers."""
+        """Return the LLVM text of a driver function, which takes all arguments as 64-bit integers."""
         kinds = SIGNATURES[name]
         number = NUMBERS[name]
         given = ", ".join(f"i64 %a{k}" for k in range(len(kinds)))

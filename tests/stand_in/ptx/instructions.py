@@ -65,10 +65,10 @@ def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[st
 
 
 class Maker(Arithmetic, Choices, Bits, Memory, Meetings):
-    """Translator of an instruction into a step."""
+    """A translator from a PTX instruction to a step of a program."""
 
     def step(self) -> Any:
-        """Return the step for the instruction."""
+        """Return the step that executes the instruction."""
         i, made = self.i, getattr(self, f"_{self.i.name}", None)
         if made is None:
             raise ValueError(f"unknown instruction: {i.text}")

@@ -1,7 +1,7 @@
 """PTX arithmetic on arrays, for operations that NumPy does not have.
 
 In: arrays of one type. Out: arrays. Invariant: results are rounded once, unless the instruction is an approximation.
-Approximations are off by a unit in the last place for some inputs, as on a GPU, and are deterministic.
+Approximations have errors of a unit in the last place for some inputs, as on a GPU, and are deterministic.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def directed(op: str, rounding: str, a: Any, b: Any, c: Any = None) -> np.ndarra
 
 
 def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
-    """Return the rounded result for float64, computed with fractions."""
+    """Return the rounded result for float64, computed with exact fractions."""
     plain = {"add": a + b, "sub": a - b, "mul": a * b, "fma": a * b + c}[op]
     if not all(map(math.isfinite, (a, b, c))):
         return plain
@@ -155,7 +155,7 @@ def approximate(exact: np.ndarray, dtype: Any, units: int = 1) -> np.ndarray:
 
 
 def smaller(a: Any, b: Any, sign: int) -> Any:
-    """Return ``min`` (sign 1) or ``max`` (-1) of floats. Numbers win over NaNs, and -0 is less than +0."""
+    """Return ``min`` (sign 1) or ``max`` (sign -1) of floats. NaNs are ignored, and -0 is less than +0."""
     a, b = np.broadcast_arrays(a, b)
     kind = _BITS[a.dtype]
     chosen = np.fmin(a, b) if sign > 0 else np.fmax(a, b)
@@ -191,7 +191,7 @@ def high_product(a: Any, b: Any) -> Any:
 def divide(a: Any, b: Any, remainder: bool) -> Any:
     """Return the quotients of integers, rounded towards zero, or the remainders.
 
-    Division by zero gives an integer with all bits set, as on a GPU.
+    A quotient by zero has all bits set, as on a GPU.
     """
     a, b = np.broadcast_arrays(a, b)
     zero = b == 0
