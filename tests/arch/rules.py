@@ -19,9 +19,9 @@ WALLS = {
     "cuda": ("runtime/cuda/",),
     "sympy": ("fusion/graph/symbolic.py",),
 }
-# Folders of tests of more than one layer, and what tests are made with.
+# Folders of tests of several layers, and folders of test utilities.
 BESIDE_LAYERS = "arch benchmarks clients conformance docs fuzz golden gpu oracle stand_in".split()
-# What faces are made with, before there is a face.
+# Modules that packages import before they define their public names.
 BEFORE_FACES = {"weft.runtime.lazy_names"}
 
 
@@ -88,7 +88,7 @@ def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
                     func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
                     args=[first, *_],
                 ):
-                    # (of a text with computed parts its beginning)
+                    # (For an f-string, the beginning of the text.)
                     computed = isinstance(first, ast.JoinedStr)
                     for text in ast.walk(first):
                         if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.strip("."):
@@ -129,7 +129,7 @@ def circles(tree: Tree) -> list[str]:
         own, parts = module_of(found.file), tree.target(found).split(".")
         for k in range(2, len(parts) + 1):
             outer = ".".join(parts[:k])
-            # (the packages around a file are there before it is)
+            # (The packages that contain a file are loaded before the file.)
             if (
                 not found.typing
                 and found.name != "*"

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted(Path(__file__).with_name("packages").glob("*.py"), key=lambda path: path.name)
 
-# Programs that end with an error under weft, and why.
+# Programs that raise an error under weft, and the reason.
 UNSUPPORTED: dict[str, str] = {
     "autograd_regression": "it differentiates only values whose type is registered, and registers numpy.ndarray",
     "bottleneck_replace": "it writes to its argument, which must be an instance of numpy.ndarray",
@@ -62,7 +62,7 @@ def test_program(path: Path, cache: Path) -> None:
         assert ours.returncode == 0, ours.stderr[-4000:]
         assert ours.stdout == theirs.stdout
         return
-    # everything it prints before its error is right
+    # all output before the error must be right
     assert ours.returncode == 1 and theirs.stdout.startswith(ours.stdout)
     assert "Error: " in ours.stderr.splitlines()[-1], ours.stderr[-4000:]
 

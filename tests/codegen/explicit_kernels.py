@@ -20,7 +20,7 @@ class Program:
 
     kernel: Kernel
     arguments: list[Any]
-    expected: list[Any]  # one an argument; None for what does not change
+    expected: list[Any]  # one per argument; None for an argument that does not change
     block: tuple[int, ...] = (64,)
     grid: tuple[int, ...] = (2,)
     shared_bytes: int = 0
@@ -179,7 +179,7 @@ def counters() -> Program:
             b.leave("tried")
     arguments = [np.array([0, 3], np.uint32), np.array([-1])]
     largest = max(k * 37 % 101 for k in range(128))
-    # 128 steps of ten each: 8 on from 0; from 3 down to 0 and round
+    # 128 steps modulo ten: from 0 up to 8, and from 3 down to 5
     return Program(b.finish(), arguments, [np.array([8, 5], np.uint32), np.array([largest])])
 
 

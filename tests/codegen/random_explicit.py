@@ -32,7 +32,7 @@ from weft.codegen import (
 from weft.codegen.llvm import host_threads
 from weft.runtime import assemble
 
-OUT = 6  # results a thread
+OUT = 6  # results per thread
 _ROWS = ("add", "subtract", "multiply", "minimum", "maximum", "bitwise_and", "bitwise_xor")
 
 
@@ -309,7 +309,7 @@ def main() -> int:
     for seed in range(options.seed, options.seed + options.programs):
         try:
             check(seed, options.assemble)
-        except Exception as error:  # any at all is a finding
+        except Exception as error:  # every error is a finding
             bad += 1
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:300]}", flush=True)
     print(f"{options.programs} programs, {bad} differ")

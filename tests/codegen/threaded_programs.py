@@ -34,11 +34,11 @@ from weft.fusion import Storage
 from weft.runtime.cpu.host_device import CpuDevice
 from weft.runtime.device import Buffer
 
-PADDING = 1 << 12  # bytes at most that a kernel's array starts before its memory, where it reads nothing
-BLOCKS = 3  # of a grid at most, so that most kernels go on by the size of the grid
+PADDING = 1 << 12  # maximum distance in bytes from the start of an array to its memory, without accesses between
+BLOCKS = 3  # limit of a grid, so that most kernels loop with a grid stride
 
 _functions: dict[str, Kernel] = {}
-_sizes: dict[int, int] = {}  # address of every buffer that was ever made -> bytes
+_sizes: dict[int, int] = {}  # address of every buffer so far -> bytes
 _schemes: Counter[str] = Counter()
 _allocate = CpuDevice.allocate
 _adopt = host_values.adopt
@@ -90,7 +90,7 @@ def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
     assert offset % dtype.itemsize == 0
     count = size // dtype.itemsize
     elements = np.frombuffer((ctypes.c_uint8 * (count * dtype.itemsize)).from_address(start), dtype)
-    # what stands before an empty loop may read from a buffer without elements
+    # operations before an empty loop may read from a buffer without elements
     return (elements, offset // dtype.itemsize) if count else (np.zeros(1, dtype), 0)
 
 

@@ -107,7 +107,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name != "numba" and not name.startswith("numba."):
             return None
         if name.startswith("numba.cuda.tests.") and name.removeprefix("numba.cuda.") not in MADE:
-            return None  # in the folder, by the path of its parent
+            return None  # found in the folder by the path of its parent package
         if self._module(name) is None:
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
@@ -319,7 +319,7 @@ def install(tests: Path) -> None:
     support = importlib.import_module("numba.cuda.tests.support")
     base = support.TestCase
     precise = base.assertPreciseEqual  # type: ignore[attr-defined]
-    # what Numba gives as NumPy arrays, weft gives as its own
+    # Numba returns NumPy arrays where weft returns its own arrays
     base.assertPreciseEqual = lambda self, first, second, *rest, **options: precise(  # type: ignore[attr-defined]
         self, _as_numpy(first), _as_numpy(second), *rest, **options
     )
@@ -417,7 +417,7 @@ def main() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(
             [shim, str(Path.cwd()), str(Path("src").absolute()), os.environ["PYTHONPATH"]]
         )
-        # On the CPU weft offers no CUDA array interface, since other libraries would take its address for a GPU's.
+        # On the CPU, weft exports no CUDA array interface, since other libraries would take its address for a GPU's.
         type(weft.default_device()).exported_stream = lambda self: None  # type: ignore[attr-defined]
         path = tests / f"{NAME}.py"
         options = [

@@ -35,13 +35,13 @@ class _Elementwise(UFunc):
 
 '''
 
-# What is not known before the options are: an array, or several.
+# Functions whose options decide whether they return one array or several.
 OPEN = frozenset(
     """atleast_1d atleast_2d atleast_3d average histogram histogram2d intersect1d unique unique_all unique_counts
     unique_inverse""".split()
 )
 
-# What depends on how many arguments there are.
+# Functions whose result depends on the number of arguments.
 OVERLOADS = {
     "where": """\
 @overload
@@ -103,7 +103,7 @@ def written() -> str:
     rows = [name for name, own in sorted(OWN.items()) if isinstance(own, wf.UFunc)]
     python = {
         name: OWN.replaced.get(name, own) for name, own in OWN.items()
-    }  # (native code says less of its arguments)
+    }  # (native functions have less precise signatures)
     functions = [declare(name, own) for name, own in sorted(python.items()) if inspect.isfunction(own)]
     return HEAD + "".join(f"{name}: _Elementwise\n" for name in rows) + "\n" + "".join(functions)
 

@@ -47,7 +47,7 @@ def test_edges(name: str, dtype: str) -> None:
         agree = parts_agree(ours.real, theirs.real, theirs.imag, rtol) & parts_agree(
             ours.imag, theirs.imag, theirs.real, rtol
         )
-    # exp of minus infinity and an infinite angle is a zero of some sign
+    # exp(-inf + inf j) is a zero of either sign
     agree |= (ours == 0) & (theirs == 0) & np.isinf(z.real) & np.isinf(z.imag)
     wrong = [f"{z[k]}: {ours[k]}, not {theirs[k]}" for k in np.flatnonzero(~agree)]
     assert not wrong, wrong[:8]

@@ -20,10 +20,10 @@ from weft.dsl.arrays.array import expr_of, record
 from weft.fusion import map_
 
 LIMIT = 3
-# (negative floats become unsigned integers by another rule than NumPy's)
+# (negative floats are cast to unsigned integers by another rule than NumPy's)
 EXACT = sorted({t for group in (*graphs.GROUPS, graphs.WRITES) for t in group if "astype('u" not in t})
 ROUNDED = sorted({*orders.STATISTICS, *orders.CHANGES})
-# What folds in several steps, in all of its forms.
+# All forms of reductions that take several steps.
 FORMS = (
     "xp.var(A, d, ddof=1, keepdims=True)|A.var(d, where=A > 0)|A.std(d, where=A > 0)|xp.std(A, d, dtype='float32')|xp.var(A.astype('float16'), d)|xp.std(A, mean=A.mean())"
     "|xp.nanstd(A, d)|xp.nanvar(A, d)|xp.nanmean(A, d)|xp.mean(A, d, where=A > 0)|xp.average(A, d, weights=abs(A) + 1)|xp.ptp(A, d, keepdims=True)|A.ptp(d)"
@@ -84,7 +84,7 @@ def fails(template: str, exact: bool) -> str:
         return "refused"
     for count in range(LIMIT + 1):
         other = wf.asarray(np.arange(10.0))
-        wf.evaluate(other + 1)  # begins a recording
+        wf.evaluate(other + 1)  # starts a recording
         for _ in range(count):
             other = other * 0.5
         found = run(line, wf, {name: wf.asarray(value) for name, value in given.items()}, count)
@@ -125,7 +125,7 @@ def test_the_case_that_was_seen() -> None:
 
 def test_an_expression_of_a_recording_that_ended_is_refused() -> None:
     x, y = wf.asarray(np.arange(5.0)), wf.asarray(np.arange(7.0))
-    expr_of(y)  # the first slot
+    expr_of(y)  # takes the first slot
     node = map_("add", [expr_of(x), expr_of(x)])
     wf.evaluate(record(node))
     with pytest.raises(RuntimeError, match="recording that has ended"):

@@ -13,7 +13,7 @@ from weft.dsl.arrays import array
 from weft.dsl.cuda import array_creation as arrays
 
 STUB = Path(array.__file__).with_name("array_members.pyi")
-_installed = arrays  # what weft.cuda adds is there
+_installed = arrays  # importing it installs the members that weft.cuda adds
 
 
 class _Plain:
@@ -32,7 +32,7 @@ def _declared() -> dict[str, ast.FunctionDef]:
     found: dict[str, ast.FunctionDef] = {}
     for node in _body(STUB, "ArrayMembers"):
         if isinstance(node, ast.FunctionDef):
-            found.setdefault(node.name, node)  # (the first of a property and its setter)
+            found.setdefault(node.name, node)  # (the getter of a property precedes its setter)
     return found
 
 

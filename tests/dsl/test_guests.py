@@ -123,7 +123,7 @@ def test_copies_of_scalars_are_scalars() -> None:
     x = wf.asarray([1.5, 2.5])
     for made in (copy.copy(x[1]), copy.deepcopy(x[1]), pickle.loads(pickle.dumps(x[1])), x[1].copy()):
         assert hash(made) == hash(2.5)
-    zero = wf.asarray(2.5)  # an array without axes is none
+    zero = wf.asarray(2.5)  # a 0-d array is not a scalar
     for made in (copy.copy(zero), copy.deepcopy(zero), pickle.loads(pickle.dumps(zero)), zero.copy()):
         made[...] = 1
         assert float(made) == 1

@@ -46,7 +46,7 @@ def test_bits_are_those_of_kernels(name: str, native: bool) -> None:
         with np.errstate(all="ignore"):
             found = [getattr(wf, name)(*operands) for _ in range(2)]
         assert all(same(each, wanted) for each in found), code
-        if code in "ilfd" and find_op(name).ufunc:  # (loops of others are compiled once they pay)
+        if code in "ilfd" and find_op(name).ufunc:  # (other loops are compiled once that pays off)
             assert wf.statistics()["plans"] == before, code
 
 
@@ -239,7 +239,7 @@ def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
             for calculate in (lambda a, b: a * b, lambda a, b: b / a, lambda a, b: wf.hypot(abs(a), abs(b))):
                 with override(immediate=0):
                     wanted = np.asarray(calculate(array, number))
-                for _ in range(3):  # (the first makes the loop)
+                for _ in range(3):  # (the first call compiles the loop)
                     assert same(calculate(array, number), wanted)
 
 
@@ -267,7 +267,7 @@ def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
         distances = ((rows[:, None] - centres) ** 2).sum(axis=2)
         return distances.argmin(axis=1), distances.min(axis=1).sum()
 
-    centres[0] = 0.5  # (at the call)
+    centres[0] = 0.5  # (immediately)
     for evaluated in (True, False):
         labels, loss = assign()
         assert float(loss) > 0 and not is_free(centres)

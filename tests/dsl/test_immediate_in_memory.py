@@ -36,8 +36,8 @@ def test_larger_arrays_in_memory_are_destinations_at_the_call(code: str) -> None
             before = wf.statistics()["kernels"]
             assert getattr(np, name)(x, y, x) is x
         assert x._storage.buffer is not None and wf.statistics()["kernels"] == before and same(x, wanted)
-    wf.add(x, y, out=x, casting="no")  # (another rule than the usual one)
-    later = x + y  # pending: needs what is in memory now
+    wf.add(x, y, out=x, casting="no")  # (not the default casting rule)
+    later = x + y  # pending, and needs the current contents of memory
     old = np.asarray(x).copy()
     wf.add(x, x, out=x)
     assert same(later, wf.asarray(old) + y) and same(x, wf.asarray(old) + wf.asarray(old))
@@ -96,7 +96,7 @@ def test_logic_of_many_bools_is_done_at_the_call() -> None:
         for mine, theirs in zip(found, (whole, first ^ second, first | second, first & 3), strict=True):
             np.testing.assert_array_equal(np.asarray(mine), theirs, strict=True)
         np.testing.assert_array_equal(np.asarray(a), whole, strict=True)
-        np.testing.assert_array_equal(np.asarray(pending), np.arange(float(size)) * first)  # (the old version)
+        np.testing.assert_array_equal(np.asarray(pending), np.arange(float(size)) * first)  # (the old values)
 
 
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
@@ -245,7 +245,7 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
         plain[own] = 2.5
     assert x._storage.buffer is not None and np.array_equal(np.asarray(x), plain)
     assert wf.statistics() == before
-    assert x[np.arange(300)]._home is None  # (as many as there are)
+    assert x[np.arange(300)]._home is None  # (as many indices as elements, so it is recorded)
     with pytest.raises(IndexError, match="out of bounds"):
         x[np.array([300])]
 
@@ -288,9 +288,9 @@ def test_elements_are_moved_at_the_call_where_that_is_few_bytes(name: str, dtype
         found = MOVES[name](wf, x)
         assert same(found, MOVES[name](np, given))
     assert wf.statistics()["plans"] == before
-    found[...] = 0  # (a new array)
+    found[...] = 0  # (does not write to x)
     assert same(x, given)
-    y += x  # what is pending is not evaluated for that
+    y += x  # a pending operand is not evaluated for a move
     moved = MOVES[name](wf, y)
     assert y._storage.buffer is None and same(moved, MOVES[name](np, given))
 
@@ -328,7 +328,7 @@ def test_a_move_that_stands_alone_is_done_at_the_call_next_time() -> None:
         return at_once
 
     assert [move(True) for _ in range(3)] == [False, True, True]
-    assert True in [not move(False) for _ in range(40)]  # beside other operations it is recorded again
+    assert True in [not move(False) for _ in range(40)]  # together with other operations, the move is recorded again
     assert not any(move(False) for _ in range(3))
 
 

@@ -96,7 +96,7 @@ def test_operations_on_turned_arrays_are_found_again(monkeypatch: pytest.MonkeyP
         wf.evaluate(x)
         made.clear()
         for number in (turn, -0.0, 0.0):
-            for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):  # (alike at one place: each is known by its order)
+            for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):  # (equal expressions except for the memory order)
                 found, wanted = step(x.transpose(order), number), step(given.transpose(order), number)
                 assert found.strides == wanted.strides and found.shape == wanted.shape
                 assert np.asarray(found).tobytes() == wanted.tobytes()
@@ -119,7 +119,7 @@ def test_places_in_order(values: np.ndarray, axis: int | None) -> None:
     for kind in (None, "stable"):
         found = wf.argsort(x, axis, kind=kind)
         np.testing.assert_array_equal(found, np.argsort(values, axis, kind=kind))
-        found += 1  # (nobody else has its memory)
+        found += 1  # (the result does not share its memory)
         np.testing.assert_array_equal(found, np.argsort(values, axis, kind=kind) + 1)
 
 

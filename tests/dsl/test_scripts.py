@@ -289,7 +289,7 @@ def test_generators_are_numpys(xp: Any) -> None:
     assert isinstance(made, np.random.Generator) and isinstance(np.random.default_rng(3), xp.random.Generator)
     assert xp.random.default_rng(made) is made and not isinstance(made, xp.random.RandomState)
     assert type(pickle.loads(pickle.dumps(made)).normal(size=3)) is np.ndarray
-    assert type(made.normal(size=1000)) is np.ndarray  # (asked for from a module that is no script)
+    assert type(made.normal(size=1000)) is np.ndarray  # (the caller is a module, not a script)
     assert xp.random.default_rng(3).integers(0, 10**6) == np.random.default_rng(3).integers(0, 10**6)
 
 
@@ -419,12 +419,12 @@ def test_numbers_that_only_the_script_has_are_not_copied(tmp_path: Path, monkeyp
     left = load_program(script, "script")
     rng = np.random.default_rng(0)
     wanted = [rng.random(30_000), rng.random(30_000), rng.integers(0, 9, (200, 300)).T]
-    assert np.array_equal(kept, wanted[0])  # (NumPy's array stays as it was drawn)
+    assert np.array_equal(kept, wanted[0])  # (NumPy's array still contains the drawn numbers)
     wanted[1][1:] += wanted[0][:-1]
     wanted[0][0] = 7
     for name, expected in zip(("first", "second", "third"), wanted, strict=True):
         assert isinstance(left[name], Array) and np.array_equal(left[name].numpy(), expected)
-    assert left["third"]._storage.buffer.values is left["third"]._storage.buffer._owner  # NumPy's memory
+    assert left["third"]._storage.buffer.values is left["third"]._storage.buffer._owner  # the memory belongs to NumPy
 
 
 def test_packages_beside_the_script(tmp_path: Path) -> None:

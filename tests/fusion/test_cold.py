@@ -237,7 +237,7 @@ def test_forms_that_do_not_come_back_compile_nothing_and_keep_little(tmp_path: P
         assert (plans, compilations) == ("0", "0") and float(own) < 50
         later.append(float(resident))
     # The first process compiles the runtime's native code, and LLVM's library stays mapped. A later process may compile
-    # a function that the first one was too slow to need, so two of them are tried.
+    # a function that the first process was too slow to need, so two later processes are tried.
     assert min(later[1:]) < 50
 
 

@@ -16,7 +16,7 @@ from weft.fusion.plan import resized
 from weft.fusion.plan.steps import Plan
 from weft.fusion.run import execute
 
-# Where schedules change, and what lies beside.
+# Lengths at which schedules change, and adjacent lengths.
 EDGES = (
     2,
     3,
@@ -109,7 +109,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     return plans
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "counted"])  # (which looks at its indices first)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "counted"])  # (it evaluates its indices first)
 def test_plans_for_other_lengths_are_those_made_anew(name: str, planned: list[Plan]) -> None:
     source, trouble = Random(name), list[str]()
     with wf.device("simt"), compared(trouble):

@@ -66,7 +66,7 @@ def test_parts_that_are_chosen_inside_parts_do_not_multiply() -> None:
     given = np.linspace(-2, 1, 40), np.linspace(3, -1, 40)
     turn = "a = xp.roll(a, {0}) * 0.5 + xp.pad(b, 1)[2:]; b = xp.where(a > {1}, a, -b)"
     turn += "; a, b = xp.clip(a, -9, 9), xp.clip(b, -9, 9)"
-    text = "\n".join(turn.format(k % 3, k) for k in range(9))  # (each by itself: loops are cut)
+    text = "\n".join(turn.format(k % 3, k) for k in range(9))  # (unrolled, since recordings are cut at loops)
 
     def steps(xp: Any, a: Any, b: Any) -> Any:
         names = {"xp": xp, "a": a, "b": b}
@@ -183,10 +183,10 @@ def test_many_sizes_need_few_compilations(name: str, monkeypatch: pytest.MonkeyP
     for shape in shapes:
         wf.evaluate(PROGRAMS[name](wf, wf.asarray(source.random(shape, np.float32))))
     assert wf.statistics()["plans"] <= 20
-    assert wf.statistics()["compilations"] <= 4 + SHORT  # (a kernel for each length of few elements)
+    assert wf.statistics()["compilations"] <= 4 + SHORT  # (short reductions have a kernel for each length)
     wf.reset_statistics()
     monkeypatch.setattr("weft.fusion.plan.resized._known", OrderedDict())
-    monkeypatch.setattr("weft.fusion.plan.resized.NODES", 0)  # each planned for itself
+    monkeypatch.setattr("weft.fusion.plan.resized.NODES", 0)  # each shape has a separate plan
     for rows, columns in shapes:
         wf.evaluate(PROGRAMS[name](wf, wf.asarray(source.random((rows + 50, columns), np.float32))))
     assert wf.statistics()["plans"] >= 50

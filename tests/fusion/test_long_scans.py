@@ -122,7 +122,7 @@ def test_rows_of_more_than_a_tile_are_shared() -> None:
         assert isinstance(schedule(wf.asarray(F[: SHARED_ROW + 1]).cumsum()), LookbackScan)
         both = schedule(wf.asarray(F).cumsum() * 2)
         assert len(both.vectors) == 2
-        # the first element of what is read does not lie where a vector does
+        # the first element of the input is not aligned to a vector
         written = schedule(wf.asarray(F)[1:].cumsum() * 2)
         assert len(written.vectors) == 1
 

@@ -77,7 +77,7 @@ def test_a_new_size_compiles_nothing() -> None:
         return float((wf.sqrt(x) * 2 + x[::-1]).sum())
 
     program(1000)
-    program(1001)  # the reversed view may begin at a multiple of 16 bytes or not
+    program(1001)  # the reversed view may or may not begin at a multiple of 16 bytes
     wf.reset_statistics()
     for n in range(1002, 1060):
         assert program(n) == pytest.approx(float((np.sqrt(np.arange(n)) * 2 + np.arange(n)).sum()))
@@ -249,7 +249,7 @@ def test_a_plan_finds_results_in_the_slots_of_its_own_epoch() -> None:
         if between:
             wf.asarray(values + 100) * 3  # takes a slot, and is dropped
         kept = doubled + 1
-        wf.evaluate(doubled)  # what is left pending reads this result from memory
+        wf.evaluate(doubled)  # the remaining pending operation reads this result from memory
         return np.asarray(kept)
 
     values = np.arange(5.0)

@@ -66,7 +66,7 @@ def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
             x = wf.asarray(values)
             alone = np.asarray(x.var(axis=1, keepdims=True) + x)
             mean = x.mean(axis=1, keepdims=True)
-            later = ((x - mean) ** 2).mean(axis=1, keepdims=True) + x  # too large to be computed beside the mean
+            later = ((x - mean) ** 2).mean(axis=1, keepdims=True) + x  # too large to be computed together with the mean
             wf.evaluate(mean)
             np.testing.assert_array_equal(np.asarray(later), alone)
 

@@ -115,7 +115,7 @@ def test_what_another_thread_evaluates_is_not_overwritten() -> None:
     x = wf.asarray(np.arange(6.0)) + 0
     wf.evaluate(x)
     epoch = current_epoch()
-    old = operand(x._storage, epoch)  # as an operation has it that is being recorded
+    old = operand(x._storage, epoch)  # a reference like that of an operation that is being recorded
     address = x._storage.buffer.address
     x += 1
     assert np.array_equal(in_another_thread(lambda: x.numpy()), np.arange(1.0, 7.0))

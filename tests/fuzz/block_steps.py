@@ -13,7 +13,7 @@ from math import prod
 
 from tests.fuzz import children, steps
 
-WATCHED = 700  # elements at most, for events take long to judge
+WATCHED = 700  # maximum number of elements, since checking every access is slow
 
 
 def check(seed: int) -> str:

@@ -34,7 +34,7 @@ def main(module: str, most_seconds: float = 600) -> int:
             if not line.startswith(_AT):
                 print(line, flush=True)
         last = next((int(line[len(_AT) :]) for line in reversed(lines) if line.startswith(_AT)), seed)
-        if code < 0:  # go on behind what ended the child
+        if code < 0:  # continue after the case that crashed the child
             print(f"seed {last} ended the process ({code}): {trouble[-1500:]}", flush=True)
             bad += 1
             seed = last + 1

@@ -48,7 +48,7 @@ class Program:
         self.fields = dict(self.begin)
         self.kept = False
         body: list[str] = []
-        steady = pick.random() < 0.5  # the same few steps again and again
+        steady = pick.random() < 0.5  # all iterations consist of the same few updates
         for _ in range(pick.randint(1, 2) if steady else pick.randint(1, 5)):
             body += self._update(pick.choice(list(self.begin)), steady) if steady else self._statement()
         self.turns = pick.randint(4, 12) if steady else pick.randint(1, 8)
@@ -98,7 +98,7 @@ class Program:
         window = self._window(low, more)
         value = self._expression(more, tuple(low))
         if any(f.dtype != field.dtype for f in self.fields.values()) and field.dtype.startswith("int"):
-            value = f"xp.clip({value}, -99, 99)"  # what does not fit is anything
+            value = f"xp.clip({value}, -99, 99)"  # the result of an out-of-range cast is undefined
         if pick.random() < 0.15 and field.dtype not in ("bool", "int8"):
             return [f"{name}[{window}] = {name}[{window}] + {value}"]
         line = f"{name}[{window}] = {value}"
@@ -154,7 +154,7 @@ class Program:
             return []
         new = name not in self.fields
         kind = self.fields[name].dtype if not new else pick.choice((field.dtype, *KINDS))
-        # (it is there before the first turn, so that any statement may read it)
+        # (defined before the first iteration, so that any statement may read it)
         self.fields[name] = Field(more, kind)
         self.begin.setdefault(name, self.fields[name])
         return [f"{name} = xp.clip({text}, -99, 99).astype('{kind}')"]
@@ -271,7 +271,7 @@ def judge(program: Program, device: str) -> str:
                 continue
             try:
                 found = program.run(wf, lengths)
-            except Exception as error:  # whatever it is, it is a finding
+            except Exception as error:  # every error is a finding
                 return f"{head}{type(error).__name__}: {error}\n{program.describe()}"
             for name, value in wanted.items():
                 other = found[name]

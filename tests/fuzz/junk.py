@@ -32,15 +32,15 @@ from tests.fuzz import children
 from weft import cuda
 from weft.runtime import override
 
-SECONDS = 30  # for one case; they take a tenth of a second
+SECONDS = 30  # time limit of a case; most cases take a tenth of a second
 LAUNCH_FILES = (
     "types.py",
     "arguments.py",
     "launch.py",
     "dispatcher.py",
     "hints.py",
-)  # whose errors have no line of the kernel
-# Messages that say that an invalid program got as far as the checks of what we made of it.
+)  # errors raised in these files have no line of the kernel
+# Messages of internal checks, which an invalid program should not reach.
 INTERNAL = ("this cannot be compiled", "do not settle")
 
 ODD_TOKENS = (
@@ -304,7 +304,7 @@ def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
             else:
                 arguments = pick.choice((arguments[1:], [*arguments, 1], arguments[::-1]))
         except (SyntaxError, tokenize.TokenError, IndentationError):
-            break  # the edit before broke the text
+            break  # the previous edit made the text invalid
     return probe, text, arguments, launch
 
 

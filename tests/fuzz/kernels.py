@@ -23,7 +23,7 @@ from weft.runtime import override
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint8", "int16", "float16")
 SHUFFLED = ("float32", "float64", "int32", "int64", "uint32")
 BLOCKS: tuple[Any, ...] = (8, 33, (8, 5), 64, (4, 3, 3))
-LENGTH = 64  # elements of every array; at least the threads of a block
+LENGTH = 64  # elements of every array, and maximum number of threads of a block
 
 HEAD = """import math
 import numpy as np
@@ -56,9 +56,9 @@ class Generator:
         self.lines: list[str] = []
         self.depth = 1
         self.loops = 0
-        self.together = True  # whether all threads of the block come here
+        self.together = True  # whether all threads of the block execute the current statement
         self.count = 0
-        self.whole = ["t"]  # Python ints in reach
+        self.whole = ["t"]  # names of available Python ints
         self.variables: dict[str, list[str]] = {dtype: [] for dtype in DTYPES}
         self.block = self.random.choice(BLOCKS)
         self.threads = int(np.prod(self.block))
@@ -337,7 +337,7 @@ class Generator:
     def shuffle(self) -> None:
         dtype = self.random.choice(SHUFFLED)
         name = self.random.choice(("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync"))
-        if self.threads % 32:  # a lane that is not there has no value
+        if self.threads % 32:  # a missing lane has no value
             self.made(dtype, f"cuda.shfl_sync(0xFFFFFFFF, {self.value(dtype, 2)}, 0)")
         else:
             width = self.random.choice((4, 16, 32))
@@ -362,7 +362,7 @@ class Generator:
         self.store("int64", f"cuda.syncthreads_{kind}({self.condition()})", "+=")
 
     def reduce(self) -> None:
-        dtype = self.random.choice(("int32", "int64", "uint32", "uint8"))  # in any order the same sum
+        dtype = self.random.choice(("int32", "int64", "uint32", "uint8"))  # sums of these do not depend on the order
         self.line("cuda.syncthreads()")
         self.line(f"s{dtype}[t] = {self.value(dtype, 2)}")
         self.line("cuda.syncthreads()")

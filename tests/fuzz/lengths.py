@@ -153,7 +153,7 @@ def compare(found: Plan, made: Plan) -> str:
     Plans with different slots are not compared.
     """
     if found.slots != made.slots:
-        return ""  # places have other numbers
+        return ""  # slots have other numbers
     if (found.places, found.outputs, found.scalars) != (made.places, made.outputs, made.scalars):
         return "other results"
     if len(found.steps) != len(made.steps):

@@ -34,7 +34,7 @@ Arrays = dict[str, Any]
 
 LIMITS = (256, 256, 2, 3, 5, 8, 13)
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 16, 33, 40, 100, 257, 600)
-# A and B are values that broadcast, d is an axis, T is a value that is changed.
+# A and B are values that can be broadcast together, d is an axis, and T is a value that is overwritten.
 STATISTICS = """A.mean(d, keepdims=True)|A.mean(d)|A - B|A - B|A * B|A + B|A / (abs(B) + 1)|xp.exp(A - A.max(d, keepdims=True))|A.max(d, keepdims=True)
 A.var(d)|A.var(d, keepdims=True)|A.std(d, keepdims=True)|A.sum(d, keepdims=True)|A.sum(d)|xp.sqrt(abs(A))|A * A|(A - A.mean(d, keepdims=True)) ** 2
 xp.exp(A - B).sum(d)|xp.square(A - B).mean(d, keepdims=True)|(A * A).mean(d, keepdims=True)|A[1:]|A[..., ::-1]|A[0]|A.T|A.reshape(-1)|A.copy()|A * 0.5
@@ -249,7 +249,7 @@ class Run:
         found, exact = np.array(value), wanted[0]
         if not self.program.loose or (found.shape, found.dtype) != (exact.shape, exact.dtype) or not exact.size:
             return differences({name: found}, {name: exact}, self.program.loose)
-        # rounding may show as much as a change of the inputs in their last bits does
+        # permit the error that a change of the last bits of the inputs would cause
         shaken = max(float(np.abs(near - exact).max()) for near in wanted[1:])
         tolerance = 200 * shaken + self.step * 1e4 * max(1.0, float(np.abs(exact).max()))
         away = np.abs(found - exact)
@@ -269,7 +269,7 @@ def recording_limit(operations: int) -> Iterator[None]:
     """Within the ``with`` block, limit recordings to the given number of pending operations."""
     hard = operations if operations < storage.SOFT_LIMIT else record.HARD_LIMIT
     with mock.patch.object(storage, "SOFT_LIMIT", operations), mock.patch.object(record, "HARD_LIMIT", hard):
-        wf.evaluate(wf.zeros(1) + 1)  # the next recording has the limit
+        wf.evaluate(wf.zeros(1) + 1)  # ends the recording; the next recording has the new limit
         yield
     wf.evaluate(wf.zeros(1) + 1)
 
@@ -293,7 +293,7 @@ def check(seed: int, device: str = os.environ.get("WEFT_FUZZ_DEVICE", "cpu")) ->
 def run(program: Program, order: int, device: str, limit: int) -> str:
     """Run a program in one random order of evaluation. Return a difference from NumPy, an error, or ""."""
     try:
-        # (operations that are done at the call record nothing)
+        # (immediate operations would record nothing)
         with on_device(device), override(immediate=0, interpret="never"), recording_limit(limit):
             return Run(program, order).trouble()
     except Exception as error:

@@ -100,7 +100,7 @@ class Generator:
                 : (self.x.shape[-1] - 1) if self.view == "[..., :-1]" else None : 1 if "-1" in self.view else 2
             ]
         self.prologue = pick.choice(PROLOGUES)
-        self.together = pick.random() < 0.3  # whether y is a result too
+        self.together = pick.random() < 0.3  # whether y is also a result
         self.results = [self.result(0), self.result(1), *(self.result() for _ in range(pick.randint(0, 2)))]
 
     def result(self, along: int | None = None) -> str:

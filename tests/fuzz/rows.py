@@ -51,7 +51,7 @@ LENGTHS += (2049, 3000, 4096, 4099, 5000, 8192, 8193, 9000, 16384, 16388, 20000,
 ROWS = (1, 2, 3, 4, 7, 8, 9, 33, 64, 300, 2100, 5000)
 DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "int16", "uint8", "bool")
 DEVICES = ("cpu", "simt", "simt::backward", "simt::watched")
-WATCHED = 12_000  # elements at most, where every access takes a microsecond
+WATCHED = 12_000  # maximum number of elements if every access takes a microsecond
 
 
 class Generator:
@@ -75,7 +75,7 @@ class Generator:
         self.x = (values * 0.25 if self.dtype.kind == "f" else values).astype(self.dtype)
         self.lines: list[str] = []
         self.count = 0
-        self.whole = ["x"]  # names of values as large as x
+        self.whole = ["x"]  # names of values with the shape of x
         self.write()
 
     def name(self) -> str:

@@ -140,7 +140,7 @@ def check(seed: int, device: str = "cpu") -> str:
     with forced(program, device):
         try:
             found = program.run(wf)
-        except Exception as error:  # whatever it is, it is a finding
+        except Exception as error:  # every error is a finding
             return f"seed {seed}: {type(error).__name__}: {error}\n{program.shape} {program.dtype} {program.limits} {program.block_limits}\n{program.text}"
     for name, value in wanted.items():
         if not np.array_equal(value, found[name], equal_nan=program.dtype.kind == "f"):

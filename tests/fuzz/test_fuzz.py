@@ -141,7 +141,7 @@ def test_the_mixtures_hold_what_they_should() -> None:
 
 def test_mixtures_keep_to_what_does_not_depend_on_the_machine() -> None:
     x = np.zeros((2, 5, 3))
-    picked, turned = graphs.own(x[:, np.arange(2)], [x]), x.T  # (NumPy's first is a view of an array that nobody has)
+    picked, turned = graphs.own(x[:, np.arange(2)], [x]), x.T  # (NumPy's result is a view of a hidden array)
     assert picked.flags.c_contiguous and graphs.own(turned, [x]) is turned
     assert not graphs.own(np.diag(np.ones((2, 2))), []).flags.writeable
     back = np.ones((4, 2))[:, ::-1]

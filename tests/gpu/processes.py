@@ -23,10 +23,10 @@ from typing import Any, TextIO
 
 import pytest
 
-LIMIT = 120.0  # seconds that one test may take, compiling included
-PATIENCE = 10  # so much longer on a driver that runs PTX, an instruction at a time
-LIMIT_START = 120.0  # ... and the process until it is ready
-GIVE_UP = 3  # processes in a row that a test took with it
+LIMIT = 120.0  # time limit of one test in seconds, including compilation
+PATIENCE = 10  # factor of the time limits on a stand-in that executes PTX one instruction at a time
+LIMIT_START = 120.0  # time limit in seconds for the start of the process
+GIVE_UP = 3  # number of consecutive processes that a test may crash
 
 
 def register(config: pytest.Config) -> None:
@@ -93,7 +93,7 @@ class Processes:
             self._tests.flush()
             while (line := self._line(end)) != {"done": item.nodeid}:
                 report = self.config.hook.pytest_report_from_serializable(config=self.config, data=line["report"])
-                if isinstance(report.longrepr, list):  # why it was skipped
+                if isinstance(report.longrepr, list):  # the reason of a skipped test
                     report.longrepr = tuple(report.longrepr)
                 yield report
             self._ended = 0

@@ -27,7 +27,7 @@ def run(given: Probe) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("given", PROBES, ids=lambda given: given.name)
 def test_probe(given: Probe) -> None:
-    # libdevice's functions round otherwise than the C library's: as many units again
+    # libdevice and the C library round differently, so the bound is doubled
     for found, right in zip(run(given), given.wanted(), strict=True):
         same(found, right, 2 * given.ulps)
 

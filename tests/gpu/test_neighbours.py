@@ -37,7 +37,7 @@ def add_one(x: Any) -> None:
 
 def test_cupy_arrays_in_kernels_and_back(cupy: Any) -> None:
     for _ in range(10):
-        theirs = cupy.arange(N, dtype=cupy.float64) * 2  # in its own stream
+        theirs = cupy.arange(N, dtype=cupy.float64) * 2  # computed in CuPy's own stream
         add_one[N // 256, 256](theirs)
         cuda.synchronize()
         assert float(theirs.sum()) == N * (N - 1) + N

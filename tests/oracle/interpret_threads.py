@@ -117,7 +117,7 @@ def _meet_grid(warps: list[list[Warp]]) -> bool:
     if any(o.opcode != "grid_barrier" for warp in every for o, _ in warp.stops.values()):
         return False
     if any(warp.ended for warp in every):
-        return False  # a thread that never comes
+        return False  # a needed thread has ended
     for warp in every:
         for lane in sorted(warp.stops):
             warp.resume(lane, [])
@@ -134,7 +134,7 @@ def _meet_warp(kernel: Kernel, warp: Warp, backwards: bool) -> bool:
             raise DivergenceError(f"kernel {kernel.name}: a shuffle in a warp of {len(warp.threads)} threads")
         absent = [lane for lane in range(len(warp.threads)) if mask >> lane & 1 and lane not in lanes]
         if operation.opcode == "active_mask":
-            absent = []  # it is whoever has come
+            absent = []  # the mask consists of the lanes that have arrived
         gone = kernel.attributes.get("explicit") or not warp.ended
         if any(lane not in warp.ended for lane in absent) or not gone:
             continue
@@ -229,7 +229,7 @@ def _warp_reduce(operation: Operation, offers: Offers) -> Offers:
     fold = getattr(np, find_op(operation.attributes["kind"]).ufunc)
     values = {lane: value for lane, (_, value) in offers.items()}
     kind = next(iter(values.values())).dtype
-    if is_half(kind):  # folded in float32
+    if is_half(kind):  # reduced in float32
         values = {lane: np.float32(value) for lane, value in values.items()}
     if len(values) == WARP:
         for distance in (16, 8, 4, 2, 1):

@@ -24,7 +24,7 @@ def read_constant(text: str, dtype: np.dtype) -> Any:
         if len(parts) != 2:
             raise ValueError(f"{text!r} is no complex number")
         kind = np.dtype(f"f{dtype.itemsize // 2}")
-        # by memory: arithmetic on the parts could lose a NaN's bits
+        # as bytes, since arithmetic on the parts could lose the bits of a NaN
         return np.array([read_constant(part, kind) for part in parts]).view(dtype)[0]
     if dtype.kind == "b":
         if text not in ("True", "False"):

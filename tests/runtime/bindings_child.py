@@ -160,7 +160,7 @@ def calls(driver: StandIn) -> None:
 if __name__ == "__main__":
     made = StandIn()
     load_library(Path(sys.argv[1]), made)
-    # the stand-in is compiled here; who else needs the compiler is to be seen
+    # the stand-in is compiled at this point; unload the compiler to detect other uses
     for name in [name for name in sys.modules if name.partition(".")[0] == "llvmlite"]:
         del sys.modules[name]
     {"work": work, "lose": lose, "hang": hang, "calls": calls}[sys.argv[2]](made)

@@ -149,7 +149,7 @@ def test_a_forked_child_waits_for_no_build_of_its_parents_threads() -> None:
     builder.start()
     assert begun.wait(60)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python 3.12 warns of forks with threads, which is what is tried
+        warnings.simplefilter("ignore")  # Python 3.12 warns of forks in processes with threads, which is tested here
         child = os.fork()
     if child == 0:
         signal.alarm(20)

@@ -121,7 +121,7 @@ def test_long_kernels_are_divided(threads: int) -> None:
             seen.clear()
             prepared.run([42, 0])
             assert sorted(seen) == list(range(extent))
-    with override(threads=5 - threads):  # the records are written anew
+    with override(threads=5 - threads):  # the launch records are rewritten
         seen.clear()
         prepared.run([42, 0])
         assert sorted(seen) == list(range(extent))
@@ -169,7 +169,7 @@ def test_who_comes_while_the_pool_is_busy_runs_alone() -> None:
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "poll"), reason="needs poll")
 def test_the_interpreter_goes_on_while_long_kernels_run() -> None:
     milliseconds = 200
-    poll = ctypes.CDLL(None).poll  # called as a kernel is: nowhere to look, nothing to look for, how long
+    poll = ctypes.CDLL(None).poll  # poll(NULL, 0, milliseconds) has the signature of a kernel
     address = ctypes.cast(poll, ctypes.c_void_p).value
     function: Any = SimpleNamespace(call=lambda *given: None, address=address, parallel=False, grain=1, cost=0)
     prepared = HostLaunches(get_device("cpu"), [Launch(function, (milliseconds,), LET_GO, array("q"), [], [], 0, None)])

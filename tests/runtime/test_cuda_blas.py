@@ -176,7 +176,7 @@ def test_half_precision_is_the_librarys_on_a_gpu(library: Library, monkeypatch: 
 
 
 def test_failures(library: Library) -> None:
-    library.code = 15  # not supported: the host does it
+    library.code = 15  # not supported, so the host computes the product
     check(values(3, 4), values(4, 5))
     library.code = 13
     with pytest.raises(CudaError, match="cublasGemmStridedBatchedEx failed with cuBLAS status 13"):

@@ -93,7 +93,7 @@ def device(table: Driver) -> CudaDevice:
     return CudaDevice(0, table)
 
 
-MAIN = 101  # the first stream that the table makes
+MAIN = 101  # the first stream that the stand-in creates
 
 
 # -- launches ------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_much_shared_memory_is_asked_for_once(table: Driver, device: CudaDevice)
     for size in (48 << 10, 64 << 10, 50 << 10, 100 << 10):
         device.launch_grid(function, (1, 1, 1), (32, 1, 1), size, array("q"))
     kind = Functions.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    # (also below 48 KiB: arrays of the kernel's own may take the rest)
+    # (also below 48 KiB, since static shared arrays may use the rest)
     assert [call[2:] for call in table.named("cuFuncSetAttribute")] == [(kind, k << 10) for k in (48, 64, 100)]
 
 

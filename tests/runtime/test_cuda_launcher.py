@@ -96,7 +96,7 @@ def test_one_kernel_without_a_plan(device: CudaDevice, driver: RunningStandIn) -
     device.launch(function, (5000,), 5000, array("q", [1, 2, 3]))
     device.launch_grid(function, (2**31 - 1, 65535, 3), (1, 2, 64), 1 << 16, array("q", [-1, 2**62, 7]), stream)
     device.launch_grid(together, (4, 1, 1), (32, 1, 1), 0, array("q", [1, 2, 3]))
-    # streams do not wait for each other, so they end in any order
+    # streams are not ordered, so launches may complete in any order
     one, other, last = sorted(finish(device, driver), key=lambda launched: launched.grid[1:] + launched.block)
     assert (one.grid, one.block, one.arguments) == ((4, 1, 1), (32, 1, 1), (1, 2, 3))
     assert one.cooperative

@@ -94,7 +94,7 @@ class Walk:
         values = np.array([self.source.randrange(100) for _ in range(N)], float)
         stream = self.source.choice(self.streams[1:])
         a.copy_to_device(values, stream)
-        stream.synchronize()  # the host's array goes
+        stream.synchronize()  # so that the host array may be freed
         a_[:] = values
 
     def run(self, count: int) -> None:
@@ -135,7 +135,7 @@ def test_a_large_copy_from_the_host_waits_for_no_kernel(
     before = len(driver.launched)
     z = x + 1
     wf.evaluate(z)
-    other = wf.asarray(second)  # more than all pieces of pinned memory
+    other = wf.asarray(second)  # larger than all staging buffers together
     assert len(driver.launched) == before, "the kernel has not even begun"
     np.testing.assert_array_equal((other + z).numpy(), second + first + 1)
     np.testing.assert_array_equal(y.numpy(), first * 2)
@@ -176,7 +176,7 @@ def test_memory_given_up_before_copies_overtook(device: RunningDevice, monkeypat
 def test_a_stream_waits_for_a_copy_that_overtook(device: RunningDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     overtake_from(monkeypatch, 2000)
     values, stream, out = np.arange(float(N)), cuda.stream(), cuda.device_array(N)
-    scale[2, 256, stream](out, out)  # it has waited for the device's own stream
+    scale[2, 256, stream](out, out)  # the stream has now waited for the main stream
     scale[2, 256, stream](wf.asarray(values), out)
     stream.synchronize()
     np.testing.assert_array_equal(out.copy_to_host(), values * 3 + 1)
@@ -189,7 +189,7 @@ def test_memory_that_a_stream_had_meanwhile(device: RunningDevice, monkeypatch: 
     x, a = wf.asarray(values), wf.asarray(values + 5)
     wf.evaluate(x + 1)
     address = x._storage.buffer.address  # type: ignore[union-attr]
-    del x  # the device's own stream has marked where it gave this up
+    del x  # the main stream has recorded an event for the release
     stream = wf.stream()
     with stream:
         w = a * 2
@@ -278,7 +278,7 @@ def test_any_allocation_may_fail(device: RunningDevice, driver: RunningStandIn, 
     for after in range(count):
         results = None
         device.memory.empty()
-        driver.fail("cuMemAllocAsync", 2, after, 2)  # the retry fails too
+        driver.fail("cuMemAllocAsync", 2, after, 2)  # the retry also fails
         try:
             results = program(wf, wf.asarray(a), wf.asarray(b))
             wf.evaluate(*results)
@@ -286,7 +286,7 @@ def test_any_allocation_may_fail(device: RunningDevice, driver: RunningStandIn, 
             assert error.total == driver.memory.total
             failed += 1
         driver.mend()
-        if results is None:  # it was an upload
+        if results is None:  # an upload has failed
             continue
         for found, right in zip(results, expected, strict=True):
             np.testing.assert_allclose(np.asarray(found), right, rtol=1e-12)

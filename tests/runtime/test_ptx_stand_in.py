@@ -110,7 +110,7 @@ def signed(x: int) -> int:
     ids=lambda v: v.split(" ")[0] if isinstance(v, str) else "",
 )
 def test_integers(text: str, right: Any) -> None:
-    # predicates that nobody wrote are true
+    # uninitialized predicates are true
     found = launch(text, BITS)
     assert found.tolist() == [right(int(x)) & 0xFFFFFFFF for x in BITS]
 
@@ -161,7 +161,7 @@ def test_directed_rounding(dtype: Any) -> None:
 
 
 def test_threads_part_and_meet() -> None:
-    # thread k goes round k times; a warp's sum is right only where all lanes have come back
+    # thread k executes k iterations; the sum over a warp is right only if all lanes have reconverged
     text = """
     mov.u32 %r6, 0; mov.u32 %r7, %r5;
     $loop: setp.eq.s32 %p1, %r7, 0; @%p1 bra $over;
@@ -216,7 +216,7 @@ TURNED_ROUND = """
 def test_barriers_and_shared_memory() -> None:
     given = RNG.integers(0, 1000, 192, np.uint32)
     assert launch(TURNED_ROUND, given, grid=2).tolist() == given.reshape(2, 96)[:, ::-1].ravel().tolist()
-    # without the barrier some see what was there before
+    # without the barrier, some threads see old values
     found = [launch(TURNED_ROUND.replace("bar.sync 0;", ""), given, grid=2, seed=k) for k in range(20)]
     assert any((f != given.reshape(2, 96)[:, ::-1].ravel()).any() for f in found)
 
@@ -226,7 +226,7 @@ def test_atomics() -> None:
     found = launch("atom.global.add.u32 %r6, [%rd2+1200], %r5;", given, grid=3, out=1204)
     total = (int(found[300]) - 0xCDCDCDCD) & 0xFFFFFFFF
     assert total == given.sum()
-    # what each saw was the sum of those before it
+    # each thread saw the sum of the preceding additions
     order = np.argsort(found[:300].astype("i8") - 0xCDCDCDCD, kind="stable")
     before = (found[:300].astype("u8")[order] - 0xCDCDCDCD) & 0xFFFFFFFF
     assert sorted(before.tolist()) == before.tolist()

@@ -14,7 +14,7 @@ import pytest
 
 from weft.runtime import CodeCache, run_calls, undisturbed
 
-work_alone = sys.modules["weft.runtime.undisturbed"]  # (the package has the function under the module's name)
+work_alone = sys.modules["weft.runtime.undisturbed"]  # (in the package, the function hides the module of the same name)
 
 
 def test_results_and_errors_come_back() -> None:
@@ -41,7 +41,7 @@ def test_an_interrupt_is_raised_at_once_and_the_work_goes_on() -> None:
         signal.signal(signal.SIGALRM, before)
     assert not done.is_set()
     release.set()
-    # who asks again waits for what was begun
+    # a second request waits for the work that is in progress
     assert undisturbed(lambda: 4, "work") == 3
     assert done.is_set()
     assert undisturbed(lambda: 4, "work") == 4
@@ -89,7 +89,7 @@ def test_nobody_waits_for_a_build_that_was_interrupted() -> None:
 
 def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
     """Test that interrupts at random moments during builds leave no lock locked."""
-    gc.disable()  # an interrupt in what the collector calls, others' finalisers too, is raised to nobody
+    gc.disable()  # an interrupt during a garbage collection would be ignored
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     pick, cache, interrupted = random.Random(0), CodeCache(), 0
     try:

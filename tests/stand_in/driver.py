@@ -24,14 +24,14 @@ INVALID_HANDLE = 400
 NOT_FOUND = 500
 ILLEGAL_ADDRESS = 700
 ALIGNMENT = 512
-PADDING = 1 << 12  # bytes at most that a kernel's array starts before its memory, where it reads nothing
-FILLED = 1 << 20  # bytes of a block that say that nobody wrote them
+PADDING = 1 << 12  # maximum distance in bytes from the start of an array to its memory, without accesses between
+FILLED = 1 << 20  # bytes of a new block that are filled with a marker for uninitialized memory
 COOPERATIVE = 2  # a launch attribute
 DYNAMIC_SHARED = 8  # an attribute of a function
-ORDINARY_SHARED, MOST_SHARED = 48 << 10, 227 << 10  # without asking, and in all
+ORDINARY_SHARED, MOST_SHARED = 48 << 10, 227 << 10  # the default limit, and the maximum with the attribute
 MOST_GRID, MOST_BLOCK, MOST_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
 
-# What an attribute of a device is asked by, and what it says.
+# Device attributes: name -> number, value.
 ATTRIBUTES = {
     "MAX_THREADS_PER_BLOCK": (1, 1024),
     "WARP_SIZE": (10, 32),
@@ -67,7 +67,7 @@ class Memory:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.blocks: dict[int, tuple[str, Any, int]] = {}  # address -> kind, what holds it, bytes
+        self.blocks: dict[int, tuple[str, Any, int]] = {}  # address -> kind, owner of the memory, bytes
         self._starts: list[int] = []
         self.wrong: list[str] = []
 
@@ -132,7 +132,7 @@ class StandIn:
 
     def __init__(self, total: int = 1 << 30) -> None:
         self.memory = Memory(total)
-        self.shared: dict[int, int] = {}  # by function: dynamic shared memory that a block may ask for
+        self.shared: dict[int, int] = {}  # function -> permitted dynamic shared memory of a block
         self.native = Functions(self._bodies())
         self.table = Table(self)
 
@@ -203,7 +203,7 @@ class StandIn:
             "cuModuleLoadData": self._load,
             "cuModuleLoadDataEx": self._load,
             "cuModuleGetFunction": self._function,
-            "cuPointerGetAttribute": lambda a: INVALID_VALUE,  # nobody else's memory is here
+            "cuPointerGetAttribute": lambda a: INVALID_VALUE,  # there is no memory of other libraries
             "cuFuncSetAttribute": self._allow,
             "cuMemPoolSetAccess": self._access,
             "cuLaunchHostFunc": lambda a: call_host(a[1], a[2]),

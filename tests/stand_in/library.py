@@ -48,7 +48,7 @@ def library_bytes(machine: str) -> bytes:
     symbols_at = _HEADER.size + 4 * _SEGMENT.size
     strings_at = symbols_at + count * _SYMBOL.size
     hash_at = -(-(strings_at + len(strings)) // 8) * 8
-    # one bucket: every symbol is behind the one before
+    # one hash bucket, in which each symbol follows the previous symbol
     table = struct.pack(f"<III{count}I", 1, count, 1, *(0, *range(2, count), 0))
     code_at = -(-(hash_at + len(table)) // 16) * 16
     symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0)

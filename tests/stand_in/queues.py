@@ -15,10 +15,10 @@ class Queues:
     """The pending work of all streams."""
 
     def __init__(self) -> None:
-        self.error = 0  # of work that was done: later calls give it, as a GPU's do
+        self.error = 0  # error code of completed work, which later calls return, as on a GPU
         self._work: dict[int, list[Work]] = {}  # by stream
-        self._done: dict[int, int] = {}  # by stream: how much of it
-        self._events: dict[int, tuple[int, int]] = {}  # stream, and how much of its work lies before
+        self._done: dict[int, int] = {}  # number of completed work items, by stream
+        self._events: dict[int, tuple[int, int]] = {}  # event -> stream, and number of its preceding work items
 
     def give(self, stream: int, work: Work) -> int:
         """Append work to a stream. Return the error code of completed work, or 0."""

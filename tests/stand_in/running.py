@@ -55,7 +55,7 @@ class Loaded:
     name: str
     count: int
     pointers: tuple[int, ...] = ()
-    values: tuple[tuple[int, int], ...] = ()  # arguments by value, and their bytes
+    values: tuple[tuple[int, int], ...] = ()  # positions and sizes of arguments passed by value
     host: HostFunction | None = None
 
 
@@ -66,10 +66,10 @@ class RunningStandIn(StandIn):
         self.queues = Queues()
         self.launched: list[Launched] = []
         self.loaded: dict[int, Loaded] = {}
-        self._taken: list[Any] = []  # what arguments by value were copied to
+        self._taken: list[Any] = []  # copies of arguments passed by value
         self._modules: dict[int, str] = {}
         self._graphs: dict[int, list[int]] = {}
-        self._nodes: dict[int, Any] = {}  # what a node starts
+        self._nodes: dict[int, Any] = {}  # graph node -> launch
         self._executables: dict[int, dict[int, Any]] = {}
         super().__init__(total)
 
@@ -212,7 +212,7 @@ class RunningStandIn(StandIn):
         loaded.host.call(packed.buffer_info()[0], 0, blocks)
         try:
             fault.check(loaded.host, started.grid, started.block)  # type: ignore[arg-type]
-        except Exception as error:  # what goes wrong in a kernel is an error code to the driver's user
+        except Exception as error:  # an error in a kernel becomes an error code of the driver
             self.memory.wrong.append(str(error))
             return LAUNCH_FAILED
         return 0

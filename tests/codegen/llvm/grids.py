@@ -36,7 +36,7 @@ def pack(kernel: Kernel, arguments: Sequence[Any]) -> array[int]:
     return slots
 
 
-# What was loaded last, by its text and by what may make loops of it.
+# The most recently loaded kernel, by its text and by the function that splits it into loops.
 _loaded: dict[tuple[str, Any], Any] = {}
 
 

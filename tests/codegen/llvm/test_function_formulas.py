@@ -13,8 +13,8 @@ from weft.codegen.llvm.function_formulas import FORMULAS, has_fma
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.target import Target
 
-STRIDE = 4099  # of all float32 bit patterns, which is about a million of them
-MOST = 3.0  # units in the last place, as the module says
+STRIDE = 4099  # step through all float32 bit patterns, which tests about a million values
+MOST = 3.0  # units in the last place, as the tested module states
 
 pytestmark = pytest.mark.skipif(not has_fma(resolve_target("host")), reason="this machine calls the C library")
 

@@ -276,7 +276,7 @@ def test_lanes_overtake_each_other() -> None:
         k = b.load(turn, zero)
         with b.if_(b.op("greater_equal", k, t, dtype=bool)):
             b.leave("loop")
-        # lanes above k are here
+        # the remaining lanes are those above k
         above = b.op("left_shift", mask(b, 0xFFFFFFFE), b.cast(k, np.uint32))
         value = b.op("add", b.op("multiply", t, b.constant(100)), k)
         (got,) = b.emit("shuffle", (above, value, b.constant(31, np.int32)), (value.type,), mode="idx", width=32)

@@ -74,7 +74,7 @@ def scaled(kind: str, step: int) -> KernelBuilder:
         (MASKS, "float32", 1, True),
         (MASKS, "int8", 1, True),
         (MASKS, "float64", 3, True),
-        (MASKS, "int8", 3, False),  # no machine scatters bytes
+        (MASKS, "int8", 3, False),  # no machine has scatter instructions for bytes
         ("+avx2,+fma", "float32", 1, False),
     ],
 )

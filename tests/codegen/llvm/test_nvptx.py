@@ -38,7 +38,7 @@ TEMPLATES: dict[str, Callable[[], wf.Array]] = {
     "truth": lambda: (floats(40, 500) > 0).any(axis=1),
     "scan": lambda: floats(40, 500).cumsum(axis=1),
     "gather": lambda: floats(100)[np.array([3, 1, 2])] + 1,
-    # (the sine's reduction of huge arguments keeps a table in local memory, in CUDA C++ too)
+    # (The argument reduction of the sine needs a table in local memory, also in CUDA C++.)
     "math": lambda: wf.exp(floats(1000)) * wf.log(floats(1000)),
     "integers": lambda: wf.arange(1000) // 7,
 }

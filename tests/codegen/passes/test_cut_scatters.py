@@ -57,7 +57,7 @@ def test_work_goes_in_vectors() -> None:
 
 
 def test_nothing_is_cut_in_vain_or_wrongly() -> None:
-    for kernel in (counts(work=0), counts(alone=False)):  # no work worth keeping; what is read may be what is written
+    for kernel in (counts(work=0), counts(alone=False)):  # too little work, or possible aliasing of input and output
         assert cut_scatters(kernel) is kernel
 
 

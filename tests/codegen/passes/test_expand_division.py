@@ -21,7 +21,7 @@ from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.passes.expand_division import expand_division
 from weft.codegen.passes.rewrite import Rewriter
 
-# Quotients or roots that a turn of the loop does. More with one divisor than otherwise share a branch take another way.
+# Quotients or roots per iteration. "one divisor" has more quotients than can share a branch, to test another path.
 FORMS = {"pair": 1, "pairs": 4, "one divisor": 6, "root": 1, "roots": 4}
 
 
@@ -88,7 +88,7 @@ def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
     exact = 1 / flushed(y).astype(np.float64)
     nearest = exact.astype(np.float32)
     found = off_by(nearest, units, exact, np.spacing(np.abs(nearest)).astype(np.float64))
-    # the machine's own division would be wrong if it gave 1/2 for the significand of all ones
+    # the machine's division would be wrong if the result were 1/2 for the significand with all bits set
     one = (y.view(np.int32) & 0x7FFFFF == 0x7FFFFF) & (found.view(np.int32) & 0x7FFFFF == 0)
     return flushed(np.where(one, nearest, found))
 
@@ -106,7 +106,7 @@ def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = Fal
     kernel, function = modelled(form)
     if "root" in form:
         near, wanted = root_reciprocals(y, units), np.sqrt(y)
-        skew = 1 + units / 3 * 2.0**-23  # and rounding: 2^-22.4
+        skew = 1 + units / 3 * 2.0**-23  # with rounding, 2^-22.4
     else:
         near, wanted = reciprocals(y, units), (x.reshape(y.size, -1) / y[:, None]).ravel()
         skew = 1 + units * 2.0**-17
@@ -143,7 +143,7 @@ def any_floats(count: int, seed: int) -> np.ndarray:
     return bits(np.random.default_rng(seed).integers(0, 1 << 32, count, dtype=np.uint32))
 
 
-# Significands that make roundings hard: few bits, all bits, next to a half, roots of two and three.
+# Significands that are hard to round: few bits, all bits, next to a half, roots of two and three.
 SIGNIFICANDS = np.array(
     [0, 1, 2, 3, 0x400000, 0x3FFFFF, 0x400001, 0x7FFFFF, 0x7FFFFE, 0x7FFFFD, 0x3504F3, 0x5DB3D7, 0x2AAAAB]
 )
@@ -208,7 +208,7 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
     x, y = hard_pairs(np.concatenate([last, drawn]))
     assert x.size > 50_000
     check_pairs(x, y)
-    check_pairs(x * np.float32(2.0**-120), y * np.float32(2.0**30))  # (subnormal: wrongly rounded if rounded twice)
+    check_pairs(x * np.float32(2.0**-120), y * np.float32(2.0**30))  # (subnormal: must be rounded only once)
 
 
 @pytest.mark.slow

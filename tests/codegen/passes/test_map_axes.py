@@ -111,7 +111,7 @@ def test_64_bit_indices() -> None:
 def test_strided(length: int) -> None:
     x = numbers(length * 3 + 1, "f4")
     threaded = both(kernels.strided(), [x, length, 3], [np.zeros(length, "f4")], exact=True)
-    assert vectors(threaded) == {"out", "x"}  # x is read with a stride too, element by element
+    assert vectors(threaded) == {"out", "x"}  # x is also read with a stride, one element at a time
 
 
 SHAPES = [
@@ -171,7 +171,7 @@ def test_space_divides_once_a_tile() -> None:
     assert deepest == 2
     assert depth_of[0] > 0
     assert depth_of[1] > 0
-    # the loop along the row only counts how many columns are left
+    # the loop along the row only counts the remaining columns
     assert depth_of[2] == 0
 
 
@@ -265,10 +265,10 @@ def test_several_loops_over_a_row(count: int, length: int) -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("double", "mirror"),  # reads what other threads have written
-        ("mirror", "double"),  # writes what other threads read before
-        ("head", "none"),  # overwrites what all threads read on the way in
-        ("fill", "mirror"),  # reads what the first thread has written
+        ("double", "mirror"),  # reads elements that other threads have written
+        ("mirror", "double"),  # writes elements that other threads read before
+        ("head", "none"),  # overwrites an element that all threads read first
+        ("fill", "mirror"),  # reads an element that the first thread has written
         ("mirror", "fill"),
         ("double", "head"),
     ],
@@ -287,7 +287,7 @@ def test_threads_wait_for_each_other(first: str, second: str, length: int) -> No
 @pytest.mark.parametrize(("first", "second"), [("double", "mirror"), ("mirror", "double"), ("double", "head")])
 @pytest.mark.parametrize(("length", "threads"), [(70, 32), (1030, 256), (40, 0), (70, 0), (1030, 0)])
 def test_threads_of_a_row_wait_for_each_other(first: str, second: str, length: int, threads: int) -> None:
-    exact = threads > 0  # else the launch finds out how many
+    exact = threads > 0  # otherwise the launch determines the number of threads
     kernel = describe_shapes(kernels.two_loops(first, second), {"count": 1, "length": length}, GPU, exact=exact)
     assert isinstance(found := kernel.attributes["schedule"], EachRow if exact else AnyRows)
     assert not exact or found.threads == threads
@@ -298,7 +298,7 @@ def test_threads_of_a_row_wait_for_each_other(first: str, second: str, length: i
 @pytest.mark.parametrize(("count", "length"), [(5, 30), (100, 20)])
 def test_columns_that_all_threads_go_on_with(count: int, length: int) -> None:
     x = numbers(count * length, "f8")
-    # one block: its shared memory is used again for the next columns
+    # one block, which reuses its shared memory for the next columns
     threaded = both(kernels.centred_columns(), [x, count, length], [np.zeros_like(x)], exact=False, grid=1)
     assert threaded.attributes["scheme"] == "columns"
 

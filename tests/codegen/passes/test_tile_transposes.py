@@ -59,7 +59,7 @@ def test_it_computes_the_same(shape: tuple[int, int], monkeypatch: pytest.Monkey
 
 
 def test_complex_numbers_beside_a_transposed_operand() -> None:
-    a = np.arange(1 << 18, dtype=np.float32).reshape(512, 512)  # so large that tiles pay
+    a = np.arange(1 << 18, dtype=np.float32).reshape(512, 512)  # large enough that tiling pays off
     b = np.arange(1 << 18, dtype=np.complex64).reshape(512, 512) * np.complex64(1j)
     with wf.device("cpu"):
         assert np.array_equal(np.asarray(wf.asarray(a).T + wf.asarray(b)), a.T + b)

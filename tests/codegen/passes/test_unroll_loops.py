@@ -90,7 +90,7 @@ def test_compiled_for_every_type_and_length(dtype: type, columns: int, rows: int
         assert np.array_equal(a.max(axis=1), x.max(axis=1))
         assert np.array_equal(a.argmin(axis=1), x.argmin(axis=1))
         assert np.allclose(a.sum(axis=1), x.sum(axis=1), rtol=1e-6)
-        # the last element is the last one of its memory
+        # the last element is at the end of its memory
         assert np.allclose((a[:, None, :] * a[None]).sum(axis=2), (x[:, None, :] * x[None]).sum(axis=2), rtol=1e-6)
 
 

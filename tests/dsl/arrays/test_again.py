@@ -31,7 +31,7 @@ def test_a_cell_run_again_is_recorded_by_look_up(monkeypatch: pytest.MonkeyPatch
         names = {"wf": wf, "x": wf.ones(5), "y": wf.arange(5.0)}
         wf.evaluate(names["x"], names["y"])
         anew.clear()
-        exec(compile(CELL, "<cell>", "exec"), names)  # a code object of its own each time
+        exec(compile(CELL, "<cell>", "exec"), names)  # creates a new code object each time
         counts.append(len(anew))
         found.append(names["x"].tolist())
     assert counts[2] <= 8 < 80

@@ -78,7 +78,7 @@ def test_on_a_gpu_a_mask_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(type(device), "download", watched)
         found = a[a > 0] * 2
         wf.evaluate(found)
-        assert max(most) == 1  # their number
+        assert max(most) == 1  # one: the number of selected elements
         monkeypatch.undo()
         np.testing.assert_array_equal(np.asarray(found), x[x > 0] * 2)
 
@@ -124,7 +124,7 @@ def test_few_elements_are_taken_at_once(dtype: str) -> None:
         for axes in range(1, wanted.ndim + 1):
             mask = wf.asarray(np.arange(24)[: np.prod(wanted.shape[:axes])].reshape(wanted.shape[:axes]) % 3 == 1)
             taken = array[mask]
-            assert taken._storage.buffer is not None  # nothing is left to do
+            assert taken._storage.buffer is not None  # already evaluated
             found = np.asarray(taken)
             assert found.dtype == wanted.dtype
             np.testing.assert_array_equal(found, wanted[np.asarray(mask)])
@@ -238,7 +238,7 @@ def test_a_mask_of_other_bytes_writes_nothing_behind_the_result(monkeypatch: pyt
     x, mask = np.arange(20_003.0), (np.arange(20_003) % 200).astype(np.uint8).view(bool)
     out = np.zeros(30_000)
     bytes_ = mask.view(np.uint8)
-    copy_masked(x, bytes_ != 0, out[: np.count_nonzero(bytes_)])  # (from here on by the kernel)
+    copy_masked(x, bytes_ != 0, out[: np.count_nonzero(bytes_)])  # (later calls use the kernel)
     for room in (np.count_nonzero(bytes_), 1000, 5):
         out[:] = 0
         copy_masked(x, mask, out[:room])

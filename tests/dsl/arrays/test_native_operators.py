@@ -202,9 +202,7 @@ def test_what_an_operator_does_not_take() -> None:
         Array.__add__(x)  # type: ignore[operator]
     with pytest.raises(TypeError):
         Array.__add__(x, x, x)  # type: ignore[operator]
-    with pytest.raises(
-        (TypeError, AttributeError)
-    ):  # (TypeError once Python calls native code for it, as of NumPy's arrays)
+    with pytest.raises((TypeError, AttributeError)):  # (TypeError once Python calls native code, as for NumPy's arrays)
         Array.__add__(5, x)  # type: ignore[operator]
     assert not (x == "text").any()
     with pytest.raises(DeviceMismatchError):
@@ -250,7 +248,7 @@ def test_nothing_is_left_behind() -> None:
         storages = sum(type(thing) is Storage for thing in gc.get_objects())
         return [storages, len(INTERNED), *map(sys.getrefcount, (x._storage, y._storage, Array, Scalar, go.__code__))]
 
-    for _ in range(2):  # (what takes the place of memory is recorded at other positions once that memory is unshared)
+    for _ in range(2):  # (once memory is unshared, its replacement is recorded at other positions)
         go()
     before = referred()
     go()

@@ -95,7 +95,7 @@ def test_numpys_scalars_are_arguments_at_once() -> None:
     before = wf.statistics()["plans"]
     found = [float((x * np.float64(k)).sum()) for k in (1.0, 2.0)]
     assert found == [780.0, 1560.0]
-    assert wf.statistics()["plans"] <= before + 1  # of the sum, if no other test had one
+    assert wf.statistics()["plans"] <= before + 1  # for the sum, if no earlier test has planned it
 
 
 def test_numbers_of_a_program_that_stays_the_same_are_constants() -> None:

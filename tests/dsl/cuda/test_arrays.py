@@ -245,7 +245,7 @@ def test_another_dtype_sees_the_same_memory() -> None:
     array[1] = 1.0
     assert bits[1] == 0x3F800000
     assert array.view(np.uint8).shape == (8,)
-    assert array.view(">u4").tobytes() == array.tobytes()  # (another byte order is NumPy's)
+    assert array.view(">u4").tobytes() == array.tobytes()  # (NumPy handles other byte orders)
     assert isinstance(array.view(np.float32), weft.Array)
     assert (bits.copy() + 1).tolist() == [0x40400001, 0x3F800001]
     assert (bits + 1).tolist() == (1 + bits).tolist() == [0x40400001, 0x3F800001]

@@ -61,7 +61,7 @@ def states(count: int, seed: int, start: int = 0) -> list[State]:
 
 
 def test_splitmix64_gives_its_published_numbers() -> None:
-    # of the seed 1234567, the first number of the reference program
+    # the first number of the reference program for the seed 1234567
     assert seeded(1234567)[0] == 6457827717110365317
 
 
@@ -77,7 +77,7 @@ def test_a_far_subsequence_is_reached_by_squaring() -> None:
     random.init_xoroshiro128p_states(near, 5)
     random.init_xoroshiro128p_states(far, 5, subsequence_start=300)
     assert far[0] == near[300]
-    random.init_xoroshiro128p_states(far, 5, subsequence_start=2**63)  # and this one ends
+    random.init_xoroshiro128p_states(far, 5, subsequence_start=2**63)  # a huge start must not take forever
 
 
 def test_no_states() -> None:

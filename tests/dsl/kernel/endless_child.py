@@ -101,7 +101,7 @@ def main():
     """Print one line for each kernel."""
     zeros, shut = np.zeros(64 * 256), np.zeros(4)
     for kernel in (waits[1, 1], waits[64, 256]):
-        kernel(zeros + 0, shut + 1, 0)  # compiled before the clock runs
+        kernel(zeros + 0, shut + 1, 0)  # compile before the timer starts
     signal.signal(signal.SIGALRM, raises)
     print("one", ended(waits[1, 1], zeros, shut, 0))
     print("again", ended(waits[1, 1], zeros, shut, 0))

@@ -45,7 +45,7 @@ def root(exact: Fraction, dtype: np.dtype, direction: str) -> float:
     digits = math.isqrt(exact.numerator * scale * scale // exact.denominator)
     below = Fraction(digits, scale)
     if below * below != exact:
-        below += Fraction(1, 2 * scale)  # between two rationals finer than every float: rounds like the root
+        below += Fraction(1, 2 * scale)  # between the two nearest rationals, so it rounds like the root
     return directed(below, dtype, direction)
 
 

@@ -97,7 +97,7 @@ def write_before_the_start(x, out):
 
 @fault("out of bounds", "m", (0, 4), MATRIX, launch=(1, (5, 3)))
 def column_too_many(m):
-    # inside the memory, but of another row
+    # inside the memory, but in another row
     x, y = cuda.grid(2)
     if y < m.shape[0]:
         m[y, x] = x  # fault

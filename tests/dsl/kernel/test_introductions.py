@@ -16,7 +16,7 @@ import weft
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "examples" / "kernels"
 
-# program -> arguments of its main(), each a case; every main() checks its own result
+# program -> arguments of main() for each case; every main() checks its own result
 CASES: dict[str, list[tuple[int, ...]]] = {
     "vector_add": [(100_000,), (1,), (127,), (129,)],
     "stride_loop": [(10_007,), (1,), (511,), (513,)],

@@ -17,7 +17,7 @@ from weft.dsl.cuda import libdevice
 from weft.dsl.cuda.libdevice import FUNCTIONS
 from weft.runtime import find_libdevice
 
-# What libdevice has and we do not: they take pointers to arrays or strings, or nobody calls them.
+# Functions of libdevice that weft lacks: they take pointers to arrays or strings, or are not used in practice.
 ABSENT = set(
     "nan nanf norm normf rnorm rnormf rcp64h cyl_bessel_i0 cyl_bessel_i0f cyl_bessel_i1 cyl_bessel_i1f".split()
 )
@@ -87,7 +87,7 @@ def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
 def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
     """Return operands for which much smaller bits decide the rounding of x*y + z, or for which x*y overflows."""
     half, top = (27, 1000) if dtype is D else (12, 120)
-    middle = 2.0**half + 1  # its square is a little above the middle of two numbers of the dtype
+    middle = 2.0**half + 1  # its square is slightly above the midpoint of two numbers of the dtype
     tiny, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
     pairs = [(1.5, 2.0), (middle, middle), (middle, 2.0 ** (half - 1) + 1), (1 + 2.0**-half, 1 - 2.0**-half)]
     pairs += [(2.0 ** (top // 2), 2.0 ** (top // 2) * 1.5), (2.0 ** (top // 2) * middle, 2.0 ** (top // 3) * middle)]
@@ -304,7 +304,7 @@ def test_nearest_remainder_and_its_quotient() -> None:
             assert same(libdevice.remainderf(x, y), math.remainder(x, y))
 
 
-# function, arguments, result: where the C standard or libdevice itself says what comes out
+# function, arguments, result: special cases that the C standard or libdevice defines
 SPECIAL: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
     ("frexp", (0.0,), (0.0, 0)), ("frexp", (INF,), (INF, 0)), ("frexp", (NAN,), (NAN, 0)),
     ("modf", (INF,), (0.0, INF)), ("modf", (-1.5,), (-0.5, -1.0)), ("modf", (-0.0,), (-0.0, -0.0)),

@@ -15,9 +15,9 @@ from weft.dsl.kernel.launch.dispatcher import kernel
 from weft.dsl.kernel.library.library_functions import BF16, FP16, LibraryFunction
 from weft.runtime import find_libdevice
 
-# Units in the last place that a row on vectors of the C library and one on scalars may be apart.
+# Maximum difference between vector and scalar versions of C library functions, in units in the last place.
 UNITS = 16
-# Near their zeros these are right against their amplitude, lgamma against 1.
+# Near their zeros, these functions are accurate relative to their amplitude, and lgamma relative to 1.
 AMPLITUDE = ("j0", "j1", "jn", "y0", "y1", "yn", "lgamma")
 CHUNK = 14
 SAMPLES = 160

@@ -303,7 +303,7 @@ def test_an_error_says_its_thread(waits: bool) -> None:
         run(kernel, 2, (2, 2), np.zeros(3))
     assert "in thread (0, 0, 0) of block (1, 0, 0), kernel kernel" in notes(caught.value)
     assert not any(thread.name == "weft kernel" for thread in threading.enumerate())
-    assert len(ended) == (8 if waits else 5)  # every thread that had started was unwound
+    assert len(ended) == (8 if waits else 5)  # every started thread has been unwound
 
 
 def test_wrong_arguments_name_the_function() -> None:

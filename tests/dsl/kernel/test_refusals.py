@@ -43,7 +43,7 @@ def test_refused(refusal: Refusal) -> None:
         assert refusal.function.__code__.co_filename in message, message
         assert f"line {refusal.line}" in message, message
         assert any(set(line.strip()) == {"^"} for line in message.splitlines()), message
-    # nothing ran
+    # the kernel has not run
     for old, now in zip(before, refusal.arguments, strict=True):
         if isinstance(old, np.ndarray):
             np.testing.assert_array_equal(now, old)

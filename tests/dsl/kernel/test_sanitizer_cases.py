@@ -55,7 +55,7 @@ def across_two_warps(out):
 
 
 def two_masks(out):
-    # lane 0 meets lane 1, then lane 1 meets lane 2: lane 2 knows what lane 0 did
+    # lanes 0 and 1 synchronize, then lanes 1 and 2: lane 0's writes are visible to lane 2
     part = cuda.shared.array(1, int32)
     t = cuda.threadIdx.x
     if t == 0:
@@ -163,7 +163,7 @@ def test_the_grid_meets():
 
 
 def shared_again(x, out):
-    # the next block finds what this one left: it may not read it
+    # reads shared memory that an earlier block has left, which is an error
     part = cuda.shared.array(4, float64)
     t = cuda.threadIdx.x
     if cuda.blockIdx.x == 0:

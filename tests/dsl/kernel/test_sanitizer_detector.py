@@ -21,9 +21,9 @@ SITES = [
 ]
 BARRIER, WARP, FENCE, GRID = range(3, 7)
 LANES, PLACES = 2, 5
-SIZE = 32 + LANES  # threads of a block: the two warps have two busy lanes each
+SIZE = 32 + LANES  # threads of a block: each of the two warps has two active lanes
 BUSY = (0, 1, 32, 33)
-Event = tuple[int, int, int, int]  # site, block, thread, place (of a warp operation its mask)
+Event = tuple[int, int, int, int]  # site, block, thread, address (for a warp operation, its mask)
 
 
 def events(source: random.Random, at_once: bool) -> list[Event]:
@@ -59,7 +59,7 @@ def races(made: list[Event], values: int) -> bool:
         clocks[a][a] = 1
     released: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
     places: dict[int, dict[tuple[int, int], int]] = {}
-    past: list[tuple[int, tuple[int, int], int, int, int]] = []  # site, who, clock, place, value
+    past: list[tuple[int, tuple[int, int], int, int, int]] = []  # site, thread, clock, address, value
     k = 0
 
     def join(group: list[tuple[int, int]]) -> None:

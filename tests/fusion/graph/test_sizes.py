@@ -116,7 +116,7 @@ def test_conditions_that_nothing_depends_on_are_forgotten() -> None:
     before = trace.mark()
     assert int(trace.sizes[0]) == 6
     trace.forget(before)
-    assert int(trace.sizes[0]) == 6  # asked again
+    assert int(trace.sizes[0]) == 6  # requests the size again
     assert trace.finish([])([7]) is None
 
 

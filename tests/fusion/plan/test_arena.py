@@ -102,7 +102,7 @@ def test_results_have_blocks_of_their_own() -> None:
     pool: Any = get_device("cpu").memory
     with wf.device("cpu"):
         x = wf.asarray(np.arange(30.0))
-        for _ in range(4):  # the first times one by one, then from shelves
+        for _ in range(4):  # the first runs launch one kernel at a time, and later runs use free lists
             gc.collect()
             before = pool.held
             made = [x + k for k in range(1, 20)]
@@ -197,7 +197,7 @@ def test_a_plan_without_memory_has_changed_nothing(program: Callable[..., Any]) 
     with failing(1 << 30) as asked:
         wf.evaluate(*program(wf, wf.asarray(x), wf.asarray(y)))
     memory: Any = get_device("cpu").memory
-    gc.collect()  # what other tests left
+    gc.collect()  # objects that other tests left
     for after in range(asked[0]):
         held = memory.held
         a = b = results = None
@@ -215,7 +215,7 @@ def test_a_plan_without_memory_has_changed_nothing(program: Callable[..., Any]) 
             del found
         del a, b, results, caught
         wf.evaluate(wf.zeros(1))
-        gc.collect()  # what was recorded, is needed by nobody and refers to each other
+        gc.collect()  # unreachable recordings with reference cycles
         assert memory.held == held, f"memory is lost where allocation {after} fails"
 
 

@@ -217,7 +217,7 @@ def test_profiles_tell_of_plans_that_were_read(monkeypatch: pytest.MonkeyPatch) 
 def test_the_time_lost_by_interpreting_is_known_to_the_next_process(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = wf.asarray(np.arange(500.0)), wf.asarray(np.ones(500))
     with override(interpret="never"):
-        wf.evaluate(chain(x, y))  # (so that the CPU is described on disk)
+        wf.evaluate(chain(x, y))  # (so that the description of the CPU is cached on disk)
     processes = 0
     with override(interpret="auto"):
         made = 0
@@ -243,7 +243,7 @@ def ticks(step: float) -> Callable[[], float]:
 def test_a_computation_is_data() -> None:
     lines = [["t0", "*", "x0", "x1"], ["", "<", "t0", 100], ["t1", "gcd", "t0", 12], ["", "!=", "x1", 0]]
     text = json.loads(json.dumps([2, lines, ["t1", 7, "x0"]]))
-    for _ in range(6):  # as it is read, then as a function
+    for _ in range(6):  # interpreted at first, then compiled to a function
         computation = Computation.from_data(text)
         for _ in range(6):
             assert computation([4, 9]) == (12, 7, 4)

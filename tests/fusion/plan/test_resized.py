@@ -128,7 +128,7 @@ def test_offsets_that_equal_lengths_are_of_the_same_form(monkeypatch: pytest.Mon
         wf.evaluate(x, y)
         forms.clear()
         values, before = np.arange(400.0).reshape(20, 20), wf.statistics()["plans"]
-        # some positions equal the length of a row or of the window
+        # some positions equal the length of a row or of the slice
         for row, place in ((2, 7), (1, 5), (3, 20), (2, 44), (4, 40), (1, 25), (7, 31)):
             y[place : place + 5] = x[row, 3:8] * 0.5
             wf.evaluate(y)
@@ -207,7 +207,7 @@ def test_random_loops_over_positions(seed: int, monkeypatch: pytest.MonkeyPatch)
     compiled = [np.asarray(value) for value in run(wf)]
     for mine, theirs in zip(compiled, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, err_msg=random_loop(seed))
-    for how in ("never", "always", "always"):  # (interpreted, iterations run the programs of others at other offsets)
+    for how in ("never", "always", "always"):  # (interpreted: iterations share programs at other offsets)
         with override(interpret=how):
             for mine, theirs in zip(run(wf), compiled, strict=True):
                 np.testing.assert_array_equal(np.asarray(mine), theirs, err_msg=random_loop(seed))

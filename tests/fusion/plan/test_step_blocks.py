@@ -161,7 +161,7 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
     else:
         monkeypatch.setattr(step_blocks, "_set_parts", narrow)
 
-    def halves(u: Any) -> Any:  # a kernel of its own: what is in memory was compiled without fault
+    def halves(u: Any) -> Any:  # a separate kernel, since cached kernels were compiled without the fault
         for _ in range(2):
             u[1:-1, 1:-1] = 0.4375 * (u[:-2, 1:-1] + u[1:-1, 2:])
         return u
@@ -184,13 +184,13 @@ def test_a_third_size_compiles_nothing() -> None:
 def test_plans_are_found_again_at_other_lengths() -> None:
     def run(rows: int, columns: int) -> int:
         _check(_leaning, (rows, columns), 1, "f4", "simt")
-        # (plans for the very sizes that came are kept beside those for any)
+        # (plans for exact sizes are stored together with plans for any sizes)
         return sum(record.exact is None for record in resized._known[next(reversed(resized._known))].templates)
 
     for lengths in (50, 60), (52, 66):
         run(*lengths)
     found = run(57, 70)
-    assert found <= 2  # one of them for special sizes
+    assert found <= 2  # one of them is for special sizes
     assert run(80, 95) == found
 
 

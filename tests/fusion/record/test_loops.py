@@ -28,9 +28,9 @@ def sequence(text: str) -> list[Any]:
     [
         ("abcabcabc", "a", 3),
         ("xyabcabcab", "a", 3),
-        ("abbbbcabbbbcab", "a", 6),  # the outer loop
+        ("abbbbcabbbbcab", "a", 6),  # the header of the outer loop
         ("aabcbcbcbcbc", "b", 2),  # the loop over a has ended
-        ("a.b.a.b.a.", "a", 4),  # operations that continue a visit
+        ("a.b.a.b.a.", "a", 4),  # a dot is an operation at the same call site
     ],
 )
 def test_the_outermost_loop_is_found(text: str, head: str, length: int) -> None:
@@ -87,7 +87,7 @@ def relaxed(m: ModuleType, steps: int) -> Any:
 
 @pytest.mark.parametrize("program", [lattice_boltzmann, life, relaxed])
 def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) -> None:
-    native_immediate.quicken(compiling=True)  # (it would take over in the middle of a run, once)
+    native_immediate.quicken(compiling=True)  # (otherwise native code would replace Python code during a run)
     with wf.device("cpu"):
         expected = program(np, 25)
         plans = []
@@ -127,7 +127,7 @@ def test_iterations_are_cut_alike() -> None:
         for steps in (13, 30, 61):
             before = wf.statistics()["plans"]
             np.asarray(lattice_boltzmann(wf, steps))
-            assert wf.statistics()["plans"] - before <= 3  # what is left at the end of a run
+            assert wf.statistics()["plans"] - before <= 3  # the last operations of a run
 
 
 def knapsack(m: ModuleType, weights: list[int], size: int) -> Any:

@@ -75,7 +75,7 @@ def same_bits(x: Any, y: Any) -> bool:
         return False
     if x.dtype.kind == "c":
         return same_bits(x.real, y.real) and same_bits(x.imag, y.imag)
-    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)  # (of one element at least one axis)
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)  # (the result has at least one axis)
     numbers, bits = x == x, f"u{x.itemsize}"
     return bool(np.array_equal(numbers, y == y) and (x.view(bits) == y.view(bits))[numbers].all())
 

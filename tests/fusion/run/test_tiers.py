@@ -130,7 +130,7 @@ BREAKABLE = tuple(_steps())
 
 @pytest.mark.parametrize("name", BREAKABLE)
 def test_whatever_fails_is_interpreted_with_one_warning(name: str) -> None:
-    wf.evaluate(wf.asarray(np.ones(3)) + 1)  # (the compiler is loaded)
+    wf.evaluate(wf.asarray(np.ones(3)) + 1)  # (loads the compiler)
     generator = Generator(7000 + BREAKABLE.index(name))
     start = generator.start()
     with suppress(Abandoned):
@@ -161,7 +161,7 @@ def test_the_steps_are_those_of_plans() -> None:
 @pytest.mark.parametrize("few", [0, 16384])
 def test_functions_without_a_loop_are_numpys_below_the_net(few: int) -> None:
     x = np.linspace(0.5, 2.0, 7)
-    for function in ("arctanh", "expm1"):  # (no test before has compiled them)
+    for function in ("arctanh", "expm1"):  # (not compiled by earlier tests)
         with override(strict=False, cache=False, immediate=few):
             with mock.patch("weft.codegen.obtain.obtain_code", side_effect=RuntimeError("broken")):
                 with warnings.catch_warnings(record=True) as caught:
@@ -193,7 +193,7 @@ def test_a_form_warns_once_wherever_its_arrays_are_bound(name: str) -> None:
             warnings.simplefilter("always")
             for others in range(3):
                 for _ in range(others):
-                    y[1:] + 1  # (it takes a slot before the array)
+                    y[1:] + 1  # (takes a slot before the array)
                     y = wf.asarray(np.ones(5))
                 assert same_bits(np.asarray(x * 3.5 - 77), np.arange(23.0) * 3.5 - 77)
     assert [issubclass(w.category, wf.OptimizerWarning) for w in caught] == [True]
@@ -224,7 +224,7 @@ def test_the_report_has_the_program_and_the_error() -> None:
 @pytest.mark.parametrize("error", (RuntimeError, wf.CompileError))
 def test_strict_raises(error: type[Exception]) -> None:
     y = wf.asarray(np.arange(18.0)) * 3 - 2.5
-    for _ in range(len(error.__name__)):  # (no test before has planned it)
+    for _ in range(len(error.__name__)):  # (not planned by earlier tests)
         y = -y
     with mock.patch.object(planning, "make_plan", side_effect=error("broken")), pytest.raises(error):
         wf.evaluate(y)

@@ -78,7 +78,7 @@ def _threads(workers: Workers, alone: int) -> int:
 @pytest.mark.parametrize(("alone", "threads"), [(0, 2), (1, 2), (5_000_000, 2), (10**10, 1)])
 def test_threads_that_sleep_are_woken_for_jobs_that_last(alone: int, threads: int) -> None:
     workers = Workers()
-    assert any(_threads(workers, alone) == threads for _ in range(50))  # (a busy machine runs none, or lets none sleep)
+    assert any(_threads(workers, alone) == threads for _ in range(50))  # (a busy machine may run no worker)
 
 
 def test_what_one_thread_cannot_do_another_does() -> None:

@@ -71,7 +71,7 @@ def test_requests_are_met_by_one_call_once_they_come_back(device: CpuDevice) -> 
         if turn > 1:
             assert found == first
     assert requests.call is not None
-    requests.call(requests.address, table)  # (again, as after an interrupt: what was there goes back)
+    requests.call(requests.address, table)  # (repeat the call, as after an interrupt: the first buffers are released)
     assert len({table[k].address for k in requests.places}) == 3
     assert device.memory.held == size_class(5000) + 2 * size_class(100)
     del table
@@ -128,7 +128,7 @@ def test_no_more_is_kept_than_the_bound(device: CpuDevice) -> None:
 def test_a_buffer_that_could_not_be_finished_has_no_block(device: CpuDevice) -> None:
     shelves: Any = device.memory.shelves
     with warnings.catch_warnings(), pytest.raises(TypeError):
-        warnings.simplefilter("error")  # (what is ignored in a destructor is a warning of pytest's)
+        warnings.simplefilter("error")  # (pytest reports errors in destructors as warnings)
         shelves.make(4096)
     assert shelves.take(4096, 4096) is None
     with pytest.raises(TypeError, match="cannot create"):

@@ -80,7 +80,7 @@ def test_a_kernel_without_a_fault_runs_silently(way: str) -> None:
     ("fault", "kind"),
     [
         ("no barrier", "race"),
-        ("warp only", "race"),  # between warps, which a shuffle does not order
+        ("warp only", "race"),  # a race between warps, which a shuffle does not synchronize
         ("unwritten", "uninitialised"),
         ("divergent", "divergent barrier"),
         ("misaligned", "misaligned"),
@@ -192,7 +192,7 @@ def test_the_barriers_of_schedules_are_needed_and_missed(monkeypatch: pytest.Mon
     """Test that the instrumented device reports races in row reductions without barriers."""
     monkeypatch.setattr(ThreadWriter, "barrier", lambda self: None)
     with override(cache=False), wf.device("simt::watched"):
-        rows = wf.asarray(X) * 0.4375  # a kernel of its own: what is in memory was compiled with barriers
+        rows = wf.asarray(X) * 0.4375  # a separate kernel, since cached kernels were compiled with barriers
         with pytest.raises(wf.SanitizerError, match="race"):
             wf.evaluate(rows.sum(axis=1))
 

@@ -57,7 +57,10 @@ class Arithmetic(Operands):
         return self.each(lambda *v: work(*(x.astype(double) for x in v)), kinds)
 
     def _carried(self, name: str, takes: bool) -> Step:
-        """Return the step for an operation with carry. If `takes`, the step reads the carry flag. With ``.cc``, it sets the flag."""
+        """Return the step for an operation with carry.
+
+        The step reads the carry flag if `takes`, and sets the carry flag if the instruction has ``.cc``.
+        """
         put, gives = self.write(self.operands[0]), self.has("cc")
         readers = [self.read(text, self.kind.replace("s", "u")) for text in self.operands[1:]]
         high = self.has("hi")
@@ -121,7 +124,7 @@ class Arithmetic(Operands):
         if self.rounding():
             raise ValueError(self.rounding())
         if self.has("approx"):
-            # of float64 only the upper word is looked at
+            # for float64, only the upper word of the operand is used
             if self.kind == "f64":
                 high = np.uint64(0xFFFFFFFF00000000)
                 return self.same(lambda a: (work((a.view("u8") & high).view("f8")).view("u8") & high).view("f8"), 1)

@@ -49,7 +49,7 @@ class PtxStandIn(RunningStandIn):
         self.texts: dict[int, Text] = {}
         self.programs: dict[int, Program] = {}
         self.seed = 0
-        self.traffic: list[Traffic] | None = None  # a list here is filled, a launch each
+        self.traffic: list[Traffic] | None = None  # if it is a list, each launch appends its traffic
         super().__init__(total)
 
     def _bodies(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class PtxStandIn(RunningStandIn):
         except Fault as fault:
             self._say(f"{loaded.name}: {fault}")
             return fault.code
-        except Exception as error:  # a driver gives codes; the test sees what it was
+        except Exception as error:  # the driver returns a code; record the error for the test
             self._say(f"{loaded.name}: {error!r}")
             return LAUNCH_FAILED
         return 0

@@ -28,11 +28,11 @@ Step = Callable[["Grid", Lanes], None]
 WARP = 32
 SHARED_WINDOW, LOCAL_WINDOW, WINDOW = 1 << 56, 1 << 57, 1 << 32
 ILLEGAL_ADDRESS, MISALIGNED, LAUNCH_FAILED, ASSERTION = 700, 716, 719, 710
-MOST_LANES = 1 << 15  # of blocks that run side by side
+MOST_LANES = 1 << 15  # maximum number of lanes that run concurrently
 RUBBISH = 0xA5
-CALL_BITS, MOST_CALLS = 24, 60  # local memory of calls inside each other
-DRIFT = 0.25  # how often some warps go on before the others: who relies on others without waiting for them is found out
-PATIENCE = 5_000_000  # jumps of threads after which nobody is believed to come to an end
+CALL_BITS, MOST_CALLS = 24, 60  # address bits of the local memory of a call, and maximum depth of calls
+DRIFT = 0.25  # probability that some warps run ahead, which exposes missing synchronization
+PATIENCE = 5_000_000  # number of jumps after which a launch counts as endless
 REGISTER = {"pred": np.bool_, "b16": np.uint16, "b32": np.uint32, "b64": np.uint64}
 REGISTER |= {"u16": np.uint16, "s16": np.uint16, "f16": np.uint16, "u32": np.uint32, "s32": np.uint32}
 REGISTER |= {"f32": np.uint32, "u64": np.uint64, "s64": np.uint64, "f64": np.uint64}
@@ -57,7 +57,7 @@ class Program:
     shared_bytes: int
     local_bytes: int
     symbols: dict[str, int]  # addresses of variables
-    calls: dict[str, Program] = field(default_factory=dict)  # what may be called, by name
+    calls: dict[str, Program] = field(default_factory=dict)  # functions that may be called, by name
 
 
 @dataclass(slots=True)
@@ -141,8 +141,8 @@ class Grid:
         self.special = _special(launch, inside, number)
         self.shared_size = program.shared_bytes + launch.shared_bytes
         self.shared = np.full(max(1, self.blocks * self.shared_size) + 16, RUBBISH, np.uint8)
-        self.depth = 0  # of calls
-        self.locals: list[np.ndarray] = []  # by depth
+        self.depth = 0  # depth of the current call
+        self.locals: list[np.ndarray] = []  # local memory by depth of calls
         self.carry = np.zeros(self.lanes, np.bool_)
         self.active = np.flatnonzero(self.alive)
         self._enter(program)
@@ -221,7 +221,7 @@ class Grid:
             if (at.astype(np.int64) + size > length).any():
                 raise Fault(ILLEGAL_ADDRESS, f"{int(at.max()):#x} of {length} bytes of {space} memory")
             whose = self.block_of[lanes] if space == "shared" else lanes
-            # blocks' own memory starts at multiples of what is read, or index would not be whole
+            # if the memory of each block starts at a multiple of the access size, the indices are whole numbers
             flat = whose.astype(np.int64) * length + at.astype(np.int64)
             if length % dtype.itemsize == 0:
                 yield slice(None), memory[: len(memory) // 16 * 16].view(dtype), flat // dtype.itemsize
@@ -320,7 +320,7 @@ class Run:
 
     def _next(self) -> tuple[int, np.ndarray]:
         at = min(self.ready)
-        # (by chance: turns are counted in steps that a loop may never leave)
+        # (at random: a deterministic choice might never leave a loop)
         if len(self.ready) > 1 and self.grid.random.random() < 1 / 8:
             at = int(self.grid.random.choice(list(self.ready)))
         parts = self.ready.pop(at)

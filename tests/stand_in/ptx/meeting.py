@@ -262,7 +262,7 @@ class Meetings(Operands):
             source = {"up": lane - b, "down": lane + b, "bfly": lane ^ b, "idx": least | (b & ~segment)}[mode]
             inside = source >= most if mode == "up" else source <= most
             source = np.where(inside, source, lane)
-            given = np.full(g.lanes, 0xA5A5A5A5, np.uint32)  # lanes that are not here have nothing to give
+            given = np.full(g.lanes, 0xA5A5A5A5, np.uint32)  # absent lanes have no value
             given[lanes] = value(g, m)
             put(g, m, given[lanes - lane + source])
             if put_valid is not None:

@@ -114,7 +114,7 @@ def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
 def towards(high: np.ndarray, low: np.ndarray, rounding: str) -> np.ndarray:
     """Return ``high + low`` rounded to float32 in the given direction."""
     near = high.astype(np.float32)
-    off = (high - near.astype(np.float64)) + low  # the true value less the rounded one
+    off = (high - near.astype(np.float64)) + low  # the difference between the exact and the rounded value
     up = np.nextafter(near, np.float32(np.inf))
     down = np.nextafter(near, np.float32(-np.inf))
     match rounding:
@@ -142,14 +142,14 @@ def approximate(exact: np.ndarray, dtype: Any, units: int = 1) -> np.ndarray:
     near = np.asarray(exact.astype(dtype))
     bits = near.view(_BITS[near.dtype]).astype(np.uint64)
     choice = (bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(63)
-    # the neighbour on the other side of the true value is less than a unit from it
+    # the neighbour on the other side of the exact value is also within one unit
     above = near.astype(np.float64) < exact
     side = np.where(above, np.asarray(np.inf, dtype), np.asarray(-np.inf, dtype)).astype(dtype)
     other = np.nextafter(near, side)
     if units > 1:
         other = np.nextafter(other, side)
     off = np.isfinite(near) & (near.astype(np.float64) != exact) & (np.abs(near) > np.finfo(dtype).tiny * 4)
-    # a machine whose division is made of its reciprocal cannot give a power of two that is none
+    # an inexact result must not be a power of two, or divisions that use the reciprocal would be wrong
     off &= np.abs(np.frexp(other)[0]) != 0.5
     return np.where(off & (choice == 1), other, near)
 
@@ -171,7 +171,7 @@ def to_integer(x: Any, dtype: np.dtype, rounding: str) -> Any:
     info = np.iinfo(dtype)
     with np.errstate(all="ignore"):
         inside = np.where((whole > info.min) & (whole < info.max), whole, 0.0)
-        # the largest 64-bit integers are no doubles: what reaches the end is the end
+        # the largest 64-bit integers are not representable as doubles, so the limits are assigned separately
         made = inside.astype(dtype)
     return np.where(whole >= float(info.max), info.max, np.where(whole <= float(info.min), info.min, made)).astype(
         dtype

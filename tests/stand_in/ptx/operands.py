@@ -23,7 +23,7 @@ TYPES: dict[str, Any] = {
     "pred": np.dtype(np.bool_),
 }
 SPACES = ("global", "shared", "local", "const", "param")
-# Said to caches and to the order of memory, which is strict here.
+# Modifiers for caches and memory ordering, which have no effect on the simulated GPU.
 SAID_ONLY = {
     "nc",
     "volatile",

@@ -65,7 +65,7 @@ class Function:
     variables: list[Variable] = field(default_factory=list)
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
-    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of indirect branches
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # targets of indirect branches
 
 
 @dataclass(slots=True)

@@ -115,7 +115,7 @@ def second(log: Any, value: Any) -> None:
 def in_order(log: Any) -> None:
     for k in range(5):
         second[1, 1](log, k * 10)
-    log[9] = log[0]  # no child has begun
+    log[9] = log[0]  # no child kernel has begun yet
 
 
 @pytest.mark.parametrize("python", [False, True])

@@ -96,7 +96,7 @@ def test_an_input_that_is_the_output() -> None:
     kernel = wf.kernel(shift_down)
     for _ in range(3):
         x = wf.zeros(50)
-        shown = x.numpy()  # somebody else refers to the memory, so that the kernel gets its own
+        shown = x.numpy()  # another reference to the memory, so that the kernel writes to a copy
         kernel[1, 1](x, x)
         assert np.array_equal(x.numpy(), np.arange(50.0)), "the kernel reads what it wrote"
         assert not shown.any()

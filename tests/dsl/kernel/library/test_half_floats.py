@@ -93,7 +93,7 @@ def test_brain_floats_widen_and_narrow() -> None:
             assert BF16["double2bfloat16"](x) == brain(x), x
             single = np.float32(x)
             assert BF16["float2bfloat16_rn"](single) == brain(float(single)), x
-    # just above the middle of two: through float32 it would come down
+    # just above a midpoint: rounding through float32 would round down
     assert BF16["double2bfloat16"](1 + 2.0**-8 + 2.0**-40) == 0x3F81
 
 

@@ -34,7 +34,7 @@ def test_modes(shape: tuple[int, ...], filter: str, address: str, normalized: bo
     right = sample(values, points.tolist(), filter, address, normalized)
     found = sampled(t, points)
     np.testing.assert_allclose(found, right, rtol=0, atol=1e-6)
-    assert np.array_equal(sampled(t, points, cuda.jit), found)  # Numba's types of numbers change nothing
+    assert np.array_equal(sampled(t, points, cuda.jit), found)  # Numba's scalar types do not change the result
 
 
 @pytest.mark.parametrize("dtype", [d for d in FORMATS if d != "float32"])
@@ -178,7 +178,7 @@ def test_calls_of_the_driver() -> None:
     made = dict(table.made)
     assert made["cuArray3DCreate"] == (5, 0, 0, "CU_AD_FORMAT_UNSIGNED_INT8", 1)
     assert made["cuMemcpy3D"] == (5, 1, 77, 5, 1, 1)
-    assert made["cuTexObjectCreate"][-2] == 1  # read as integers
+    assert made["cuTexObjectCreate"][-2] == 1  # the texture is read as integers
     del flat
 
 

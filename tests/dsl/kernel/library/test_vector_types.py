@@ -17,7 +17,7 @@ from weft.dsl.kernel.language.types import element_dtype
 from weft.dsl.kernel.library.vector_types import VECTOR_ALIASES, VECTOR_TYPES, vector_type
 from weft.dsl.kernel.python_mode.argument_conversion import convert, fused_multiply_add, round_fraction
 
-NAMED: Any = VECTOR_ALIASES  # their operators are installed by name
+NAMED: Any = VECTOR_ALIASES  # untyped, since operators are installed by name
 float2, float3, float4 = (NAMED[f"float{n}"] for n in (2, 3, 4))
 int2, uchar2, double2 = NAMED["int2"], NAMED["uchar2"], NAMED["double2"]
 

@@ -97,7 +97,7 @@ def points_of(shape: tuple[int, ...], normalized: bool) -> np.ndarray:
     No coordinate is so close to a rounding boundary that the order of computation matters.
     """
     rng = np.random.default_rng(len(shape))
-    steps = rng.integers(-2 * 64, 3 * 64, (200, len(shape))) / 64 + 1 / 256  # of an axis's length, not at a border
+    steps = rng.integers(-2 * 64, 3 * 64, (200, len(shape))) / 64 + 1 / 256  # in axis lengths, never on a border
     if normalized:
         return steps.astype(np.float32)
     return (steps * np.array(shape[::-1])).astype(np.float32)

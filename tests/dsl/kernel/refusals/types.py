@@ -129,7 +129,7 @@ def array_then_scalar(x, flag):
         v = x
     else:
         v = 1.0
-    x[0] = v  # the error may name this line or the one of the assignment
+    x[0] = v  # the error may name this line or the line of the assignment
 
 
 @refused(TYPE, "variable|type|'t'", np.arange(8.0), 1)
