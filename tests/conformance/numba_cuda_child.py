@@ -131,7 +131,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
 
-# -- numba.cuda.testing, in weft's terms ---------------------------------------------------------------
+# -- a replacement for numba.cuda.testing --------------------------------------------------------------
 
 
 class Config(types.ModuleType):

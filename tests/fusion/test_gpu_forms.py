@@ -133,7 +133,7 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
     assert 2 <= len(compiled.digests) <= most
 
 
-# -- kernels for sizes alone ------------------------------------------------------------------------
+# -- kernels for exact sizes ------------------------------------------------------------------------
 
 
 def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:

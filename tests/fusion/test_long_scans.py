@@ -201,7 +201,7 @@ def test_who_needs_what_others_find_along_a_shared_row_waits(length: int, kernel
     np.testing.assert_array_equal(np.asarray(z), np.cumsum(np.cumsum(N[:length]) * 2 + 1))
 
 
-# -- the board ------------------------------------------------------------------------------------------
+# -- look-back descriptors ------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -267,7 +267,7 @@ def test_sizes_compile_nothing() -> None:
     assert sum(counts) <= 2
 
 
-# -- indices that are not known yet ---------------------------------------------------------------
+# -- pending indices ------------------------------------------------------------------------------
 
 
 def test_index_errors_come_where_the_index_is_used() -> None:

@@ -73,7 +73,7 @@ def test_gpu_schedules_in_the_memory_of_a_product(device: str) -> None:
         np.testing.assert_allclose(np.asarray(p + p.T), X @ X.T + (X @ X.T).T, rtol=1e-4, atol=1e-4)
 
 
-# -- memory from before the plan ----------------------------------------------------------------------
+# -- assignments in place -----------------------------------------------------------------------------
 
 
 def _address(array: Any) -> int:

@@ -320,7 +320,7 @@ class Generator:
             self.line(f"return {self.value(dtype, 1)} + a")
         self.store(dtype, f"{inner}({other}) - {inner}({self.value(dtype, 1)}, b={self.value(dtype, 1)})")
 
-    # -- statements that all threads come to --
+    # -- statements that all threads execute --
 
     def made(self, dtype: str, text: str) -> None:
         made = self.name("v")

@@ -166,7 +166,7 @@ def _complain(kernel: Kernel, warps: list[list[Warp]]) -> None:
     raise DivergenceError(f"kernel {kernel.name}: a barrier that not all threads of the block reach")
 
 
-# -- what comes out of a meeting: results by lane ----------------------------------------------------
+# -- results of synchronizing operations, by lane ----------------------------------------------------
 
 
 def _shuffle_xor(operation: Operation, offers: Offers) -> Offers:

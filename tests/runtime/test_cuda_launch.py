@@ -282,7 +282,7 @@ def test_events(table: Driver, device: CudaDevice) -> None:
     assert not begin.query()
 
 
-# -- facts and memory ------------------------------------------------------------------------------------
+# -- device properties and memory ------------------------------------------------------------------------
 
 
 def test_facts(table: Driver, device: CudaDevice) -> None:

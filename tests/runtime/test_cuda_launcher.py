@@ -317,7 +317,7 @@ def test_a_graph_that_cannot_be_replayed(device: CudaDevice, driver: RunningStan
     assert device._driver.graphs == 0
 
 
-# -- what it costs to have it --------------------------------------------------------------------------
+# -- loading -------------------------------------------------------------------------------------------
 
 
 def test_the_function_comes_from_the_cache_without_a_compiler(tmp_path: Any) -> None:

@@ -173,7 +173,7 @@ def test_a_driver_without_pools(table: Machine) -> None:
     assert table.named("cuMemFree") and not table.named("cuMemFreeAsync", "cuMemPoolTrimTo")
 
 
-# -- no memory -----------------------------------------------------------------------------------------------
+# -- out of memory -------------------------------------------------------------------------------------------
 
 
 def test_no_memory(table: Machine, device: CudaDevice) -> None:

@@ -287,7 +287,7 @@ def test_what_is_not_known_is_an_error(text: str) -> None:
         launch(text, np.arange(32, dtype=np.uint32))
 
 
-# -- weft on it -------------------------------------------------------------------------------------------
+# -- weft on the simulated GPU ----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

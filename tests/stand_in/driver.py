@@ -178,7 +178,7 @@ class StandIn:
         """Disconnect all functions implemented in Python. Later calls of these functions do nothing and succeed."""
         self.native.bodies.clear()
 
-    # -- what functions do beyond their note ---------------------------------------------------------
+    # -- effects of the functions --------------------------------------------------------------------
 
     def _bodies(self) -> dict[str, Callable[[Any], int]]:
         simple = {

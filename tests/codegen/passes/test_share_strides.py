@@ -95,7 +95,7 @@ def early(x, o):
         o[i] = x[i] + 1
 
 
-# -- loops that each thread runs by itself ---------------------------------------------------------------
+# -- loops that remain independent for each thread -------------------------------------------------------
 
 
 def stops_early(x, o):

@@ -139,7 +139,7 @@ def test_methods_of_device_arrays() -> None:
     assert not cuda.is_cuda_array(GRID)
 
 
-# -- memory that somebody writes to --------------------------------------------------------------------
+# -- writes to arrays ----------------------------------------------------------------------------------
 
 
 def test_what_was_recorded_before_a_copy_keeps_its_values() -> None:
@@ -255,7 +255,7 @@ def test_another_dtype_sees_the_same_memory() -> None:
         cuda.to_device(np.zeros(3, np.float32)).view(np.float64)
 
 
-# -- host memory that the device sees ----------------------------------------------------------------
+# -- mapped host memory ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [cuda.mapped_array, cuda.managed_array])

@@ -210,7 +210,7 @@ def test_compare_and_swap(dtype: Any) -> None:
     agree(kernel, 1, 1, np.array([2, 3], dtype), np.zeros((4, 3), dtype))
 
 
-# -- bits and numbers --------------------------------------------------------------------------------
+# -- bit operations and scalars ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])

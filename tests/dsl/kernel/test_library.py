@@ -69,7 +69,7 @@ def test_wrong_number_of_arguments() -> None:
     assert repr(FUNCTIONS["frexp"]) == "<library function frexp(float64) -> float64, int32>"
 
 
-# -- directions of rounding ------------------------------------------------------------------------
+# -- rounding modes --------------------------------------------------------------------------------
 
 
 def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:

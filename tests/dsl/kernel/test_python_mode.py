@@ -18,7 +18,7 @@ from weft.dsl.kernel.language.kernel_errors import LaunchError
 from weft.dsl.kernel.python_mode.simulate import DivergenceError
 from weft.dsl.kernel.python_mode.simulate_intrinsics import ACTIONS
 
-# -- the usual programs ------------------------------------------------------------------------
+# -- common programs ---------------------------------------------------------------------------
 
 
 def test_vector_add_with_a_guard() -> None:
@@ -115,7 +115,7 @@ def test_a_device_function_has_one_shared_array() -> None:
     assert out.tolist() == [2808] * 8
 
 
-# -- where a thread stands -----------------------------------------------------------------------
+# -- thread indices ------------------------------------------------------------------------------
 
 
 def test_threads_know_their_numbers() -> None:
@@ -328,7 +328,7 @@ def test_shared_arrays_of_types_that_are_none() -> None:
         run(lambda: cuda.shared.array(4, "no such type"), 1, 1)
 
 
-# -- what a debugger sees --------------------------------------------------------------------------------
+# -- threads and debugging -------------------------------------------------------------------------------
 
 
 def test_threads_that_never_wait_run_in_the_calling_thread() -> None:

@@ -436,7 +436,7 @@ def test_atomics_want_one_element() -> None:
         run(lambda x: cuda.atomic.add(x, 7, 1), 1, 1, np.zeros(2, np.int32))
 
 
-# -- bits and numbers ------------------------------------------------------------------------------------
+# -- bit operations and scalars --------------------------------------------------------------------------
 
 
 def test_bits() -> None:

@@ -35,7 +35,7 @@ def kinds(function, launch, *arguments, **options):
     return [(r.kind, r.array, r.index) for r in found(function, launch, *arguments, **options)]
 
 
-# -- what orders threads ----------------------------------------------------------------------------
+# -- synchronization --------------------------------------------------------------------------------
 
 
 def across_a_warp(out, mask):
@@ -233,7 +233,7 @@ def of_a_recursion(x, out):
     out[cuda.grid(1)] = calls_itself(x, cuda.grid(1))
 
 
-# -- views, records, other memory ---------------------------------------------------------------------
+# -- views, records, and other memory -----------------------------------------------------------------
 
 
 class Pair(NamedTuple):

@@ -133,7 +133,7 @@ def test_copies_and_calls_get_buffers_of_the_arena() -> None:
     assert arranged.index(carved[-1]) < arranged.index(call)
 
 
-# -- no memory --------------------------------------------------------------------------------------------
+# -- out of memory ----------------------------------------------------------------------------------------
 
 
 def _stencil(xp: Any, a: Any, b: Any) -> Any:

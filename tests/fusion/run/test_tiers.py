@@ -109,7 +109,7 @@ def test_forms_are_kept_for_a_while(plans: Any) -> None:
         assert len(tiers._forms) == 5
 
 
-# -- the net ------------------------------------------------------------------------------------
+# -- fallback to the interpreter ----------------------------------------------------------------
 
 PLANNERS = planning, horizontal_fusion, merge_groups, schedule, kernels, lower, resized
 COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.compile"), pipeline, host

@@ -174,7 +174,7 @@ def test_try_is_not_read() -> None:
         weft.kernel(function_of(text))[1, 1](np.zeros(1))
 
 
-# -- what is read ------------------------------------------------------------------------------------
+# -- syntax trees ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def becomes(*arrays):
     return oracle
 
 
-# -- thread numbers -------------------------------------------------------------------------------
+# -- thread indices -------------------------------------------------------------------------------
 
 
 @probe(np.zeros((12, 7), np.int64), launch=(3, 4), want=becomes([[i, i % 4, i // 4, 4, 3, 12, 0] for i in range(12)]))

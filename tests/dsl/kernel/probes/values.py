@@ -14,7 +14,7 @@ import numpy as np
 from tests.dsl.kernel.probes import definition
 from tests.dsl.kernel.probes.definition import FLOATS, INTS, IOUT, OUT, probe
 
-# -- tuples and bundles ---------------------------------------------------------------------------
+# -- tuples and dataclasses -----------------------------------------------------------------------
 
 
 @probe(INTS, IOUT)
