@@ -1,4 +1,4 @@
-"""The architecture rules. Each is a function that returns the violations in a source tree.
+"""The architecture rules. Each rule is a function that returns the violations in a source tree.
 
 Each rule returns one line per violation. Tests check that the rules find deliberate violations (`test_rules.py`), and
 that the project has none, or at most a given number, which may only decrease (`test_project.py`).
@@ -60,7 +60,7 @@ class Tree:
         return [found for name, tree in self.parsed.items() for found in _imports(name, tree)]
 
     def target(self, found: Import) -> str:
-        """Return the module that an import loads, which is a submodule if the imported name is one."""
+        """Return the module that an import loads. If the imported name is a submodule, return the submodule."""
         inner = f"{found.module}.{found.name}"
         return inner if inner in self.modules else found.module
 

@@ -37,7 +37,7 @@ _ROWS = ("add", "subtract", "multiply", "minimum", "maximum", "bitwise_and", "bi
 
 
 class Writer:
-    """Generator of a random kernel. It tracks the int32 values that are uniform in a block."""
+    """A generator of a random kernel, which tracks the int32 values that are uniform in a block."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -245,7 +245,7 @@ class Writer:
         self.different[-1].append(made)
 
     def part_of_a_warp(self, meets: bool) -> None:
-        """Write a reduction and a barrier of some lanes of each warp."""
+        """Write a reduction and a barrier among some lanes of each warp."""
         b = self.b
         lanes = self.random.choice([1, 7, 16])
         mask = b.constant(2**lanes - 1, U4)
@@ -256,7 +256,7 @@ class Writer:
             b.emit("warp_barrier", (mask,))
 
     def finish(self) -> Kernel:
-        """Write the whole kernel. Its last statements write a local variable to the results."""
+        """Write the whole kernel. Its last statements store a local variable in the results."""
         with self.b.scope("kernel"):
             self.body(True, self.random.randrange(4, 10))
             if self.random.random() < 0.3:
@@ -269,7 +269,7 @@ class Writer:
 
 
 def check(seed: int, assembled: bool = False) -> None:
-    """Run a random program in all ways. Raises an error if the results differ."""
+    """Run a random program in all four ways. Raises an error if the results differ."""
     writer = Writer(seed)
     kernel = writer.finish()
     verify_kernel(kernel)

@@ -190,7 +190,7 @@ def _run_child(folder: Path, name: str, results: dict[str, tuple[str, str]]) -> 
 
 
 def simplify(cause: str) -> str:
-    """Return a cause without details that differ between tests."""
+    """Return the cause of a failure without details that differ between tests."""
     first = cause.strip().splitlines()[0] if cause.strip() else "?"
     return re.sub(r"0x[0-9a-f]+|\d+", "#", first)[:140]
 

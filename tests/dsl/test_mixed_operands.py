@@ -1,4 +1,4 @@
-"""Tests of operations on NumPy and weft arrays. Results use the elements that NumPy arrays have at the call."""
+"""Tests of operations on NumPy and weft arrays. Later changes of a NumPy array do not affect the result."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def averages(m: Any) -> list[Any]:
 
 
 def narrow_indices(m: Any) -> list[Any]:
-    """Return indices in dtypes that cannot represent the length of the axis."""
+    """Return results for indices whose dtype cannot represent the length of the axis."""
     x, few = m.arange(600).reshape(300, 2), np.array([1, 200, 3], "u1")
     near, whole = np.array([-1, 100, -128], "i1"), np.array([3, 2**64 - 1], "u8")
     found = [x[few], x[near, 0], m.take(x[:, 0], m.asarray(near), mode="wrap"), m.take(x, few, axis=0, mode="clip")]

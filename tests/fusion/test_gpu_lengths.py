@@ -61,7 +61,7 @@ def moved(x: Any) -> Any:
 
 
 def counted(x: Any, rows: int) -> Any:
-    """Return counts, computed by a scatter with as many indices as `x` has elements."""
+    """Return counts that are computed by a scatter with one index for each element of `x`."""
     places = wf.zeros(rows, np.int32)
     wf.add.at(places, wf.asarray(np.zeros(x.size, np.int64)), 1)
     return places

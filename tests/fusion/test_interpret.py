@@ -1,4 +1,4 @@
-"""Interpreted programs give the same bits as compiled plans."""
+"""Interpreted programs produce the same bits as compiled plans."""
 
 from __future__ import annotations
 

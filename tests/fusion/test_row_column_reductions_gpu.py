@@ -31,7 +31,7 @@ def mixed(x: wf.Array) -> Sequence[wf.Array]:
 
 
 def check_bits(program: Program, a: np.ndarray, device: str) -> None:
-    """Assert that the results are computed by one kernel, with the bits of each result computed alone."""
+    """Assert that one kernel computes the results, with the same bits as separate kernels."""
     with wf.device(device):
         with however_small():
             together = program(wf.asarray(a))

@@ -226,7 +226,7 @@ class Run:
         return ""
 
     def _finish(self) -> str:
-        """Evaluate the remaining values in random order. Drop some values instead.
+        """Evaluate the remaining values in random order, except for some values that are dropped.
 
         Return the first difference from NumPy, or "".
         """

@@ -55,7 +55,7 @@ class Program:
             )
 
     def start(self, sizes: dict[str, int]) -> dict[str, np.ndarray]:
-        """Return the input arrays. They include `c` and `B`, which statements may read before assigning to them."""
+        """Return the input arrays, including `c` and `B`, which statements may read before they assign to them."""
         source = np.random.default_rng(self.seed)
         n, m = sizes["n"], sizes["m"]
         made = {name: source.integers(-4, 5, shape) for name, shape in (("a", n), ("b", n), ("A", (n, m)))}

@@ -67,7 +67,7 @@ def test_torch_tensors(torch: Any) -> None:
 
 
 def test_the_context_of_others_stays(torch: Any) -> None:
-    """Test that weft does not change the current CUDA context of a thread, with weft and PyTorch in several threads."""
+    """Test that weft does not change the current CUDA context of threads that also use PyTorch."""
     found: list[float] = []
 
     def work() -> None:

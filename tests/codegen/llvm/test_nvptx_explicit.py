@@ -29,7 +29,7 @@ F4 = np.dtype("f4")
 
 
 def ptx_of(kernel: Kernel, arch: str = "sm_80", *, assembled: bool = True) -> str:
-    """Return the kernel's PTX. If `assembled`, also check that the assembler accepts it."""
+    """Return the kernel's PTX. If `assembled`, also check that the assembler accepts the PTX."""
     verify_kernel(kernel)
     code = compile_kernel(kernel, resolve_target(arch))
     if assembled:

@@ -1,4 +1,4 @@
-"""Tests of the machine code of sort kernels, which keep the elements of a thread in registers. They need no GPU."""
+"""Tests of the machine code of sort kernels, which keep elements in registers. The tests need no GPU."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = Fal
 
 
 def check_pairs(x: np.ndarray, y: np.ndarray) -> None:
-    """Check x / y computed alone, together with other quotients, and together with quotients by the same divisor.
+    """Check x / y when it is computed alone, with other quotients, and with quotients by the same divisor.
 
     The square roots of y are checked alone and together with other roots.
     """

@@ -21,7 +21,7 @@ LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
 
 
 def both(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray], *, exact: bool, grid: int = 2) -> Kernel:
-    """Interpret a logical kernel, and its mapping to threads in both orders of threads. Compare the outputs.
+    """Interpret a logical kernel and its threaded form, in both orders of threads. Compare the outputs.
 
     Return the mapped kernel.
     """

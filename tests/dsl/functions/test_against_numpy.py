@@ -258,7 +258,7 @@ def test_rows_are_sorted_on_several_threads() -> None:
 
 
 def test_the_bounds_of_clip_are_promoted_together() -> None:
-    """Test that uint8 and 3.5 with a float16 bound give float16.
+    """Test that ``clip`` of a uint8 array with the bounds 3.5 and a float16 array returns float16.
 
     If each bound were promoted separately, the result would be float64.
     """

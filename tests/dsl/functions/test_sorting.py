@@ -34,7 +34,7 @@ def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def same(found: Any, wanted: Any) -> None:
-    """Assert that arrays, or tuples of them, have the same bits."""
+    """Assert that two arrays or tuples of arrays have the same bits."""
     pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
     for mine, theirs in pairs:
         array = np.asarray(mine)

@@ -1,4 +1,4 @@
-"""Tests of traced sizes, which record computations and conditions so that they can be evaluated for other sizes."""
+"""Tests of traced sizes, which record computations and conditions for later evaluation with other sizes."""
 
 from __future__ import annotations
 

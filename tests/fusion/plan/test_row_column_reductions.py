@@ -28,7 +28,7 @@ def bits(array: wf.Array) -> bytes:
 
 
 def check(program: Program, a: np.ndarray, kernels: int | None = 1) -> None:
-    """Assert that the results computed together have the bits of each result computed alone."""
+    """Assert that results that are computed together have the same bits as results that are computed separately."""
     x = wf.asarray(a)
     together = program(x)
     if kernels is not None:

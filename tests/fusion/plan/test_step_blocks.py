@@ -64,7 +64,7 @@ def handed_on(u: Any) -> Any:
 
 
 def from_wider(u: Any, v: Any) -> Any:
-    """Update an array of 64 columns from a wider array, so that a tile contains not all columns that are read."""
+    """Update an array of 64 columns from a wider array. A tile does not contain all columns that are read."""
     u = u[:, :64].copy()
     for _ in range(3):
         u[1:-1, 1:-1] = steps._five_points(u) + v[1:-1, 1:63] + v[1:-1, 5:67]

@@ -1,4 +1,4 @@
-"""PTX instructions that access memory or involve several threads: loads, stores, atomics, barriers and warp operations.
+"""PTX instructions for memory accesses, atomics, barriers and warp operations.
 
 In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.9 and 9.7.13. Invariant:
 atomics that several threads execute at the same time take effect in random order.
