@@ -1,4 +1,8 @@
-"""Tests run on the CPU device or on the device of ``--device``, with a disk cache of their own. Some need a GPU."""
+"""Configuration of the tests.
+
+Tests run on the CPU device, or on the device that ``--device`` names, and use a separate disk cache. GPU tests run in a
+separate process.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +20,21 @@ from weft.dsl.arrays import again
 from weft.fusion.record import recording, storage
 from weft.runtime import override, set_default_device
 
-# (native code that records stays in its place: its own tests put it there, and take it away)
+# (native recorders are not installed automatically: their own tests install and remove them)
 again.ENOUGH = -1
 
 
 @pytest.fixture(autouse=True)
 def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     base: Path = tmp_path_factory.getbasetemp()
-    # the processes of one run share what they compile
+    # the processes of a test run share compiled code
     folder = (base.parent if hasattr(request.config, "workerinput") else base) / "weft-cache"
     on_gpu = request.node.get_closest_marker("gpu") is not None
     set_default_device(None if on_gpu else _device(request.config.getoption("--device")))
-    # plans are tested on arrays that are easy to read: nothing of them is done at the call, but where a module says so; nor are they
-    # read from disk
+    # tests of plans use small arrays, so immediate operations are disabled, unless the module sets IMMEDIATE; plans are
+    # not read from disk
     some = getattr(request.module, "IMMEDIATE", request.config.getoption("--immediate"))
-    # what earlier tests recorded is forgotten, and where recordings ended
+    # discard recordings of earlier tests, and what was learned about where to cut recordings
     storage.recording.epoch = None
     for learned in (storage.limits, recording._heads, recording._misses, recording._before_small):
         learned.clear()
@@ -69,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Send GPU tests to a process of their own. Enable Ctrl-C if a background shell has disabled it."""
+    """Register the plugin for GPU tests. Enable Ctrl-C if a background shell has disabled it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     from tests.gpu.processes import register

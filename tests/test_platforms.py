@@ -1,4 +1,4 @@
-"""Systems and interpreters on which importing weft is an error."""
+"""Tests of the errors that importing weft raises on unsupported systems and interpreters."""
 
 from __future__ import annotations
 

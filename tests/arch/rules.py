@@ -1,4 +1,4 @@
-"""The architecture rules. Each is a function that returns the violations in a source tree.
+"""The architecture rules. Each rule is a function that returns the violations in a source tree.
 
 Each rule returns one line per violation. Tests check that the rules find deliberate violations (`test_rules.py`), and
 that the project has none, or at most a given number, which may only decrease (`test_project.py`).
@@ -19,9 +19,9 @@ WALLS = {
     "cuda": ("runtime/cuda/",),
     "sympy": ("fusion/graph/symbolic.py",),
 }
-# Folders of tests of more than one layer, and what tests are made with.
+# Folders of tests of several layers, and folders of test utilities.
 BESIDE_LAYERS = "arch benchmarks clients conformance docs fuzz golden gpu oracle stand_in".split()
-# What faces are made with, before there is a face.
+# Modules that packages import before they define their public names.
 BEFORE_FACES = {"weft.runtime.lazy_names"}
 
 
@@ -60,7 +60,7 @@ class Tree:
         return [found for name, tree in self.parsed.items() for found in _imports(name, tree)]
 
     def target(self, found: Import) -> str:
-        """Return the module that an import loads, which is a submodule if the imported name is one."""
+        """Return the module that an import loads. If the imported name is a submodule, return the submodule."""
         inner = f"{found.module}.{found.name}"
         return inner if inner in self.modules else found.module
 
@@ -88,7 +88,7 @@ def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
                     func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
                     args=[first, *_],
                 ):
-                    # (of a text with computed parts its beginning)
+                    # (For an f-string, the beginning of the text.)
                     computed = isinstance(first, ast.JoinedStr)
                     for text in ast.walk(first):
                         if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.strip("."):
@@ -100,7 +100,7 @@ def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
 
 
 def upward(tree: Tree) -> list[str]:
-    """Return the imports of a higher layer, and the imports of a layer without the prefix ``weft.``."""
+    """Return the imports of higher layers, and the imports that name a layer without the prefix ``weft.``."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -114,7 +114,7 @@ def upward(tree: Tree) -> list[str]:
 
 
 def walls(tree: Tree) -> list[str]:
-    """Return the imports of third-party packages outside of the files that may import them."""
+    """Return the imports of third-party packages in files that may not import them."""
     return [
         str(found)
         for found in tree.imports
@@ -123,13 +123,13 @@ def walls(tree: Tree) -> list[str]:
 
 
 def circles(tree: Tree) -> list[str]:
-    """Return the groups of modules that import one another, including by imports in functions and of packages."""
+    """Return the import cycles. Imports inside functions and imports of packages count as well."""
     edges: dict[str, set[str]] = {module: set() for module in tree.modules}
     for found in tree.imports:
         own, parts = module_of(found.file), tree.target(found).split(".")
         for k in range(2, len(parts) + 1):
             outer = ".".join(parts[:k])
-            # (the packages around a file are there before it is)
+            # (The packages that contain a file are loaded before the file.)
             if (
                 not found.typing
                 and found.name != "*"
@@ -236,7 +236,7 @@ def readers_of_the_environment(tree: Tree) -> list[str]:
 
 
 def misplaced_tests(tree: Tree) -> list[str]:
-    """Return the test files that are not in the folder of their source file or layer."""
+    """Return the test files whose folder does not mirror the folder of their source file or layer."""
     beside = {"__pycache__", *tree.layers, *BESIDE_LAYERS}
     wrong = [
         f"tests/{p.name}"

@@ -1,4 +1,4 @@
-"""Tests of the modules that importing weft loads, of lazily loaded names, and of the links to the layers' folders."""
+"""Tests of the modules that ``import weft`` loads, of lazily loaded names, and of the links to the layers' folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-# What neither the import nor a first array needs: third parties, the planner, code generation, and slow modules of Python's.
+# Modules that neither ``import weft`` nor a first array loads: third-party, planner, compiler, slow standard modules.
 HEAVY = (
     "llvmlite sympy cuda importlib.metadata email subprocess tempfile weft.codegen.passes weft.codegen.compile "
     "weft.codegen.kernel_ir.verify weft.fusion.run.execute weft.fusion.plan.steps weft.fusion.explain.explanation weft.fusion.graph.symbolic "
@@ -60,7 +60,7 @@ def test_lazy_names_are_declared_to_type_checkers(face: str) -> None:
                 for name, _, old in (entry.partition("=") for entry in names.split()):
                     listed[name] = f"{module}.{old or name}"
     assert listed and listed == declared
-    # (a submodule that is imported replaces the package's attribute of its name)
+    # (An imported submodule replaces the package's attribute of the same name.)
     assert not [name for name in listed if (ROOT / face / f"{name}.py").exists()]
 
 

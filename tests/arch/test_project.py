@@ -34,7 +34,7 @@ def test_no_file_breaks_the_rule(rule: Any) -> None:
     assert rule(project()) == []
 
 
-# (Lower a number when fewer are left.)
+# (Lower a number when fewer violations are left.)
 RATCHETS: dict[str, tuple[Any, int]] = {
     "imports inside functions": (rules.hidden, 10),
     "modules loaded by name when they are needed": (rules.seams, 31),

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_wheel_holds_the_folders(tmp_path: Path) -> None:
     pytest.importorskip("setuptools")
-    # (of a copy: what an older build left in the tree would be packed as well)
+    # (Build from a copy: the wheel would also contain files that an older build left in the tree.)
     tree = tmp_path / "tree"
     unwanted = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info", "tests", "benchmarks", "docs")
     shutil.copytree(ROOT, tree, symlinks=True, ignore=unwanted)

@@ -1,4 +1,4 @@
-"""Numba's types, signatures and functions in weft's kernels: ``pytest -m clients``."""
+"""Tests of Numba's types, signatures and functions in weft's kernels. Opt-in: ``pytest -m clients``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_types() -> None:
 
 
 def test_in_kernels() -> None:
-    """`numba.float32` as a dtype, a cast and in signatures; functions under ``@njit`` and ``@vectorize``."""
+    """Test `numba.float32` as a dtype, as a cast and in signatures, and functions with ``@njit`` or ``@vectorize``."""
     float32 = numba.float32
 
     @cuda.jit(numba.void(numba.float64[:], numba.int32))

@@ -1,4 +1,4 @@
-"""Programs that give NumPy arrays to other packages print the same under ``python`` and ``weft run``.
+"""Programs that pass NumPy arrays to other packages print the same output under ``python`` and ``weft run``.
 
 Opt-in: ``pytest -m clients``. Programs whose packages are missing are skipped.
 """
@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted(Path(__file__).with_name("packages").glob("*.py"), key=lambda path: path.name)
 
-# Programs that end with an error under weft, and why.
+# Programs that raise an error under weft, and the reason.
 UNSUPPORTED: dict[str, str] = {
     "autograd_regression": "it differentiates only values whose type is registered, and registers numpy.ndarray",
     "bottleneck_replace": "it writes to its argument, which must be an instance of numpy.ndarray",
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.clients
 
 
 def missing_packages(path: Path) -> list[str]:
-    """Return the packages that a program imports and that are not installed."""
+    """Return the packages that a program imports, but that are not installed."""
     names = set[str]()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -40,7 +40,7 @@ def missing_packages(path: Path) -> list[str]:
 
 
 def run(path: Path, cache: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a child process, with Python's options before its path."""
+    """Run a program in a child process. `options` are Python's options, before the path of the program."""
     own = {"PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(cache), "WEFT_DEVICE": "cpu", "MPLBACKEND": "Agg"}
     command = [sys.executable, *options, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **own})
@@ -48,7 +48,7 @@ def run(path: Path, cache: Path, *options: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a cache folder for all programs."""
+    """Return the cache folder that all programs share."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -62,7 +62,7 @@ def test_program(path: Path, cache: Path) -> None:
         assert ours.returncode == 0, ours.stderr[-4000:]
         assert ours.stdout == theirs.stdout
         return
-    # everything it prints before its error is right
+    # all output before the error must be right
     assert ours.returncode == 1 and theirs.stdout.startswith(ours.stdout)
     assert "Error: " in ours.stderr.splitlines()[-1], ours.stderr[-4000:]
 

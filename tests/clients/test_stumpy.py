@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("stumpy") is None, reason="stumpy is not installed"),
 ]
 
-# A process of its own: the redirection has to come before anything imports stumpy.
+# A separate process, since the redirection must precede the first import of stumpy.
 PROGRAM = """
 import sys
 import numba

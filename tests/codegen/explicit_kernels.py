@@ -16,11 +16,11 @@ ALL = 0xFFFFFFFF
 
 @dataclass
 class Program:
-    """An explicit kernel with its launch, its arguments, and the arrays that are expected after the launch."""
+    """An explicit kernel with its launch, its arguments, and the expected contents of the arrays after the launch."""
 
     kernel: Kernel
     arguments: list[Any]
-    expected: list[Any]  # one an argument; None for what does not change
+    expected: list[Any]  # one per argument; None for an argument that does not change
     block: tuple[int, ...] = (64,)
     grid: tuple[int, ...] = (2,)
     shared_bytes: int = 0
@@ -47,7 +47,7 @@ class Builder(KernelBuilder):
 
 
 def block_sums() -> Program:
-    """Return a kernel in which each block computes the sum of 64 numbers by a tree in shared memory."""
+    """Return a kernel in which each block computes the sum of 64 elements by a tree reduction in shared memory."""
     b = Builder("block_sums")
     x, out = b.pointer("x", "f8"), b.pointer("out", "f8", writable=True)
     t, kept, half = b.one("thread_index", axis=0), b.shared("f8", 64), b.local("i4")
@@ -179,7 +179,7 @@ def counters() -> Program:
             b.leave("tried")
     arguments = [np.array([0, 3], np.uint32), np.array([-1])]
     largest = max(k * 37 % 101 for k in range(128))
-    # 128 steps of ten each: 8 on from 0; from 3 down to 0 and round
+    # 128 steps modulo ten: from 0 up to 8, and from 3 down to 5
     return Program(b.finish(), arguments, [np.array([8, 5], np.uint32), np.array([largest])])
 
 
@@ -215,7 +215,7 @@ def recursion() -> Program:
 
 
 def memory() -> Program:
-    """Return a kernel with two typed views of dynamic shared memory, constant memory, and the parts of complex numbers."""
+    """Return a kernel that uses typed views of dynamic shared memory, and arrays in constant memory."""
     b = Builder("memory")
     out, zs = b.pointer("out", "f8", writable=True), b.pointer("zs", "c16")
     t = b.one("thread_index", axis=0)
@@ -236,7 +236,7 @@ def memory() -> Program:
 
 
 def block_votes() -> Program:
-    """Return a kernel with votes among the threads of a block, memory fences, and reads of the clock."""
+    """Return a kernel that uses votes among the threads of a block, memory fences, and the clock."""
     b = Builder("block_votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "i4", writable=True)
     i = b.place()

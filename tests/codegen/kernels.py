@@ -16,7 +16,7 @@ HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
 
 
 def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) -> int:
-    """Return the number of blocks for a launch of `threaded`, limited to `most` if the kernel allows fewer blocks."""
+    """Return the number of blocks for a launch of `threaded`, limited to `most` if the kernel limits its grid."""
     names = [p.value.name for p in kernel.parameters]
     extents = [int(arguments[names.index(level.extent.name)]) for level in find_nest(kernel).levels]
     wanted = -(-prod(extents) // threaded.attributes["per_block"])
@@ -24,7 +24,7 @@ def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) ->
 
 
 def line(dtype: Any = np.float32, *, align: int = 16, index: Any = np.int32) -> Kernel:
-    """out[i] = x[i] * y[i] + x[i]"""
+    """Return the kernel out[i] = x[i] * y[i] + x[i]."""
     b = KernelBuilder("line", index)
     x = b.pointer("x", dtype, noalias=True, align=align)
     y = b.pointer("y", dtype, noalias=True, align=align)
@@ -37,7 +37,7 @@ def line(dtype: Any = np.float32, *, align: int = 16, index: Any = np.int32) -> 
 
 
 def strided(dtype: Any = np.float32) -> Kernel:
-    """out[i] = x[i * step] - x[i]"""
+    """Return the kernel out[i] = x[i * step] - x[i]."""
     b = KernelBuilder("strided")
     x = b.pointer("x", dtype, align=16)
     out = b.pointer("out", dtype, writable=True, align=16)
@@ -49,7 +49,7 @@ def strided(dtype: Any = np.float32) -> Kernel:
 
 
 def space(dtype: Any = np.float32) -> Kernel:
-    """out[i, j, k] = x[i, j, k] * row[j], as three loops that cannot be merged"""
+    """Return the kernel out[i, j, k] = x[i, j, k] * row[j], as three loops that cannot be merged."""
     b = KernelBuilder("space")
     x = b.pointer("x", dtype)
     row = b.pointer("row", dtype)
@@ -68,7 +68,7 @@ def space(dtype: Any = np.float32) -> Kernel:
 
 
 def transposed(dtype: Any = np.float32) -> Kernel:
-    """out[i, j] = x[i, j] + y[j, i]"""
+    """Return the kernel out[i, j] = x[i, j] + y[j, i]."""
     b = KernelBuilder("transposed")
     x = b.pointer("x", dtype, align=16)
     y = b.pointer("y", dtype, align=16)
@@ -84,12 +84,15 @@ def transposed(dtype: Any = np.float32) -> Kernel:
 
 
 def rows(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",), start: Any = None) -> Kernel:
-    """out0[i], out1[i], ... = the reductions `combine` over x[i, :]; `start` replaces the first one's initial value"""
+    """Return a kernel that computes the reductions `combine` over x[i, :] for each i.
+
+    `start` is the initial value of the first reduction.
+    """
     return _folds("rows", dtype, combine, side_by_side=True, start=start)
 
 
 def columns(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",)) -> Kernel:
-    """out0[i], out1[i], ... = the reductions `combine` over x[:, i]"""
+    """Return a kernel that computes the reductions `combine` over x[:, i] for each i."""
     return _folds("columns", dtype, combine, side_by_side=False)
 
 
@@ -121,7 +124,7 @@ def _folds(name: str, dtype: Any, combine: tuple[str, ...], *, side_by_side: boo
 
 
 def deep_fold(dtype: Any = np.float64) -> Kernel:
-    """total[i] = sum of x[:, :, i]; place[i] = flat index of the minimum of x[:, :, i]."""
+    """Return a kernel that computes the sum of x[:, :, i], and the flat index of its minimum, for each i."""
     b = KernelBuilder("deep")
     x = b.pointer("x", dtype)
     total = b.pointer("total", dtype, writable=True)
@@ -145,7 +148,7 @@ def deep_fold(dtype: Any = np.float64) -> Kernel:
 
 
 def whole(dtype: Any = np.float32) -> Kernel:
-    """out[0] = the sum of x. Every element of x is doubled in place."""
+    """Return a kernel that computes the sum of x, and doubles x in place."""
     b = KernelBuilder("whole")
     x = b.pointer("x", dtype, writable=True)
     out = b.pointer("out", dtype, writable=True)
@@ -159,9 +162,9 @@ def whole(dtype: Any = np.float32) -> Kernel:
 
 
 def centred(dtype: Any = np.float64) -> Kernel:
-    """out[i, j] = (x[i, j] - sum(x[i])) / sum((x[i] - sum(x[i])) ** 2)
+    """Return the kernel out[i, j] = (x[i, j] - sum(x[i])) / sum((x[i] - sum(x[i])) ** 2).
 
-    There are two reductions over a row, the second of which depends on the first, then a loop that writes the row.
+    Each row has two reductions, the second of which depends on the first, and then a loop that writes the row.
     """
     b = KernelBuilder("centred")
     x = b.pointer("x", dtype)
@@ -218,7 +221,7 @@ def two_loops(first: str, second: str) -> Kernel:
 
 
 def centred_columns(dtype: Any = np.float64) -> Kernel:
-    """out[j, i] = x[j, i] - sum(x[:, i]). Every thread needs the sum of its column."""
+    """Return the kernel out[j, i] = x[j, i] - sum(x[:, i]). Every thread needs the sum of its column."""
     b = KernelBuilder("centred_columns")
     x = b.pointer("x", dtype)
     out = b.pointer("out", dtype, writable=True)
@@ -234,7 +237,7 @@ def centred_columns(dtype: Any = np.float64) -> Kernel:
 
 
 def scan(dtype: Any = np.float32) -> Kernel:
-    """out[i, j] = the sum of x[i, :j + 1]"""
+    """Return a kernel that computes the cumulative sums of the rows of x."""
     b = KernelBuilder("scan")
     x = b.pointer("x", dtype)
     out = b.pointer("out", dtype, writable=True)
@@ -252,7 +255,7 @@ def scan(dtype: Any = np.float32) -> Kernel:
 def numbers(shape: Any, dtype: Any, seed: int = 0) -> np.ndarray:
     """Return random values of a dtype.
 
-    They are so small that their sums are exact for integers and accurate for floats.
+    The values are so small that their sums are exact for integers and accurate for floats.
     """
     source = np.random.default_rng(seed)
     dtype = np.dtype(dtype)

@@ -1,9 +1,10 @@
 """``python -m tests.codegen.random_explicit --programs 200 --seed 0`` runs random explicit kernels in four ways.
 
-Each program is interpreted forwards and backwards and compiled for the CPU, as loops between meetings and as a coroutine
-a thread; all four give the same bits. It is compiled for a GPU besides, and with ``--assemble`` assembled. Threads meet
-only where all of those concerned come by, and write only what nobody else touches between two barriers, so that there
-is one right result. Runs in a process of its own, since bad code may end it.
+Each program is interpreted forwards and backwards. It is also compiled for the CPU twice: to loops between barriers,
+and to one coroutine per thread. All four results must have the same bits. The program is also compiled for a GPU, and
+with ``--assemble`` assembled. Each program has one correct result: all threads concerned reach each synchronization
+point, and no memory that a thread writes between two barriers is accessed by another thread. The command needs its own
+process, since wrong code may crash it.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from weft.codegen import (
 from weft.codegen.llvm import host_threads
 from weft.runtime import assemble
 
-OUT = 6  # results a thread
+OUT = 6  # results per thread
 _ROWS = ("add", "subtract", "multiply", "minimum", "maximum", "bitwise_and", "bitwise_xor")
 
 
 class Writer:
-    """Generator of a random kernel. It tracks the int32 values that are uniform in a block."""
+    """A generator of a random kernel, which tracks the int32 values that are uniform in a block."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -78,7 +79,7 @@ class Writer:
     # -- values ---------------------------------------------------------------------------
 
     def pick(self, same: bool = False) -> Value:
-        """Return an existing value. If `same`, it is uniform in the block."""
+        """Return an existing value. If `same`, the value is uniform in the block."""
         pools = [*self.same] if same else [*self.same, *self.different, *self.different]
         return self.random.choice([v for pool in pools for v in pool])
 
@@ -150,13 +151,13 @@ class Writer:
         self.different[-1].append(self.b.load(self.random.choice(self.cells), self.b.constant(0)))
 
     def write(self, meets: bool) -> None:
-        """Write an addition to one of the thread's results."""
+        """Write a statement that adds a value to one of the thread's results."""
         b = self.b
         at = b.op("add", b.op("multiply", self.place, b.constant(OUT)), b.constant(self.random.randrange(OUT)))
         b.store(self.out, at, b.op("add", b.load(self.out, at), self.pick()))
 
     def branch(self, meets: bool) -> None:
-        """Write a branch. Its condition is uniform if the threads synchronize inside."""
+        """Write a branch. If its body contains barriers, its condition is uniform."""
         same = meets and self.random.random() < 0.6
         with self.b.if_(self.test(same)):
             self.body(same, self.random.randrange(1, 4))
@@ -244,7 +245,7 @@ class Writer:
         self.different[-1].append(made)
 
     def part_of_a_warp(self, meets: bool) -> None:
-        """Write a reduction and a barrier of some lanes of each warp."""
+        """Write a reduction and a barrier among some lanes of each warp."""
         b = self.b
         lanes = self.random.choice([1, 7, 16])
         mask = b.constant(2**lanes - 1, U4)
@@ -255,7 +256,7 @@ class Writer:
             b.emit("warp_barrier", (mask,))
 
     def finish(self) -> Kernel:
-        """Write the whole kernel. Its last statements write a local variable to the results."""
+        """Write the whole kernel. Its last statements store a local variable in the results."""
         with self.b.scope("kernel"):
             self.body(True, self.random.randrange(4, 10))
             if self.random.random() < 0.3:
@@ -268,7 +269,7 @@ class Writer:
 
 
 def check(seed: int, assembled: bool = False) -> None:
-    """Run a random program in all ways. Raises an error if the results differ."""
+    """Run a random program in all four ways. Raises an error if the results differ."""
     writer = Writer(seed)
     kernel = writer.finish()
     verify_kernel(kernel)
@@ -298,7 +299,7 @@ def check(seed: int, assembled: bool = False) -> None:
 
 
 def main() -> int:
-    """Run the programs, and return the number of those that differ."""
+    """Run the programs, and return the number of programs whose results differ."""
     parser = argparse.ArgumentParser(prog="tests.codegen.random_explicit")
     parser.add_argument("--programs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
@@ -308,7 +309,7 @@ def main() -> int:
     for seed in range(options.seed, options.seed + options.programs):
         try:
             check(seed, options.assemble)
-        except Exception as error:  # any at all is a finding
+        except Exception as error:  # every error is a finding
             bad += 1
             print(f"seed {seed}: {type(error).__name__}: {str(error)[:300]}", flush=True)
     print(f"{options.programs} programs, {bad} differ")

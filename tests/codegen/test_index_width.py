@@ -1,4 +1,4 @@
-"""The width of index arithmetic at its limits."""
+"""Tests of the limit up to which kernels use 32-bit index arithmetic."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def test_32_bits_up_to_the_limit() -> None:
 
 
 def test_the_limit_leaves_room_for_a_block_of_threads_and_lanes() -> None:
-    # the furthest that a kernel counts beyond its extent: 1024 threads, 16 lanes or unrolled turns each
+    # the maximum index beyond the extent of a kernel: 1024 threads with 16 lanes or unrolled iterations each
     assert LIMIT + 1024 * 16 < 2**31

@@ -1,4 +1,4 @@
-"""Tests of the files that WEFT_DUMP writes, and of folders that it cannot write to."""
+"""Tests of the files that ``WEFT_DUMP`` causes to be written, and of folders that are not writable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of passes is in execution order, and it names all passes."""
+"""The list of passes is in execution order and complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft import codegen
 from weft.codegen import KernelBuilder, resolve_target, verify_kernel
 from weft.codegen.pipeline import PIPELINES, find_passes, run_passes
 
-# Files of passes that are no pass of a pipeline: what builds kernels calls them, or they are what passes share.
+# Files that are not passes of a pipeline: they are called while kernels are built, or by several passes.
 OTHERS = set(
     "describe_shapes find_common_loops find_uniform flatten_branches reduction_identities forward_variables index_steps merge_kernels "
     "known_multiples mark_addresses merge_pointers rewrite share_strides split_at_meetings store_branch_results "

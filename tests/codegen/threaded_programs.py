@@ -34,11 +34,11 @@ from weft.fusion import Storage
 from weft.runtime.cpu.host_device import CpuDevice
 from weft.runtime.device import Buffer
 
-PADDING = 1 << 12  # bytes at most that a kernel's array starts before its memory, where it reads nothing
-BLOCKS = 3  # of a grid at most, so that most kernels go on by the size of the grid
+PADDING = 1 << 12  # maximum distance in bytes from the start of an array to its memory, without accesses between
+BLOCKS = 3  # limit of a grid, so that most kernels loop with a grid stride
 
 _functions: dict[str, Kernel] = {}
-_sizes: dict[int, int] = {}  # address of every buffer that was ever made -> bytes
+_sizes: dict[int, int] = {}  # address of every buffer so far -> bytes
 _schemes: Counter[str] = Counter()
 _allocate = CpuDevice.allocate
 _adopt = host_values.adopt
@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """Return a logical kernel mapped to GPU threads, which `launch` interprets. It replaces compiled code."""
+    """Return a logical kernel mapped to GPU threads, in place of compiled code. `launch` interprets the kernel."""
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)
@@ -70,7 +70,7 @@ def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
 def allocate(device: CpuDevice, nbytes: int) -> Buffer:
     """Allocate a buffer and record its size.
 
-    It is so far from all other buffers that out-of-range addresses are recognized.
+    The buffer is so far from all other buffers that out-of-range addresses are recognized.
     """
     whole = _allocate(device, nbytes + 2 * PADDING)
     address = whole.address + PADDING
@@ -84,13 +84,13 @@ def adopt(values: np.ndarray, device: Any) -> Storage:
 
 
 def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """Return the buffer that contains an address, as an array, and the index of the element at the address."""
+    """Return the buffer that contains an address as an array, and the index of the element at the address."""
     start = max((a for a in _sizes if a <= address + PADDING), default=0)
     offset, size = address - start, _sizes.get(start, 0)
     assert offset % dtype.itemsize == 0
     count = size // dtype.itemsize
     elements = np.frombuffer((ctypes.c_uint8 * (count * dtype.itemsize)).from_address(start), dtype)
-    # what stands before an empty loop may read from a buffer without elements
+    # operations before an empty loop may read from a buffer without elements
     return (elements, offset // dtype.itemsize) if count else (np.zeros(1, dtype), 0)
 
 
@@ -111,7 +111,7 @@ def launch(device: CpuDevice, kernel: Kernel, parallel: tuple[int, ...], work: i
 
 
 def main() -> int:
-    """Run the programs, and return the number of those that differ from NumPy."""
+    """Run the programs, and return the number of programs whose results differ from NumPy's."""
     parser = argparse.ArgumentParser(prog="tests.codegen.threaded_programs")
     parser.add_argument("--programs", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,8 +1,8 @@
 """A command that runs NPBench's unmodified NumPy programs on weft, and compares all arrays with NumPy's.
 
-``python -m tests.conformance.npbench FOLDER [NAME ...]`` with FOLDER a checkout of spcl/npbench, which is no part of this
-project. Prints one line a program; the exit status is the number of programs that differ. All runs in this process;
-``python -m benchmarks --suite npbench`` measures the programs, each in a process of its own.
+``python -m tests.conformance.npbench FOLDER [NAME ...]``, where FOLDER is a checkout of spcl/npbench, which is not part
+of this project. The command prints one line per program. The exit status is the number of programs that differ. All
+programs run in this process. ``python -m benchmarks --suite npbench`` measures each program in a separate process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.subjects import compare
 
 
 def run(spec: dict[str, Any], side: str) -> tuple[dict[str, Any], float, float]:
-    """Return the results of a program on weft or NumPy, and the seconds of the first and of the second call."""
+    """Return the results of a program on weft or NumPy, and the times of its first and second calls in seconds."""
     subject = load({**spec, "side": side})
     seconds = []
     for _ in range(2):
@@ -32,7 +32,7 @@ def run(spec: dict[str, Any], side: str) -> tuple[dict[str, Any], float, float]:
 
 
 def main(folder: str, chosen: list[str]) -> int:
-    """Run the programs, and return the number of those that differ."""
+    """Run the programs, and return the number of programs that differ."""
     bad = 0
     for name in chosen or names(folder):
         spec = {"folder": folder, "name": name, "preset": "S"}

@@ -1,4 +1,4 @@
-"""A command that runs numba-cuda's own unmodified tests on `weft.cuda`, and counts those that pass.
+"""A command that runs numba-cuda's own unmodified tests on `weft.cuda`, and counts the tests that pass.
 
 ``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]``, where FOLDER is an unpacked wheel of
 numba-cuda, which is not part of this project. Each test file runs in a child process, in which ``numba.cuda`` is
@@ -21,9 +21,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-SILENCE = 400  # seconds that one test may take
+SILENCE = 400  # time limit of one test in seconds
 
-# Files whose tests ask for Numba's own machinery, which no program of a user sees: part of the path -> why not run.
+# Files that test internals of Numba, which programs do not use: part of the path -> why it is not run.
 OUT_OF_SCOPE: dict[str, str] = {
     "benchmarks/": "times of launches",
     "cudasim/": "Numba's simulator",
@@ -72,7 +72,7 @@ OUT_OF_SCOPE: dict[str, str] = {
     "doc_examples/test_ffi": "linked CUDA C, which needs a GPU",
 }
 
-# What modules of Numba that weft does not have stand for: a test that uses one of their objects is not run.
+# Modules of Numba that weft lacks: name -> their purpose. Tests that use their objects are not run.
 INTERNALS: dict[str, str] = {
     "core": "Numba's IR and passes",
     "typing": "Numba's typing templates",
@@ -107,7 +107,7 @@ INTERNALS: dict[str, str] = {
     "vectorizers": "Numba's ufunc engine",
 }
 
-# What a failing test says where it used such an object without calling it: pattern -> why it is not counted.
+# Errors of tests that use such an object without calling it: pattern -> why it is not counted.
 INTERNAL_CAUSES: dict[str, str] = {
     r"has no attribute '(memalloc|memhostalloc|memallocmanaged|mempin|memunpin)'": "Numba's memory manager",
     r"has no attribute '_numba_type_'": "Numba's type objects on arrays",
@@ -134,7 +134,7 @@ def reason_not_run(name: str) -> str | None:
 
 
 def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
-    """Return the outcome and the cause of every test of a file, by name."""
+    """Run all tests of a file. Return the outcome and the cause of each test, by name."""
     results: dict[str, tuple[str, str]] = {}
     while True:
         running, ended = _run_child(folder, name, results)
@@ -190,7 +190,7 @@ def _run_child(folder: Path, name: str, results: dict[str, tuple[str, str]]) -> 
 
 
 def simplify(cause: str) -> str:
-    """Return a cause without details that differ between tests."""
+    """Return the cause of a failure without details that differ between tests."""
     first = cause.strip().splitlines()[0] if cause.strip() else "?"
     return re.sub(r"0x[0-9a-f]+|\d+", "#", first)[:140]
 

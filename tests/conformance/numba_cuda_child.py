@@ -1,8 +1,9 @@
 """A child process that runs one file of numba-cuda's tests, with `weft.cuda` in place of ``numba.cuda``.
 
-``python -m tests.conformance.numba_cuda_child FOLDER cudapy/test_atomics``, the names of tests to leave out as JSON on the
-standard input. Prints what begins and ends as lines of JSON behind a byte 1. Invariant: nothing of numba-cuda is
-loaded except its tests; its internal modules are stand-ins, and a test that uses one is not run.
+``python -m tests.conformance.numba_cuda_child FOLDER cudapy/test_atomics`` reads the names of the tests to skip from
+the standard input, as JSON. It reports the beginning and the end of each test as a line of JSON after a byte 1.
+Invariant: no module of numba-cuda is loaded except its tests. Its internal modules are replaced by stand-ins, and a
+test that uses a stand-in is skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CHANNEL = os.fdopen(os.dup(1), "w", buffering=1)
 
 
 def tell(*event: Any) -> None:
-    """Send an event to the parent."""
+    """Send an event to the parent process."""
     CHANNEL.write("\x01" + json.dumps(event) + "\n")
     CHANNEL.flush()
 
@@ -49,7 +50,7 @@ class Internal(unittest.SkipTest):
 class _Anything(type):
     """A metaclass of stand-ins for Numba's objects.
 
-    They can be base classes and decorators, and skip the test when they are used.
+    The stand-ins can serve as base classes and decorators. A test that calls one is skipped.
     """
 
     def __getattr__(cls, name: str) -> Any:
@@ -106,7 +107,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name != "numba" and not name.startswith("numba."):
             return None
         if name.startswith("numba.cuda.tests.") and name.removeprefix("numba.cuda.") not in MADE:
-            return None  # in the folder, by the path of its parent
+            return None  # found in the folder by the path of its parent package
         if self._module(name) is None:
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
@@ -130,11 +131,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
 
-# -- numba.cuda.testing, in weft's terms ---------------------------------------------------------------
+# -- a replacement for numba.cuda.testing --------------------------------------------------------------
 
 
 class Config(types.ModuleType):
-    """``numba.cuda.config``: the flags that tests read and set."""
+    """A stand-in for ``numba.cuda.config``, with the flags that tests read and set."""
 
     ENABLE_CUDASIM = 0
     CUDA_LOW_OCCUPANCY_WARNINGS = 0
@@ -155,7 +156,7 @@ class Config(types.ModuleType):
 
 
 class CUDATestCase(unittest.TestCase):
-    """The class from which Numba's tests inherit."""
+    """The base class of Numba's tests."""
 
     longMessage = True
     FLOAT16_RTOL = np.finfo(np.float16).eps
@@ -176,7 +177,7 @@ def _condition(holds: bool, why: str) -> Callable[..., Any]:
 
 
 class ForeignArray:
-    """An array of another library."""
+    """An array that has only ``__cuda_array_interface__``, like an array of an unknown library."""
 
     def __init__(self, arr: Any) -> None:
         self._arr = arr
@@ -213,7 +214,7 @@ def _testing(base: type) -> types.ModuleType:
 
 
 def _shim(tests: Path) -> str:
-    """Create a folder for ``PYTHONPATH`` with which child processes of tests import the same modules."""
+    """Create a folder for ``PYTHONPATH`` that makes child processes of tests import the same stand-ins."""
     folder = tempfile.mkdtemp(prefix="weft-conformance-")
     text = (
         "import pathlib, sys\n"
@@ -318,7 +319,7 @@ def install(tests: Path) -> None:
     support = importlib.import_module("numba.cuda.tests.support")
     base = support.TestCase
     precise = base.assertPreciseEqual  # type: ignore[attr-defined]
-    # what Numba gives as NumPy arrays, weft gives as its own
+    # Numba returns NumPy arrays where weft returns its own arrays
     base.assertPreciseEqual = lambda self, first, second, *rest, **options: precise(  # type: ignore[attr-defined]
         self, _as_numpy(first), _as_numpy(second), *rest, **options
     )
@@ -352,7 +353,7 @@ class _Module(pytest.Module):
 
 
 class Plugin:
-    """A pytest plugin that imports the file as Numba's package would, and reports every test to the parent."""
+    """A pytest plugin that imports the test file under Numba's name, and reports every test to the parent process."""
 
     def __init__(self, done: frozenset[str]) -> None:
         self.done = done
@@ -416,7 +417,7 @@ def main() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(
             [shim, str(Path.cwd()), str(Path("src").absolute()), os.environ["PYTHONPATH"]]
         )
-        # On the CPU weft offers no CUDA array interface, since other libraries would take its address for a GPU's.
+        # On the CPU, weft exports no CUDA array interface, since other libraries would take its address for a GPU's.
         type(weft.default_device()).exported_stream = lambda self: None  # type: ignore[attr-defined]
         path = tests / f"{NAME}.py"
         options = [

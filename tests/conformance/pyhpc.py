@@ -1,7 +1,7 @@
 """A command that runs pyhpc-benchmarks' unmodified NumPy programs on weft, and compares the results with NumPy's.
 
-``python -m tests.conformance.pyhpc FOLDER [SIZE]`` with FOLDER a checkout of dionhaefner/pyhpc-benchmarks, which is no
-part of this project.
+``python -m tests.conformance.pyhpc FOLDER [SIZE]``, where FOLDER is a checkout of dionhaefner/pyhpc-benchmarks, which
+is not part of this project.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROGRAMS = {"equation_of_state": "eos_numpy", "isoneutral_mixing": "isoneutral_n
 
 
 def main(folder: str, size: int) -> int:
-    """Run both programs, and return the number of those that differ."""
+    """Run both programs, and return the number of programs that differ."""
     bad = 0
     for name, module in PROGRAMS.items():
         place = Path(folder) / "benchmarks" / name

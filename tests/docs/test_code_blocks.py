@@ -1,7 +1,8 @@
 """Every Python block of the documents runs and prints the output that the document shows.
 
-The blocks of a document run in order in one namespace. A block of kind ``text`` right behind a Python block is what that
-prints; ``...`` stands for anything. Functions of a block have their source in the document, at its own lines.
+The blocks of a document run in order in one namespace. A ``text`` block directly after a Python block is the expected
+output, in which ``...`` matches any text. Functions in a block have the document as their source file, with its line
+numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def find_blocks(text: str) -> list[CodeBlock]:
     """Return the Python blocks of a document."""
     lines = text.splitlines()
     found: list[CodeBlock] = []
-    k, behind = 0, False  # behind: nothing but empty lines since a Python block
+    k, behind = 0, False  # behind: whether only empty lines follow the last Python block
     while k < len(lines):
         fence = re.fullmatch(r"```(\w*).*", lines[k])
         if fence is None:
@@ -56,7 +57,7 @@ def run_blocks(name: str, text: str) -> None:
     program = [""] * (text.count("\n") + 1)
     for block in blocks:
         program[block.first : block.first + len(block.lines)] = block.lines
-    # kernels are compiled from the source of their functions, which linecache has to know
+    # kernels are compiled from the source of their functions, which linecache must contain
     linecache.cache[name] = (len(text), None, [line + "\n" for line in program], name)
     space: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:

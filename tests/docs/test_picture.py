@@ -1,4 +1,4 @@
-"""The picture of the architecture shows exactly the existing folders."""
+"""The picture of the architecture shows every existing folder, and no other folder."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A generator of the type stubs of NumPy's names in `weft`. It reads the functions themselves.
+"""A generator of type stubs for NumPy's names in `weft`, from the signatures of the functions.
 
-``python -m tests.dsl.declarations`` writes `src/weft/numpy_names.pyi`; test_declarations.py holds the file to it.
+``python -m tests.dsl.declarations`` writes `src/weft/numpy_names.pyi`. test_declarations.py checks that the file is
+current.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class _Elementwise(UFunc):
 
 '''
 
-# What is not known before the options are: an array, or several.
+# Functions whose options decide whether they return one array or several.
 OPEN = frozenset(
     """atleast_1d atleast_2d atleast_3d average histogram histogram2d intersect1d unique unique_all unique_counts
     unique_inverse""".split()
 )
 
-# What depends on how many arguments there are.
+# Functions whose result depends on the number of arguments.
 OVERLOADS = {
     "where": """\
 @overload
@@ -88,7 +89,7 @@ def _show(parameter: inspect.Parameter) -> str:
 
 
 def show_default(parameter: inspect.Parameter) -> str:
-    """Return a parameter's default as it is written in a declaration, or "" if there is none."""
+    """Return a parameter's default as text for a declaration, or "" if the parameter has no default."""
     default = parameter.default
     if default is parameter.empty:
         return ""
@@ -98,11 +99,11 @@ def show_default(parameter: inspect.Parameter) -> str:
 
 
 def written() -> str:
-    """Return the text of the stub file."""
+    """Return the contents of the stub file."""
     rows = [name for name, own in sorted(OWN.items()) if isinstance(own, wf.UFunc)]
     python = {
         name: OWN.replaced.get(name, own) for name, own in OWN.items()
-    }  # (native code says less of its arguments)
+    }  # (native functions have less precise signatures)
     functions = [declare(name, own) for name, own in sorted(python.items()) if inspect.isfunction(own)]
     return HEAD + "".join(f"{name}: _Elementwise\n" for name in rows) + "\n" + "".join(functions)
 

@@ -1,4 +1,4 @@
-"""A context for tests that enables native recording, but no native code for small work."""
+"""A context manager for tests that enables native recording, but not native code for small operations."""
 
 from __future__ import annotations
 

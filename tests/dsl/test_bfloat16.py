@@ -1,6 +1,6 @@
-"""Arrays of bfloat16 on the CPU and with GPU schedules.
+"""Tests of bfloat16 arrays on the CPU and with GPU schedules.
 
-They have the dtypes and values of NumPy with ml_dtypes. Sums are computed in float32.
+Results have the dtypes and values of NumPy with ml_dtypes. Sums are computed in float32.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAIRS = "add subtract multiply divide maximum minimum fmax fmin copysign fmod fl
 
 
 def same(found: Any, wanted: np.ndarray) -> None:
-    """Assert that two arrays have the same bits. NaNs may differ."""
+    """Assert that two arrays have the same bits. All NaNs count as equal."""
     found = np.asarray(found)
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     x, y = (np.atleast_1d(v if v.dtype.kind == "c" else v.astype(np.float64)) for v in (found, wanted))

@@ -1,6 +1,6 @@
 """Small arrays of a GPU are passed to kernels by value.
 
-Loops over them with a large array copy nothing to the device.
+A loop that combines small arrays with a large array copies nothing to the device.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_a_loop_over_small_things_moves_nothing(device: Any, native: bool) -> No
 
 
 def check_a_loop() -> None:
-    with on_device("cpu"), override(immediate=0):  # (that an element of so long an array is recorded is remembered)
+    with on_device("cpu"), override(immediate=0):  # (recorded, and remembered for arrays of this length)
         there = wf.arange(6.0)
         there[0] = 5
         assert there[0] == 5
@@ -68,7 +68,7 @@ def check_a_loop() -> None:
             found = wf.evaluate(steps(found, small, 40))
         return found
 
-    for _ in range(2):  # (the second run may begin with memory that is unshared)
+    for _ in range(2):  # (memory may be unshared when the second run begins)
         run(wf.asarray(np.arange(6.0)))
     small = wf.asarray(np.arange(6.0))
     found, counts = counted(lambda: run(small))
@@ -160,7 +160,7 @@ def test_what_does_not_fit_is_in_memory(device: Any, monkeypatch: pytest.MonkeyP
             x = x + each[:, None]
         return wf.evaluate(x)
 
-    for uploads in (3, 0):  # (the second time they are there)
+    for uploads in (3, 0):  # (in the second run, the arrays are on the device)
         found, counts = counted(run)
         np.testing.assert_array_equal(found, np.full((4, 5000), 11.0))
         assert counts["uploaded"] == uploads and counts["by_value"] == 2
@@ -199,7 +199,7 @@ def test_explanations_say_where_small_arrays_are(device: Any) -> None:
 @pytest.mark.usefixtures("device")
 def test_native_recording_leaves_small_arrays_on_the_host() -> None:
     large, small = wf.asarray(np.ones((6, 5000))), wf.asarray(np.arange(6.0))
-    longer = wf.asarray(np.arange(1000.0))  # (too long to go by value: it may move)
+    longer = wf.asarray(np.arange(1000.0))  # (too long to be passed by value, so it may be copied to the device)
     with recording_in_native_code():
         for k in range(50):
             pending = large + small[:, None]

@@ -1,6 +1,6 @@
-"""Functions of complex numbers, compared with NumPy's.
+"""Functions of complex numbers have NumPy's results.
 
-Arguments are infinities, NaNs, signed zeros, extreme and ordinary values.
+The arguments include infinities, NaNs, signed zeros, extreme values and ordinary values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def grid(dtype: str) -> np.ndarray:
 
 
 def parts_agree(ours: np.ndarray, theirs: np.ndarray, other: np.ndarray, rtol: float) -> np.ndarray:
-    """Return a mask of the results whose real (or imaginary) parts agree. `other` has the remaining parts.
+    """Return a mask of the results whose real or imaginary parts agree. `other` contains the other parts.
 
     The signs of infinities and zeros beside a NaN are not compared.
     """
@@ -47,7 +47,7 @@ def test_edges(name: str, dtype: str) -> None:
         agree = parts_agree(ours.real, theirs.real, theirs.imag, rtol) & parts_agree(
             ours.imag, theirs.imag, theirs.real, rtol
         )
-    # exp of minus infinity and an infinite angle is a zero of some sign
+    # exp(-inf + inf j) is a zero of either sign
     agree |= (ours == 0) & (theirs == 0) & np.isinf(z.real) & np.isinf(z.imag)
     wrong = [f"{z[k]}: {ours[k]}, not {theirs[k]}" for k in np.flatnonzero(~agree)]
     assert not wrong, wrong[:8]

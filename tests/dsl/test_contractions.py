@@ -1,4 +1,4 @@
-"""Matrix products, in kernels and by BLAS."""
+"""Tests of matrix products, which run in kernels or by BLAS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RANDOM = np.random.default_rng(7)
 
 Program = Callable[[Any, Any, Any], Any]
 
-# shapes of two operands, the program, and its kernels (0 of them: one call of a library)
+# shapes of the two operands, the program, and its number of kernels (0: one library call)
 PROGRAMS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Program, int]] = {
     "dot": ((300,), (300,), lambda xp, x, y: (x * 2) @ y + 1, 1),
     "short sums": ((40, 3), (3, 50), lambda xp, x, y: xp.maximum((x * 2) @ (y + 1) - 1, 0), 1),
@@ -65,7 +65,7 @@ def test_against_numpy(name: str, dtype: type) -> None:
         assert statistics()["kernels"] == kernels
     assert found.dtype == np.asarray(wanted).dtype
     assert found.shape == np.shape(wanted)
-    # float64 says how far NumPy itself is from the sum
+    # the tolerance for float64 includes NumPy's own error
     np.testing.assert_allclose(found, wanted, rtol=1e-4 if dtype is np.float32 else 1e-11, atol=1e-4)
 
 

@@ -1,6 +1,6 @@
-"""Recordings are cut between operations, never within one.
+"""Recordings are cut between operations, and never within an operation.
 
-Results are NumPy's for any number of pending operations.
+The results are NumPy's for any number of pending operations.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from weft.dsl.arrays.array import expr_of, record
 from weft.fusion import map_
 
 LIMIT = 3
-# (negative floats become unsigned integers by another rule than NumPy's)
+# (negative floats are cast to unsigned integers by another rule than NumPy's)
 EXACT = sorted({t for group in (*graphs.GROUPS, graphs.WRITES) for t in group if "astype('u" not in t})
 ROUNDED = sorted({*orders.STATISTICS, *orders.CHANGES})
-# What folds in several steps, in all of its forms.
+# All forms of reductions that take several steps.
 FORMS = (
     "xp.var(A, d, ddof=1, keepdims=True)|A.var(d, where=A > 0)|A.std(d, where=A > 0)|xp.std(A, d, dtype='float32')|xp.var(A.astype('float16'), d)|xp.std(A, mean=A.mean())"
     "|xp.nanstd(A, d)|xp.nanvar(A, d)|xp.nanmean(A, d)|xp.mean(A, d, where=A > 0)|xp.average(A, d, weights=abs(A) + 1)|xp.ptp(A, d, keepdims=True)|A.ptp(d)"
@@ -35,7 +35,7 @@ FORMS = (
 
 
 def filled(template: str) -> str:
-    """Return a template with names of `start` and constants in place of its letters."""
+    """Return a template whose letters are replaced by names of `start` and constants."""
     pick = random.Random(template)
     letters = {
         "A": "x",
@@ -84,7 +84,7 @@ def fails(template: str, exact: bool) -> str:
         return "refused"
     for count in range(LIMIT + 1):
         other = wf.asarray(np.arange(10.0))
-        wf.evaluate(other + 1)  # begins a recording
+        wf.evaluate(other + 1)  # starts a recording
         for _ in range(count):
             other = other * 0.5
         found = run(line, wf, {name: wf.asarray(value) for name, value in given.items()}, count)
@@ -125,7 +125,7 @@ def test_the_case_that_was_seen() -> None:
 
 def test_an_expression_of_a_recording_that_ended_is_refused() -> None:
     x, y = wf.asarray(np.arange(5.0)), wf.asarray(np.arange(7.0))
-    expr_of(y)  # the first slot
+    expr_of(y)  # takes the first slot
     node = map_("add", [expr_of(x), expr_of(x)])
     wf.evaluate(record(node))
     with pytest.raises(RuntimeError, match="recording that has ended"):
@@ -134,7 +134,7 @@ def test_an_expression_of_a_recording_that_ended_is_refused() -> None:
 
 @pytest.mark.parametrize("limit", [20, 23, 40])
 def test_normalised_convolutions_written_as_loops(limit: int) -> None:
-    """Test standard deviations that are requested after the recording of a long loop over windows."""
+    """Test standard deviations that are evaluated after a long loop over windows has been recorded."""
 
     def convolve(xp: Any, x: Any, w: Any) -> Any:
         size = w.shape[0]

@@ -1,4 +1,4 @@
-"""The type stubs of arrays and functions match the run time: the same names, parameters and defaults."""
+"""The type stubs of arrays and functions have the same names, parameters and defaults as the implementation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from weft.dsl.arrays import array
 from weft.dsl.cuda import array_creation as arrays
 
 STUB = Path(array.__file__).with_name("array_members.pyi")
-_installed = arrays  # what weft.cuda adds is there
+_installed = arrays  # importing it installs the members that weft.cuda adds
 
 
 class _Plain:
-    """An empty class. Every class has its attributes."""
+    """An empty class, which has only the attributes that every class has."""
 
     __slots__ = ("__weakref__",)
     of_a_type: int
@@ -32,7 +32,7 @@ def _declared() -> dict[str, ast.FunctionDef]:
     found: dict[str, ast.FunctionDef] = {}
     for node in _body(STUB, "ArrayMembers"):
         if isinstance(node, ast.FunctionDef):
-            found.setdefault(node.name, node)  # (the first of a property and its setter)
+            found.setdefault(node.name, node)  # (the getter of a property precedes its setter)
     return found
 
 

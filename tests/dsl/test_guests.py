@@ -1,4 +1,4 @@
-"""weft arrays together with unsupported dtypes, objects of other libraries, notebooks, and misspelt names."""
+"""Tests of weft arrays with unsupported dtypes, objects of other libraries, notebooks, and misspelt names."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_devices_show_their_names() -> None:
 
 
 def test_devices_equal_their_names() -> None:
-    """Libraries compare an array's device with NumPy's, which is a text."""
+    """Test that devices equal their names. Libraries compare an array's device with NumPy's device, a string."""
     with wf.device("cpu"):
         found = wf.ones(1).device
     assert found == np.ones(1).device and found in ["cpu"] and hash(found) == hash("cpu")
@@ -123,7 +123,7 @@ def test_copies_of_scalars_are_scalars() -> None:
     x = wf.asarray([1.5, 2.5])
     for made in (copy.copy(x[1]), copy.deepcopy(x[1]), pickle.loads(pickle.dumps(x[1])), x[1].copy()):
         assert hash(made) == hash(2.5)
-    zero = wf.asarray(2.5)  # an array without axes is none
+    zero = wf.asarray(2.5)  # a 0-d array is not a scalar
     for made in (copy.copy(zero), copy.deepcopy(zero), pickle.loads(pickle.dumps(zero)), zero.copy()):
         made[...] = 1
         assert float(made) == 1

@@ -1,6 +1,6 @@
-"""Small operations on host memory.
+"""Small operations on host memory run immediately.
 
-They run immediately, with NumPy's values, aliases and errors, and without plans.
+They have NumPy's values, aliases and errors, and need no plans.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_bits_are_those_of_kernels(name: str, native: bool) -> None:
         with np.errstate(all="ignore"):
             found = [getattr(wf, name)(*operands) for _ in range(2)]
         assert all(same(each, wanted) for each in found), code
-        if code in "ilfd" and find_op(name).ufunc:  # (loops of others are compiled once they pay)
+        if code in "ilfd" and find_op(name).ufunc:  # (other loops are compiled once that pays off)
             assert wf.statistics()["plans"] == before, code
 
 
@@ -147,7 +147,7 @@ def test_the_limit_is_a_setting() -> None:
 
 
 def test_small_results_go_into_other_arrays_at_the_call() -> None:
-    """Test small results with `out`, by NumPy's rules for casts, and results assigned to elements of a large new array."""
+    """Test small results that are written to `out` arrays, and to elements of a large new array."""
     x, whole = wf.asarray(values("d")), wf.asarray(np.arange(24))
     wanted = values("d") * values("d") + 1
     before = wf.statistics()
@@ -231,7 +231,7 @@ def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
 
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
-    """Test that operations of arrays with NumPy scalars of any dtype have the bits of kernels."""
+    """Test that immediate operations with NumPy scalars of any dtype have the same bits as kernels."""
     native_immediate._install()
     array = wf.asarray(values(code))
     with np.errstate(all="ignore"):
@@ -239,7 +239,7 @@ def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
             for calculate in (lambda a, b: a * b, lambda a, b: b / a, lambda a, b: wf.hypot(abs(a), abs(b))):
                 with override(immediate=0):
                     wanted = np.asarray(calculate(array, number))
-                for _ in range(3):  # (the first makes the loop)
+                for _ in range(3):  # (the first call compiles the loop)
                     assert same(calculate(array, number), wanted)
 
 
@@ -260,14 +260,14 @@ def test_linear_algebra_of_small_arrays_copies_nothing() -> None:
 
 
 def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
-    """Test that memory can be written after a recording's pending values are evaluated or dropped."""
+    """Test that memory can be written in place after a recording's pending values are evaluated or dropped."""
     rows, centres = wf.asarray(np.arange(40_000.0).reshape(20_000, 2)), wf.asarray(np.arange(8.0).reshape(4, 2))
 
     def assign() -> tuple[Any, Any]:
         distances = ((rows[:, None] - centres) ** 2).sum(axis=2)
         return distances.argmin(axis=1), distances.min(axis=1).sum()
 
-    centres[0] = 0.5  # (at the call)
+    centres[0] = 0.5  # (immediately)
     for evaluated in (True, False):
         labels, loss = assign()
         assert float(loss) > 0 and not is_free(centres)
@@ -283,7 +283,7 @@ def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_views_of_what_was_made_at_the_call_share_its_memory(device: str) -> None:
-    """Test that native code gives results the same storage as Python, so that views share their memory."""
+    """Test that results of native code share memory with their views, like results of Python code."""
     native_immediate._install()
     with wf.device(device):
         x = wf.asarray(np.arange(12.0).reshape(3, 4))

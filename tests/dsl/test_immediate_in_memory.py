@@ -1,6 +1,6 @@
-"""Operations on larger arrays that run immediately.
+"""Tests of operations on larger arrays that run immediately.
 
-Their operands are in memory, and nothing would be fused with them.
+Such an operation has its operands in memory, and no other operation could be fused with it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def test_larger_arrays_in_memory_are_destinations_at_the_call(code: str) -> None
             before = wf.statistics()["kernels"]
             assert getattr(np, name)(x, y, x) is x
         assert x._storage.buffer is not None and wf.statistics()["kernels"] == before and same(x, wanted)
-    wf.add(x, y, out=x, casting="no")  # (another rule than the usual one)
-    later = x + y  # pending: needs what is in memory now
+    wf.add(x, y, out=x, casting="no")  # (not the default casting rule)
+    later = x + y  # pending, and needs the current contents of memory
     old = np.asarray(x).copy()
     wf.add(x, x, out=x)
     assert same(later, wf.asarray(old) + y) and same(x, wf.asarray(old) + wf.asarray(old))
@@ -46,7 +46,7 @@ def test_larger_arrays_in_memory_are_destinations_at_the_call(code: str) -> None
 
 
 def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
-    """Test a loop over the rows and columns of a large array, in which outer results are recorded."""
+    """Test that outer products of rows and columns of a pending array are recorded."""
     x = np.random.default_rng(0).random((200, 200))
     array = wf.asarray(x)
     for k in range(3):
@@ -96,7 +96,7 @@ def test_logic_of_many_bools_is_done_at_the_call() -> None:
         for mine, theirs in zip(found, (whole, first ^ second, first | second, first & 3), strict=True):
             np.testing.assert_array_equal(np.asarray(mine), theirs, strict=True)
         np.testing.assert_array_equal(np.asarray(a), whole, strict=True)
-        np.testing.assert_array_equal(np.asarray(pending), np.arange(float(size)) * first)  # (the old version)
+        np.testing.assert_array_equal(np.asarray(pending), np.arange(float(size)) * first)  # (the old values)
 
 
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
@@ -112,7 +112,7 @@ def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
 
 @pytest.mark.parametrize("native", [False, True])
 def test_destinations_of_ufuncs_are_written_to_at_the_call(native: bool) -> None:
-    """Test immediate writes with `out`: views see them, pending work keeps the old values, and errors are NumPy's."""
+    """Test immediate writes to `out` arrays: views see the new values, and pending expressions keep the old values."""
     if native:
         native_immediate._install()
     a = np.arange(6.0)
@@ -165,7 +165,7 @@ def test_searches_of_a_mebibyte_of_integers_are_done_at_the_call(name: str) -> N
 
 
 def smoothed(xp: Any, image: np.ndarray, rows: int) -> Any:
-    """Return the smoothed rows of a large array, each computed from rows of a pending array."""
+    """Smooth a pending array row by row, and return the rows as a large array."""
     given = xp.asarray(image)
     sharp = (given + given) * 0.25
     made = xp.empty_like(given)
@@ -245,7 +245,7 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
         plain[own] = 2.5
     assert x._storage.buffer is not None and np.array_equal(np.asarray(x), plain)
     assert wf.statistics() == before
-    assert x[np.arange(300)]._home is None  # (as many as there are)
+    assert x[np.arange(300)]._home is None  # (as many indices as elements, so it is recorded)
     with pytest.raises(IndexError, match="out of bounds"):
         x[np.array([300])]
 
@@ -253,7 +253,7 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
 @pytest.mark.parametrize("code", "fdFD")
 @pytest.mark.parametrize(("rows", "columns"), [(300, 0), (0, 300), (300, 200)])
 def test_products_of_large_matrices_in_memory_are_done_at_the_call(code: str, rows: int, columns: int) -> None:
-    """Test that immediate products have the bits of recorded products, including products of parts of a matrix."""
+    """Test that immediate products of matrices and their parts have the same bits as recorded products."""
     matrix = wf.asarray(values(code, 300 * 300).reshape(300, 300)[::-1])
     wf.evaluate(matrix)
     other = matrix.T[:, :columns] if columns else matrix[:, 7]
@@ -288,9 +288,9 @@ def test_elements_are_moved_at_the_call_where_that_is_few_bytes(name: str, dtype
         found = MOVES[name](wf, x)
         assert same(found, MOVES[name](np, given))
     assert wf.statistics()["plans"] == before
-    found[...] = 0  # (a new array)
+    found[...] = 0  # (does not write to x)
     assert same(x, given)
-    y += x  # what is pending is not evaluated for that
+    y += x  # a pending operand is not evaluated for a move
     moved = MOVES[name](wf, y)
     assert y._storage.buffer is None and same(moved, MOVES[name](np, given))
 
@@ -328,7 +328,7 @@ def test_a_move_that_stands_alone_is_done_at_the_call_next_time() -> None:
         return at_once
 
     assert [move(True) for _ in range(3)] == [False, True, True]
-    assert True in [not move(False) for _ in range(40)]  # beside other operations it is recorded again
+    assert True in [not move(False) for _ in range(40)]  # together with other operations, the move is recorded again
     assert not any(move(False) for _ in range(3))
 
 
@@ -366,7 +366,7 @@ def test_what_is_the_same_for_all_elements_is_cached_at_the_call_site() -> None:
 
 
 def test_pending_statistics_are_set_at_the_call_and_evaluated_together() -> None:
-    """Test a loop that fills each row of a table with reductions of a large array, which are evaluated together."""
+    """Test that reductions of a large array that fill a row of a table are evaluated together."""
     x = np.random.default_rng(0).random((5, 2 * IMMEDIATE))
     table = wf.asarray(np.zeros((5, 3)))
     with recording_in_native_code():
@@ -383,7 +383,7 @@ def test_pending_statistics_are_set_at_the_call_and_evaluated_together() -> None
 
 
 def test_operands_of_products_with_few_elements_are_evaluated_at_the_call() -> None:
-    """Test that a product with a small result is computed immediately, with the bits of evaluated operands."""
+    """Test that a product with a small result evaluates its operands, and is computed immediately."""
     matrix = wf.asarray(np.random.default_rng(0).random((2000, 20)))
     first, second = wf.evaluate(matrix - 0.5, matrix * 2)
     wanted = first.T @ second
@@ -411,7 +411,7 @@ def test_what_numpys_functions_make_is_taken_over_where_nobody_else_has_it() -> 
 @pytest.mark.parametrize("code", "dfiB?")
 @pytest.mark.parametrize("size", [IMMEDIATE + 1, 2 * IMMEDIATE, 2 * IMMEDIATE + 1, 5 * IMMEDIATE + 3, 8 * IMMEDIATE])
 def test_reductions_of_whole_arrays_in_memory_are_done_at_the_call(code: str, size: int) -> None:
-    """Test that immediate reductions have the bits of recorded ones, and that the array can be written afterwards."""
+    """Test that immediate reductions have the same bits as recorded reductions, and allow later writes to the array."""
     rng = np.random.default_rng(size)
     given = (rng.standard_normal(size) * 1e3 if code in "df" else rng.integers(0, 2, size)).astype(code)
     x = wf.evaluate(wf.asarray(given))
@@ -466,7 +466,7 @@ def test_reductions_of_what_kernels_alone_know_are_recorded() -> None:
 
 @pytest.mark.parametrize("code", "fd")
 def test_products_of_vectors_in_memory_are_done_at_the_call(code: str) -> None:
-    """Test that immediate products have the bits of recorded products."""
+    """Test that immediate products of vectors have the same bits as recorded products."""
     for size in (IMMEDIATE + 1, 3 * IMMEDIATE + 5):
         x, y = (
             wf.evaluate(wf.asarray(each.astype(code))) for each in np.random.default_rng(1).standard_normal((2, size))

@@ -1,4 +1,4 @@
-"""Recorded operations have the right source lines, even if their code takes the place of code that was deleted."""
+"""Recorded operations have the right source lines, even if a new code object reuses the address of a deleted one."""
 
 from __future__ import annotations
 

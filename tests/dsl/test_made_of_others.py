@@ -1,4 +1,4 @@
-"""NumPy functions that are composed of others. They are recorded, with NumPy's values, dtypes and errors."""
+"""NumPy functions that are composed of other functions are recorded, with NumPy's values, dtypes and errors."""
 
 from __future__ import annotations
 

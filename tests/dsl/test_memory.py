@@ -1,4 +1,4 @@
-"""`weft.memory`, `weft.stream`, and arrays on several devices."""
+"""Tests of `weft.memory`, `weft.stream`, and arrays on several devices."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_arrays_remember_their_device() -> None:
     x = wf.asarray(np.arange(10.0))
     with wf.device("simt"):
         y = wf.arange(10) * 2.0
-        z = x + 1  # where its operand lies
+        z = x + 1  # on the device of its operand
     assert (x.device.name, y.device.name, z.device.name) == ("cpu", "simt", "cpu")
     np.testing.assert_array_equal(np.asarray(y), np.arange(10) * 2.0)
     with pytest.raises(wf.DeviceMismatchError, match=r"\.to\("):

@@ -1,4 +1,4 @@
-"""The memory layout of results. It follows that of the operands, as in NumPy, however the results are computed."""
+"""Results have the memory layout that NumPy would choose, however they are computed."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_operations_on_turned_arrays_are_found_again(monkeypatch: pytest.MonkeyP
         wf.evaluate(x)
         made.clear()
         for number in (turn, -0.0, 0.0):
-            for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):  # (alike at one place: each is known by its order)
+            for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):  # (equal expressions except for the memory order)
                 found, wanted = step(x.transpose(order), number), step(given.transpose(order), number)
                 assert found.strides == wanted.strides and found.shape == wanted.shape
                 assert np.asarray(found).tobytes() == wanted.tobytes()
@@ -119,12 +119,12 @@ def test_places_in_order(values: np.ndarray, axis: int | None) -> None:
     for kind in (None, "stable"):
         found = wf.argsort(x, axis, kind=kind)
         np.testing.assert_array_equal(found, np.argsort(values, axis, kind=kind))
-        found += 1  # (nobody else has its memory)
+        found += 1  # (the result does not share its memory)
         np.testing.assert_array_equal(found, np.argsort(values, axis, kind=kind) + 1)
 
 
 def test_results_of_numpys_functions_that_somebody_has_are_copied() -> None:
-    """Test that a NumPy function's result is copied if it is one of the arguments, or a view of one."""
+    """Test that a NumPy function's result is copied if it is an argument of the call, or a view of an argument."""
     given = np.arange(100_000.0)
     for function in (np.atleast_1d, np.squeeze, np.ascontiguousarray):
         found = call_numpy(function, (given,), {})

@@ -1,6 +1,6 @@
-"""Mistakes that NumPy rejects.
+"""Tests of programs that NumPy rejects.
 
-weft rejects them at the same line, with an error of the same class that names the mistake.
+weft rejects them at the same line, with an error of the same class and a message that explains the mistake.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import weft as wf
 from weft import cuda
 from weft.dsl.script.numpy_face import OWN
 
-# a program, and what the message has to say
+# program -> a part of the message
 MISTAKES = {
     "xp.zeros((2, 3)) + xp.zeros(4)": "broadcast",
     "xp.zeros((2, 3)) @ xp.zeros((2, 3))": "matmul",
@@ -195,7 +195,7 @@ def test_warnings_stand_at_the_users_line() -> None:
     with pytest.warns(wf.PerformanceWarning) as warned:
         kernel[1, 8](x, np.ones(8, np.float32))
     assert [warning.filename for warning in warned] == [__file__]
-    assert x.sum() == 8  # a host array goes to the device of the arrays beside it
+    assert x.sum() == 8  # a host array is copied to the device of the other operands
 
 
 def _fill(x: Any, y: Any) -> None:

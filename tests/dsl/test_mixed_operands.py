@@ -1,4 +1,4 @@
-"""NumPy arrays as operands together with weft arrays. Results use their elements at the time of the call."""
+"""Tests of operations on NumPy and weft arrays. Later changes of a NumPy array do not affect the result."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ def test_repeated_elements_are_kept_once() -> None:
         sums = a + guest, guest - a
         assert np.array_equal(sums[0], x + guest) and np.array_equal(sums[1], guest - x)
     late = a * guests[0]
-    values[:] = 7  # (what it was is kept)
+    values[:] = 7  # (the recorded operation keeps the old values)
     assert np.array_equal(late, x * np.arange(3.0))

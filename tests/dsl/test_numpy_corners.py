@@ -1,4 +1,4 @@
-"""Corner cases of NumPy's own tests. Each program runs on NumPy and on weft."""
+"""Programs with corner cases from NumPy's own tests have the same results on NumPy and on weft."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def averages(m: Any) -> list[Any]:
 
 
 def narrow_indices(m: Any) -> list[Any]:
-    """Return indices in dtypes that cannot represent the length of the axis."""
+    """Return results for indices whose dtype cannot represent the length of the axis."""
     x, few = m.arange(600).reshape(300, 2), np.array([1, 200, 3], "u1")
     near, whole = np.array([-1, 100, -128], "i1"), np.array([3, 2**64 - 1], "u8")
     found = [x[few], x[near, 0], m.take(x[:, 0], m.asarray(near), mode="wrap"), m.take(x, few, axis=0, mode="clip")]
@@ -227,7 +227,7 @@ def of_themselves(m: Any) -> list[Any]:
     shared = [m.shares_memory(x, x[1:]), m.may_share_memory(x, x.copy()), m.shares_memory(m.arange(4), m.arange(4))]
     shared.append(
         m.may_share_memory(np.asarray(x), x)
-    )  # (readers that must not write to their caller's array copy then)
+    )  # (if memory may be shared, readers that must not write to the caller's array copy it)
     return [annotations, ufuncs, shared]
 
 
@@ -418,7 +418,7 @@ REDUCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("shape", [(2, 4), (1, 4), (5,), ()], ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_outputs_of_folds_have_their_shape(name: str, shape: tuple[int, ...]) -> None:
-    # (NumPy 2.4 crashes where cumsum gets an output without axes)
+    # (NumPy 2.4 crashes if the output of cumsum is 0-d)
     for m in (np, NUMPY) if shape else (NUMPY,):
         with pytest.raises(ValueError, match="output|shape|size"):
             REDUCTIONS[name](m, m.ones((3, 4)), m.zeros(shape))

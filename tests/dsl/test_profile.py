@@ -1,4 +1,4 @@
-"""Profiles, ranges for NVIDIA's tools, and the progress line of a long compilation."""
+"""Tests of profiles, of ranges for NVIDIA's tools, and of the progress line of a long compilation."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_notebooks_table_escapes_names() -> None:
 
 
 def test_what_numpy_does_on_the_host_is_told() -> None:
-    with wf.device("cpu"):  # (GPUs sort by themselves)
+    with wf.device("cpu"):  # (GPUs sort by kernels)
         x = wf.asarray(np.arange(1000.0)[::-1])
         with wf.profile() as p:
             places = np.argsort(x * 2)
@@ -198,7 +198,7 @@ def test_a_profile_of_a_gpu() -> None:
         scale = wf.kernel(_scale)
         x, out = wf.asarray(np.arange(3000.0)), cuda.device_array(3000)
         stream = wf.stream()
-        for _ in range(4):  # often enough for a graph
+        for _ in range(4):  # enough repetitions for a CUDA graph
             wf.evaluate((x + 1).sum(), x.cumsum() * 2, x[::-1] + 3)
         with wf.profile() as p:
             wf.evaluate((x + 1).sum(), x.cumsum() * 2, x[::-1] + 3)

@@ -1,4 +1,4 @@
-"""Elements are NumPy scalars, and functions of elements have the bits of kernels."""
+"""Elements of arrays are NumPy scalars, and functions of elements have the same bits as kernels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bits(value: Any) -> tuple[str, bytes]:
 
 
 def lists(row: str) -> list[list[Any]]:
-    """Return the operands of an op for each choice of dtypes: arrays with all numbers, or with all pairs of numbers."""
+    """Return the operands of an op for each combination of dtypes: all test values, or all pairs of test values."""
     values = [np.array(FLOATS), np.array(INTEGERS), np.array(BOOLS)]
     if OPS[row].arity == 1:
         return [[v] for v in values]
@@ -130,7 +130,7 @@ def test_views_of_a_number_without_axes_are_numbers(turned: str, limit: int) -> 
     }
     with override(immediate=limit):
         number = views[turned]((wf.asarray(np.ones((300, 400))) * 2).sum())
-        number /= wf.asarray(np.arange(1.0, 4.0))  # (which an array without axes refuses)
+        number /= wf.asarray(np.arange(1.0, 4.0))  # (a 0-d array would raise an error)
         assert number.tolist() == [240_000, 120_000, 80_000]
 
 
@@ -149,7 +149,7 @@ def test_they_are_numbers() -> None:
 
 def test_on_a_gpu_they_stay_where_they_are() -> None:
     with wf.device("simt"):
-        x = wf.asarray(np.arange(40_000.0))  # (small ones stay with the host)
+        x = wf.asarray(np.arange(40_000.0))  # (small arrays would stay on the host)
         found = x[1] + x[2]
         assert isinstance(found, wf.Array)
         assert float(found) == 3

@@ -1,6 +1,6 @@
-"""NumPy's namespace in scripts on weft.
+"""Tests of NumPy's namespace in scripts that run on weft.
 
-Small arrays are NumPy's, large ones weft's, and both behave as under NumPy.
+Small arrays are NumPy's and large arrays are weft's. Both behave as under NumPy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FEW = 128
 
 @pytest.fixture(params=["python", "native"])
 def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return a new namespace whose functions choose between NumPy and weft in Python or in native code."""
+    """Return a new namespace. Its functions choose between NumPy and weft, in Python or in native code."""
     script_module.cache_clear()
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
@@ -289,7 +289,7 @@ def test_generators_are_numpys(xp: Any) -> None:
     assert isinstance(made, np.random.Generator) and isinstance(np.random.default_rng(3), xp.random.Generator)
     assert xp.random.default_rng(made) is made and not isinstance(made, xp.random.RandomState)
     assert type(pickle.loads(pickle.dumps(made)).normal(size=3)) is np.ndarray
-    assert type(made.normal(size=1000)) is np.ndarray  # (asked for from a module that is no script)
+    assert type(made.normal(size=1000)) is np.ndarray  # (the caller is a module, not a script)
     assert xp.random.default_rng(3).integers(0, 10**6) == np.random.default_rng(3).integers(0, 10**6)
 
 
@@ -419,12 +419,12 @@ def test_numbers_that_only_the_script_has_are_not_copied(tmp_path: Path, monkeyp
     left = load_program(script, "script")
     rng = np.random.default_rng(0)
     wanted = [rng.random(30_000), rng.random(30_000), rng.integers(0, 9, (200, 300)).T]
-    assert np.array_equal(kept, wanted[0])  # (NumPy's array stays as it was drawn)
+    assert np.array_equal(kept, wanted[0])  # (NumPy's array still contains the drawn numbers)
     wanted[1][1:] += wanted[0][:-1]
     wanted[0][0] = 7
     for name, expected in zip(("first", "second", "third"), wanted, strict=True):
         assert isinstance(left[name], Array) and np.array_equal(left[name].numpy(), expected)
-    assert left["third"]._storage.buffer.values is left["third"]._storage.buffer._owner  # NumPy's memory
+    assert left["third"]._storage.buffer.values is left["third"]._storage.buffer._owner  # the memory belongs to NumPy
 
 
 def test_packages_beside_the_script(tmp_path: Path) -> None:
@@ -460,7 +460,7 @@ def test_a_module_that_fails_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_what_ends_with_a_program(tmp_path: Path) -> None:
-    """Test that functions of a program that has ended still use weft, while other modules in its folder use NumPy."""
+    """Test that functions of a finished program still use weft, while other modules in its folder use NumPy."""
     (tmp_path / "beside_program.py").write_text("import numpy as np\nmade = np.zeros(1000)\n")
     script = tmp_path / "script.py"
     script.write_text("def draw():\n    import numpy as np\n    return np.random.default_rng(0).random(1000)\n")

@@ -1,4 +1,4 @@
-"""Views and assignments. They alias and mutate exactly as in NumPy, although evaluation is lazy."""
+"""Views and assignments alias and mutate arrays exactly as in NumPy, although evaluation is lazy."""
 
 from __future__ import annotations
 
@@ -141,13 +141,13 @@ def test_destinations_of_other_dtypes() -> None:
         xp.add.at(host, x % 3, x)
         xp.putmask(masked, masked > 0, xp.asarray([3], "uint64").max())
         large, kept = xp.asarray([250], "uint8") * xp.asarray([1], "uint64"), xp.arange(-2, 4).astype("int8")
-        xp.copyto(kept, large, where=kept > 1)  # (of uint64 and int8 the common dtype is a float)
+        xp.copyto(kept, large, where=kept > 1)  # (the common dtype of uint64 and int8 is a float)
         halves, sums, running = xp.ones((2, 3), xp.float16), xp.zeros(2, int), xp.zeros((2, 3), int)
-        xp.sum(halves + 0.25, 1, out=sums)  # into integers, as far as they go
+        xp.sum(halves + 0.25, 1, out=sums)  # sums are cast to integers
         xp.cumsum(halves + 0.5, 1, out=running)
         xp.cumsum(halves, 0, out=halves)
         counts, lowered, turned = xp.zeros(3, int), xp.ones(3, int), xp.arange(4)
-        xp.add.at(counts, x % 3, 0.5)  # each step is cast back, and adds nothing
+        xp.add.at(counts, x % 3, 0.5)  # each addition is cast back to an integer, and so adds nothing
         xp.add.at(lowered, x % 2, xp.asarray(-0.25))
         xp.negative.at(turned, [1, 1, 2])
         complexes = x[:4].reshape(2, 2) + 1j
@@ -358,7 +358,7 @@ def test_what_kills_processes_elsewhere() -> None:
 
 
 def test_a_failed_evaluation_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = wf.arange(8.0)  # (its memory would be the result's)
+    start = wf.arange(8.0)  # (the result would reuse its memory)
     x = start + 1
     device = x.device
     with monkeypatch.context() as patch:

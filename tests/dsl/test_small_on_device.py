@@ -1,4 +1,4 @@
-"""Small arrays of a GPU. They stay in host memory, and small operations on them run immediately."""
+"""Small arrays of a GPU stay in host memory, and small operations on them run immediately."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ MATH: dict[str, Callable[[Any], Any]] = {
 def test_what_a_gpu_computes_with_other_bits_is_recorded(device: Any, name: str, native: bool) -> None:
     if native:
         native_immediate._install()
-    with on_device("cpu"):  # (the compiled loops are there)
+    with on_device("cpu"):  # (creates the compiled loops)
         for _ in range(2):
             on_cpu = MATH[name](wf.asarray(np.linspace(0.1, 3, 7)))
     x = wf.asarray(np.linspace(0.1, 3, 7))
     for _ in range(2):
         found = MATH[name](x)
-        assert is_on_host(found) is (device.host_math and name != "angle")  # (it is recorded everywhere)
+        assert is_on_host(found) is (device.host_math and name != "angle")  # (`angle` is recorded on every device)
     with override(immediate=0):
         recorded = MATH[name](wf.asarray(np.linspace(0.1, 3, 7)))
     assert np.asarray(found).tobytes() == np.asarray(recorded).tobytes()
@@ -103,7 +103,7 @@ def test_a_view_and_its_array_move_together(device: Any) -> None:
     x = wf.asarray(np.arange(12.0).reshape(3, 4))
     part, whole = x[1:, ::2], wf.asarray(np.zeros(70_000))
     assert part.base is not None and is_on_host(x) and is_on_host(part)
-    whole[:2] = part[0]  # (into memory of the device)
+    whole[:2] = part[0]  # (copied to memory of the device)
     part *= 2
     x[1] += 1
     a = np.arange(12.0).reshape(3, 4)

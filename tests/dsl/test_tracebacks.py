@@ -1,4 +1,4 @@
-"""Tracebacks without weft's frames."""
+"""Tracebacks do not show weft's frames."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ def test_errors_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown == [(ValueError, error, error.__traceback__)] and _files(error) == {__file__}
     shell.custom_exceptions, shell.handler = (KeyError,), None
     hide_in_ipython()
-    assert shell.handler is None  # the user's own handler stays
+    assert shell.handler is None  # the user's own handler is not replaced

@@ -1,4 +1,4 @@
-"""First evaluations in new processes with an empty cache folder, and interrupts of a process that compiles."""
+"""Tests of new processes with an empty cache folder, and of interrupts during compilation."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def compile_on():
 
 
 def test_a_forked_child_computes_while_others_compile(tmp_path: Path) -> None:
-    """Test that a child process can plan and compile, although another thread was doing so at the fork."""
+    """Test that a forked child process can plan and compile, although another thread was compiling at the fork."""
     found = run(
         COMPILE_ON
         + """
@@ -181,7 +181,7 @@ print("end")
 @linux
 @pytest.mark.parametrize("again", [True, False])
 def test_an_interrupt_is_raised_while_a_kernel_is_compiled(again: bool, tmp_path: Path) -> None:
-    """Test that an interrupted program can evaluate the same array again, or end."""
+    """Test that a program that is interrupted during compilation can evaluate the same array again, or end."""
     found = run(
         CHAIN
         + f"""
@@ -237,7 +237,7 @@ def test_forms_that_do_not_come_back_compile_nothing_and_keep_little(tmp_path: P
         assert (plans, compilations) == ("0", "0") and float(own) < 50
         later.append(float(resident))
     # The first process compiles the runtime's native code, and LLVM's library stays mapped. A later process may compile
-    # a function that the first one was too slow to need, so two of them are tried.
+    # a function that the first process was too slow to need, so two later processes are tried.
     assert min(later[1:]) < 50
 
 

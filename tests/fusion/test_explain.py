@@ -1,4 +1,4 @@
-"""Explanations as text, table and picture."""
+"""Tests of explanations of plans as text, table and picture."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_bandwidth_is_measured_once() -> None:
     assert first is not None
     assert first > 1e8
     assert copy_bandwidth(device) == first
-    assert device.memory.kept < kept + (1 << 26)  # what the copies needed was given back
+    assert device.memory.kept < kept + (1 << 26)  # the memory of the measurement was released
     assert copy_bandwidth(get_device("null")) is None
 
 
@@ -146,7 +146,7 @@ def test_formulas_say_where_values_are_read(value: Callable[[wf.Array], wf.Array
 
 def test_formulas_are_no_longer_than_the_program() -> None:
     x = wf.asarray(np.ones(5))
-    wf.evaluate(x + 1)  # recording begins anew, so that what follows is not too long for one plan
+    wf.evaluate(x + 1)  # starts a new recording, so that the following operations fit in one plan
     for _ in range(40):
         x = wf.where(x * x < 4, x * x + 1, x)
     (kernel,) = wf.explain(x).kernels

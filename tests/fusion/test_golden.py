@@ -1,6 +1,6 @@
-"""Golden files: plans as `explain` prints them, and their kernel IR.
+"""Plans, as `explain` prints them, and their kernel IR equal the golden files.
 
-``pytest tests/fusion/test_golden.py --update-golden`` writes them anew.
+``pytest tests/fusion/test_golden.py --update-golden`` rewrites the golden files.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_plan(name: str, update_golden: bool) -> None:
     storages = [array._storage for array in (made if isinstance(made, tuple) else (made,))]
     kernels = kernels_of(storages)
     text = f"{explain_storages(storages, timed=False)}\n\n" + "\n".join(print_kernel(k) for k in kernels)
-    # where the user's line stands is no matter of the plan
+    # the source lines of operations are not part of the plan
     text = "\n".join(line for line in text.splitlines() if "members:" not in line) + "\n"
     path = GOLDEN / f"{name}.txt"
     if update_golden:

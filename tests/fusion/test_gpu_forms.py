@@ -1,4 +1,7 @@
-"""The number of kernels that a GPU compiles for an expression with sizes of all magnitudes. Nothing is compiled."""
+"""Tests of the number of kernels that a GPU needs for an expression with sizes of all magnitudes.
+
+Nothing is compiled.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ from weft.fusion.plan.steps import KernelLaunch, Special
 from weft.fusion.run import execute
 
 MOST = 1 << 24
-LEAST = 5  # folds over fewer elements are written out
+LEAST = 5  # reductions over fewer elements are unrolled
 SIZES = 24
-# Shapes on both sides of borders: short rows, a warp's, a block's, those kept in registers, cut into chunks and bands, few and many.
+# Shapes on both sides of thresholds: short rows, rows of a warp or a block, rows in registers, rows split into blocks,
+# few rows, and many rows.
 BORDERS = [
     (70, 6), (70, 100), (300, 1024), (70, 1026), (70, 4100), (5, 30_000), (6, 40_000), (5, 50_001), (300, 40_000), (40_000, 9),
     (5000, 33), (600, 70_000), (16, 16), (17, 15), (2000, 64), (130_000, 100), (9000, 1001), (12, 5000), (20_000, 700),
@@ -27,7 +31,7 @@ BORDERS = [
 
 
 class Counted:
-    """Counter of the kernels that would be compiled while it is `on`."""
+    """A counter of the kernels that would be compiled while the counter is `on`."""
 
     def __init__(self) -> None:
         self.on = False
@@ -86,7 +90,7 @@ def centred(x: wf.Array) -> wf.Array:
     return d / wf.sqrt((d * d).mean(axis=1, keepdims=True) + 1e-5)
 
 
-# Name -> axes, expression, kernels at most.
+# name -> number of axes, expression, maximum number of kernels
 PROGRAMS: dict[str, tuple[int, Callable[[wf.Array, wf.Array], Any], int]] = {
     "chain": (1, lambda x, y: x * 2.5 + y, 4),
     "sum": (1, lambda x, y: (x * 2.5 + 1).sum(), 4),
@@ -125,11 +129,11 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
         execute._find_or_make(object(), epoch, [r._storage.expr for r in results], None, lambda plan, table: None)
         compiled.on = False
         del made, results, x, y
-        wf.evaluate(wf.zeros(1))  # what was only recorded goes
+        wf.evaluate(wf.zeros(1))  # drops pending operations
     assert 2 <= len(compiled.digests) <= most
 
 
-# -- kernels for sizes alone ------------------------------------------------------------------------
+# -- kernels for exact sizes ------------------------------------------------------------------------
 
 
 def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:
@@ -159,11 +163,11 @@ def test_large_sizes_that_come_back_get_kernels_of_their_own(monkeypatch: pytest
     with wf.device("simt"):
         arrays = [wf.asarray(np.arange(3 * n, dtype=np.float32).reshape(3, n)) for n in (130, 134, 138)]
         first, second, third = ((lambda x=x: (x * 0.37).sum(axis=1)) for x in arrays)
-        assert special_kernels(first, 1) == [True]  # the first sizes
+        assert special_kernels(first, 1) == [True]  # the first sizes have a special kernel
         before = np.asarray(second())
         assert special_kernels(second, execute.OFTEN) == [False] * (execute.OFTEN - 1) + [True]
         assert np.array_equal(np.asarray(second()), before)
-        monkeypatch.setattr(resized, "MOST_KERNELS", 3)  # there are so many now
+        monkeypatch.setattr(resized, "MOST_KERNELS", 3)  # the limit has been reached
         assert not any(special_kernels(third, execute.OFTEN + 2))
 
 

@@ -1,4 +1,4 @@
-"""GPU plans that are adapted to other lengths. Each equals, step by step, a plan that is made for these lengths."""
+"""GPU plans that are adapted to other lengths equal plans that are made for these lengths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.fusion.plan import resized
 from weft.fusion.plan.steps import Plan
 from weft.fusion.run import execute
 
-# Where schedules change, and what lies beside.
+# Lengths at which schedules change, and adjacent lengths.
 EDGES = (
     2,
     3,
@@ -53,7 +53,7 @@ def softmax(x: Any) -> Any:
 
 
 def moved(x: Any) -> Any:
-    """Return a view at an arbitrary offset in memory. Each row has a whole number of vectors."""
+    """Return a view at an arbitrary offset in memory. The length of its rows is a multiple of the vector length."""
     start, length = x.shape[0] % 40, max(4, x.shape[1] & -4)
     line = wf.asarray(np.broadcast_to(F(1), start + 8 * length))
     wf.evaluate(line)
@@ -61,7 +61,7 @@ def moved(x: Any) -> Any:
 
 
 def counted(x: Any, rows: int) -> Any:
-    """Return counts, computed by a scatter with as many indices as `x` has elements."""
+    """Return counts that are computed by a scatter with one index for each element of `x`."""
     places = wf.zeros(rows, np.int32)
     wf.add.at(places, wf.asarray(np.zeros(x.size, np.int64)), 1)
     return places
@@ -92,7 +92,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Return a list to which each evaluation adds its plan instead of running it."""
+    """Return a list. Evaluations append their plans to the list, and do not run the plans."""
     plans: list[Plan] = []
 
     def keep(plan: Plan, epoch: Any, settle: Any) -> None:
@@ -109,7 +109,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     return plans
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "counted"])  # (which looks at its indices first)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "counted"])  # (it evaluates its indices first)
 def test_plans_for_other_lengths_are_those_made_anew(name: str, planned: list[Plan]) -> None:
     source, trouble = Random(name), list[str]()
     with wf.device("simt"), compared(trouble):
@@ -127,7 +127,7 @@ def test_plans_for_other_lengths_are_those_made_anew(name: str, planned: list[Pl
 
 
 def test_devices_have_plans_of_their_own() -> None:
-    """Test that devices have separate plans, even for programs without inputs, whose expressions name no device."""
+    """Test that devices have separate plans, even for programs without inputs."""
     for device in ("cpu", "simt", "simt:sm_80"):
         with wf.device(device):
             for length in (100, 60, 70, 80):
@@ -138,7 +138,7 @@ def test_devices_have_plans_of_their_own() -> None:
 
 @pytest.mark.parametrize("name", ["elements", "rows", "all", "softmax", "running along rows", "stencil", "counted"])
 def test_values_at_other_lengths(name: str) -> None:
-    """Test that plans adapted to other lengths give the same bits as plans that are made for these lengths."""
+    """Test that plans adapted to other lengths have the same results as plans that are made for these lengths."""
     source = np.random.default_rng(5)
     shapes = [(int(a), int(b)) for a, b in source.integers(3, 90, (8, 2))] + [(5, 300), (40, 1100), (3, 2048), (30, 64)]
     arrays = [source.random(shape, F) for shape in shapes]

@@ -1,4 +1,7 @@
-"""Kernels of the planner with GPU schedules on device `simt`, compared with NumPy and with each other."""
+"""Tests of planned kernels with GPU schedules on device `simt`.
+
+Results are compared with NumPy, and between variants of the kernels.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def softmax(xp: Any, x: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "kernels"),
     [
-        (lambda x: softmax(wf, x), 5),  # short and long rows, of whole vectors or not; and the first length
+        (lambda x: softmax(wf, x), 5),  # short and long rows, whole vectors or not, and the first length
         (lambda x: x[1:-1, 2:] + x[1:-1, :-2] + x[2:, 1:-1] + x[:-2, 1:-1], 3),
         (lambda x: (x * 2.5 + 1).sum(axis=1), 5),
     ],
@@ -63,7 +66,7 @@ def test_any_number_of_parts_is_folded_by_one_kernel() -> None:
     with wf.profile() as p:
         for parts in (3, 4, 5, 8, 17, 20, 32, 40):
             np.testing.assert_allclose(wf.asarray(source[: parts * 16_384]).sum(), source[: parts * 16_384].sum(), 1e-5)
-    assert sum(c.note.stage == "compile" for c in p.compilations) <= 2  # the first sizes, and any others
+    assert sum(c.note.stage == "compile" for c in p.compilations) <= 2  # for the first sizes, and for any other sizes
 
 
 @pytest.mark.parametrize(
@@ -80,9 +83,9 @@ def test_the_schedule_of_a_row_follows_from_its_length() -> None:
         found = attributes(softmax(wf, wf.asarray(np.zeros((64, length), np.float32))))["schedule"]
         return found.threads, found.kept
 
-    assert threads(1000) == (32, 8)  # a warp, eight vectors a thread in registers
+    assert threads(1000) == (32, 8)  # a warp with eight vectors per thread in registers
     assert threads(4096) == (256, 4)
-    assert threads(30_000)[1] == 0  # too long to keep
+    assert threads(30_000)[1] == 0  # too long for registers
 
 
 def test_whole_vectors_need_rows_of_whole_vectors() -> None:
@@ -97,11 +100,11 @@ def test_sizes_that_are_compiled_in_change_no_bit(length: int) -> None:
     x = RNG.standard_normal((5, length)).astype(np.float32)
     a = wf.asarray(x)
     first = np.asarray(softmax(wf, a))
-    # the same kernel for another length of its class, and then for this one again
+    # use the kernel for another length of its class, and then for this length
     other = wf.asarray(np.ascontiguousarray(x[:, : length - 4]))
     np.asarray(softmax(wf, other))
     padded = wf.asarray(np.pad(x, ((0, 0), (0, 4))))
-    general = np.asarray(softmax(wf, padded[:, :length]))  # rows lie further apart: these sizes are new
+    general = np.asarray(softmax(wf, padded[:, :length]))  # the stride of rows is larger, so these sizes are new
     assert first.tobytes() == general.tobytes()
 
 
@@ -114,7 +117,7 @@ def test_many_lengths_share_few_kernels() -> None:
     assert len(found) <= 12
 
 
-# -- long folds --------------------------------------------------------------------------------------
+# -- long reductions ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [65_537, 100_000, 131_072])
@@ -144,7 +147,7 @@ def test_partial_results_are_folded_by_a_warp_or_by_the_block() -> None:
 
 
 def test_a_block_that_folds_several_results_meets_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    # (else that takes rows of 8 M elements)
+    # (otherwise, only rows of 8 M elements are split like this)
     monkeypatch.setattr("weft.codegen.schedules.split_reductions.FEW_PARTS", 1)
     x = RNG.random((3, 40_000), np.float32)
     with wf.device("simt::watched"):
@@ -157,7 +160,7 @@ def test_a_block_that_folds_several_results_meets_between_them(monkeypatch: pyte
 def test_sizes_that_are_compiled_in_change_no_bit_of_a_long_fold() -> None:
     x = RNG.standard_normal(12 * 32_768).astype(np.float32)
     first = float(wf.asarray(x).sum())
-    for start in range(1, 4):  # not aligned to vectors: another kernel each, and then the one for any size
+    for start in range(1, 4):  # not aligned to vectors: special kernels first, and then the kernel for any size
         assert float(wf.asarray(np.concatenate([x[:start], x]))[start:].sum()) == first
 
 
@@ -198,7 +201,7 @@ def test_columns_are_read_as_vectors() -> None:
     narrow = attributes(wf.asarray(np.zeros((300, 20), np.float32)).sum(axis=0))
     wide = attributes(wf.asarray(np.zeros((6, 40_000), np.float32)).sum(axis=0))
     assert side(wide) == (32, 4)
-    assert side(whole) == side(odd) == (8, 4)  # more blocks
+    assert side(whole) == side(odd) == (8, 4)  # smaller tiles for more blocks
     assert len(whole["schedule"].vectors) == 2
     assert not odd["schedule"].vectors
     assert side(narrow) == (8, 4)
@@ -227,7 +230,7 @@ def test_a_few_very_long_rows_are_shared_by_blocks() -> None:
 @pytest.mark.parametrize("columns", [20, 300])
 def test_a_column_is_folded_in_one_order(columns: int) -> None:
     x = RNG.standard_normal((777, columns)).astype(np.float32)
-    a, b = wf.asarray(x), wf.asarray(np.pad(x, ((0, 0), (1, 0))))[:, 1:]  # whose vectors are not aligned
+    a, b = wf.asarray(x), wf.asarray(np.pad(x, ((0, 0), (1, 0))))[:, 1:]  # the vectors of b are not aligned
     first = np.asarray(a.sum(axis=0))
     assert np.asarray(b.sum(axis=0)).tobytes() == first.tobytes()
     together = wf.evaluate(a.sum(axis=0), (a * 2).max(axis=0), a.astype(np.float64).sum(axis=0))
@@ -262,7 +265,7 @@ def test_few_places_are_a_blocks_own() -> None:
         return attributes(result)
 
     assert scattered(100, np.int64)["schedule"] == PrivateScatter(128)
-    assert scattered(8192, np.int64)["schedule"] == PrivateScatter(8192)  # of 32 bits each: ones are counted
+    assert scattered(8192, np.int64)["schedule"] == PrivateScatter(8192)  # 32-bit counters, as only ones are added
     assert not isinstance(scattered(9000, np.int64)["schedule"], PrivateScatter)
 
 
@@ -335,7 +338,7 @@ def test_lines_have_numpys_bits(size: int) -> None:
 def forget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return a function that clears the caches, so that the next kernels are specialized for their exact sizes.
 
-    For the parameter "any sizes", all kernels are for any sizes, and the function does nothing.
+    For the parameter "any sizes", all kernels work for any sizes, and the function does nothing.
     """
 
     def new() -> None:
@@ -348,7 +351,7 @@ def forget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
     return new
 
 
-# Arrays of these shapes that lie in memory in other ways: each makes one of another, and sees it as the first.
+# Views: the shape of the underlying array, and the view of it that has the tested shape.
 VIEWS: dict[str, tuple[Callable[[int, int], tuple[int, ...]], Callable[[Any, int, int], Any]]] = {
     "whole": (lambda r, c: (r, c), lambda a, r, c: a),
     "from an odd element": (lambda r, c: (r * c + 3,), lambda a, r, c: a[3:].reshape(r, c)),
@@ -366,7 +369,7 @@ MOVED: dict[str, Callable[[Any], Any]] = {
     "points along": lambda x: x[:, 2:] + x[:, :-2] * x[:, 1:-1],
     "points below": lambda x: x[2:] + x[:-2] * x[1:-1],
 }
-# around whole vectors, warps, blocks and tiles
+# sizes near whole vectors, warps, blocks and tiles
 EDGES = [(9, 4), (33, 12), (31, 65), (18, 68), (5, 130), (6, 260), (0, 64), (7, 0)]
 
 
@@ -374,7 +377,7 @@ EDGES = [(9, 4), (33, 12), (31, 65), (18, 68), (5, 130), (6, 260), (0, 64), (7, 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", MOVED)
 def test_vectors_stay_inside_arrays(forget: Callable[[], None], name: str, view: str, dtype: Any) -> None:
-    """Test vector accesses in instrumented kernels, which raise an error for out-of-bounds or misaligned accesses."""
+    """Test that vector accesses are aligned and within bounds, by instrumented kernels."""
     form, seen = VIEWS[view]
     with wf.device("simt::watched"):
         for r, c in EDGES:
@@ -391,7 +394,7 @@ def test_vectors_stay_inside_arrays(forget: Callable[[], None], name: str, view:
 def test_what_is_beside_a_view_is_not_written(forget: Callable[[], None], shape: tuple[int, int], offset: int) -> None:
     r, c = shape
     forget()
-    wide = (c + 7) // 4 * 4  # all rows begin aligned, whatever their length
+    wide = (c + 7) // 4 * 4  # all rows begin at an aligned address
     x, canvas = RNG.random((r, wide)).astype(np.float32), np.full((r + 2, wide), 7, np.float32)
     with wf.device("simt::watched"):
         found, a = wf.asarray(canvas.copy()), wf.asarray(x)[:, :c]
@@ -428,7 +431,7 @@ def test_running_folds_of_columns_go_by_bands(shape: tuple[int, ...], dtype: Any
     assert len(kernels) == (1 if columns >= 1 << 16 else 2)
     assert not isinstance(
         kernels[-1].attributes["schedule"], (RowScan, LookbackScan, EachRow)
-    )  # a thread goes down its own column
+    )  # a thread iterates over its own column
     wanted = np.cumsum(x.astype(np.float64), axis=axis) * 2
     if dtype == np.int64:
         np.testing.assert_array_equal(np.asarray(result), wanted)
@@ -447,7 +450,7 @@ def test_chosen_folds_of_columns_are_numpys() -> None:
 
 @pytest.mark.parametrize("shape", [(64, 200), (5000, 7), (9000,), (3, 20_000)])
 def test_running_folds_of_running_folds(shape: tuple[int, ...]) -> None:
-    """Test a scan of another scan's result, which a block of columns cannot compute without the preceding columns."""
+    """Test a scan of another scan's result. Each block of columns depends on all preceding columns."""
     x = RNG.integers(-20, 20, shape)
     x[: shape[0] // 3] += 25
     axis = 0 if shape[0] > 3 else 1

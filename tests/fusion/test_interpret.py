@@ -1,4 +1,4 @@
-"""Interpreted programs give the same bits as compiled plans."""
+"""Interpreted programs produce the same bits as compiled plans."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_an_order_is_found_once_for_the_windows_of_a_loop() -> None:
         first = found.count(False)
         assert 0 < first < 12 and len(found) > 250
         two = [(x[:, i : i + 5, 4:8, :, None] * w[None]).sum(axis=(1, 2, 3)) for i in (2, 3)]
-        wf.evaluate(*two)  # in one kernel, each with the bits that it has alone
+        wf.evaluate(*two)  # one kernel, in which each result has the same bits as alone
         for seed in range(5200, 5210):
             assert programs.check(seed, "cpu") == ""
 
@@ -135,11 +135,11 @@ def test_an_update_takes_the_memory_of_what_nobody_shows() -> None:
         x[:5] = 2
         wf.evaluate(x)
         assert np.asarray(x).__array_interface__["data"][0] == before
-        old = np.asarray(x)  # somebody shows it
+        old = np.asarray(x)  # another reference to the memory
         x[:5] = 7
         wf.evaluate(x)
         assert old[0] != 7 and x[0] == 7
-        y = x + 1  # needs the old values later
+        y = x + 1  # reads the old values later
         x[:5] = 8
         wf.evaluate(x)
         assert y[0] == 8 and x[0] == 8
@@ -189,7 +189,7 @@ def test_a_difference_is_reported_with_the_plan(tmp_path: Any) -> None:
         y = x * 3
         with pytest.raises(wf.VerificationError, match=r"at \(0,\) and \d+ places more") as caught:
             wf.evaluate(y)
-    assert same_bits(y, np.asarray(x) * 3)  # the plan's results are there
+    assert same_bits(y, np.asarray(x) * 3)  # the plan's results are used
     report = str(caught.value).split("the plan is in ")[1].split(",")[0]
     with open(report) as file:
         text = file.read()
@@ -228,14 +228,14 @@ def _beside_bytes(value: wf.Array, small: wf.Array) -> list[wf.Array]:
         lambda new: _kept_and_averaged(wf.stack([new(33, 1)] * 2)),
         lambda new: _kept_and_averaged(new(33, 13) + wf.roll(new(13), 1)),
         lambda new: [new(40, 8) / new(8, 40).T.std(1, keepdims=True)],
-        # what the sum reads comes from registers, where its kernel reads columns
+        # the sum reads registers if its kernel reads columns
         lambda new: _kept_beside_means(wf.clip(new(12, 257), -1, 1)),
-        # small elements that no mask reads or writes apart
+        # small elements, which masked instructions cannot access individually
         lambda new: _beside_bytes(new(64, 37), (new(37, 64) > 0).T),
         lambda new: _beside_bytes(new(64, 37), (new(64, 74) > 0)[:, ::2]),
         lambda new: _beside_bytes(new(64, 37), (new(64, 37) > 0)[:, ::-1]),
         lambda new: _beside_bytes(new(64, 37), new(37, 64).astype("float16").T),
-        # functions that go over elements one by one
+        # functions that iterate over single elements
         lambda new: (lambda x: [x.sum(1), _branching(x), _branching(x).sum(1)])(new(64, 37)),
     ],
 )
@@ -251,14 +251,14 @@ def test_sums_of_pairs_ask_no_planner_for_their_order() -> None:
         override(interpret="always"),
     ):
         x = values(2, 8, 16)
-        for _ in range(3):  # (each of what the one before wrote, in another order)
+        for _ in range(3):  # (each iteration reads the previous result in another order)
             pairs = wf.reshape(wf.transpose(x, (1, 0, 2)), (2, 128)) * 0.5
             x = wf.reshape(wf.stack([pairs.sum(axis=0), pairs[::-1].sum(axis=0)]), (2, 8, 16))
         wf.evaluate(x)
 
 
 def test_what_nobody_writes_does_not_differ() -> None:
-    used = wf.full((300, 300), 7.0) + 1  # memory that comes back with other contents
+    used = wf.full((300, 300), 7.0) + 1  # memory that is reused with other contents
     assert used.sum() == 720_000
     del used
     x, like = wf.empty((300, 300)), wf.empty_like(wf.ones((300, 300)))

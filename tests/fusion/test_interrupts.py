@@ -1,4 +1,4 @@
-"""Ctrl-C during an evaluation. Pending values can be evaluated again, and no work is done twice."""
+"""Tests of Ctrl-C during an evaluation. Pending values can be evaluated later, and no update runs twice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_update_in_place_is_not_done_twice(monkeypatch: pytest.MonkeyPatch) -
     wanted[1:] += 1
     assert np.array_equal(x, wanted)
     assert np.array_equal(y, wanted @ wanted.T)
-    x[0] -= 1  # it goes on as ever
+    x[0] -= 1  # later statements still work
     wanted[0] -= 1
     assert np.array_equal(x, wanted)
 
@@ -81,12 +81,12 @@ def test_loops_that_are_stopped_anywhere_and_go_on(seed: int) -> None:
             try:
                 wf.evaluate(x, y)
             except KeyboardInterrupt:
-                continue  # the next turn is recorded over what is pending, or not
+                continue  # the next iteration may be recorded after pending operations
     assert np.array_equal(x, wanted)
 
 
 def test_kernels_that_run_one_by_one_are_stopped_between_any_two_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launches, "runner", lambda: None)  # as in the first run of every plan
+    monkeypatch.setattr(launches, "runner", lambda: None)  # as in the first run of a plan
     wanted = np.arange(70_000.0)
     wanted[1:] += 1
     wanted = wanted.reshape(100, 700)
@@ -101,7 +101,7 @@ def test_kernels_that_run_one_by_one_are_stopped_between_any_two_calls(monkeypat
 
         def stop(frame: FrameType, event: str, argument: object) -> None:
             nonlocal left
-            # where Python looks for signals
+            # points at which Python checks for signals
             if event in ("call", "c_return") and str(frame.f_globals.get("__name__")).startswith("weft.runtime.cpu."):
                 left -= 1
                 if left == -1:

@@ -1,4 +1,4 @@
-"""Limits that keep planning, compilation and kernels small for programs of any size."""
+"""Planning time, compilation time and kernel sizes stay limited for programs of any size."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def test_choices_in_a_loop_are_one_kernel_that_computes_each_value_once() -> Non
 
 
 def test_parts_that_are_chosen_inside_parts_do_not_multiply() -> None:
-    """Test that nested choices give small kernels, although each branch computes the inner choices that it needs."""
+    """Test that nested selections have small kernels, although each branch computes its inner selections."""
     given = np.linspace(-2, 1, 40), np.linspace(3, -1, 40)
     turn = "a = xp.roll(a, {0}) * 0.5 + xp.pad(b, 1)[2:]; b = xp.where(a > {1}, a, -b)"
     turn += "; a, b = xp.clip(a, -9, 9), xp.clip(b, -9, 9)"
-    text = "\n".join(turn.format(k % 3, k) for k in range(9))  # (each by itself: loops are cut)
+    text = "\n".join(turn.format(k % 3, k) for k in range(9))  # (unrolled, since recordings are cut at loops)
 
     def steps(xp: Any, a: Any, b: Any) -> Any:
         names = {"xp": xp, "a": a, "b": b}
@@ -183,10 +183,10 @@ def test_many_sizes_need_few_compilations(name: str, monkeypatch: pytest.MonkeyP
     for shape in shapes:
         wf.evaluate(PROGRAMS[name](wf, wf.asarray(source.random(shape, np.float32))))
     assert wf.statistics()["plans"] <= 20
-    assert wf.statistics()["compilations"] <= 4 + SHORT  # (a kernel for each length of few elements)
+    assert wf.statistics()["compilations"] <= 4 + SHORT  # (short reductions have a kernel for each length)
     wf.reset_statistics()
     monkeypatch.setattr("weft.fusion.plan.resized._known", OrderedDict())
-    monkeypatch.setattr("weft.fusion.plan.resized.NODES", 0)  # each planned for itself
+    monkeypatch.setattr("weft.fusion.plan.resized.NODES", 0)  # each shape has a separate plan
     for rows, columns in shapes:
         wf.evaluate(PROGRAMS[name](wf, wf.asarray(source.random((rows + 50, columns), np.float32))))
     assert wf.statistics()["plans"] >= 50
@@ -217,7 +217,7 @@ def test_a_loop_in_time_allocates_nothing_after_its_second_step() -> None:
 
 
 def test_folds_across_rows_without_columns() -> None:
-    """Test reductions with an empty result. Planning must not divide a size by the number of results, zero."""
+    """Test reductions with empty results. Planning must not divide by the number of results."""
     x = wf.asarray(np.ones((4, 17)))
     assert np.array_equal(x[:, 3:3].sum(0), np.ones(0))
     assert wf.diff(x[:, :1]).max(0, keepdims=True).shape == (1, 0)

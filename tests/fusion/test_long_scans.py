@@ -1,6 +1,6 @@
-"""Scans along rows that several blocks of a GPU share.
+"""Tests of scans along rows that several blocks of a GPU share.
 
-They have NumPy's values, and the same bits for any timing of the blocks.
+The results have NumPy's values, and the same bits for any timing of the blocks.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_exact_ones_have_numpys_bits_in_one_launch(name: str, device: str) -> No
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_threads_share_rows_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test the bits of exact scans along rows that several CPU threads share."""
+    """Test that exact scans along rows that several CPU threads share have NumPy's bits."""
     for number, values in {"N": N, "D": D, "F": F, "Z": Z}.items():
         monkeypatch.setitem(globals(), number, np.tile(values, 9))
     program = PROGRAMS[name]
@@ -122,7 +122,7 @@ def test_rows_of_more_than_a_tile_are_shared() -> None:
         assert isinstance(schedule(wf.asarray(F[: SHARED_ROW + 1]).cumsum()), LookbackScan)
         both = schedule(wf.asarray(F).cumsum() * 2)
         assert len(both.vectors) == 2
-        # the first element of what is read does not lie where a vector does
+        # the first element of the input is not aligned to a vector
         written = schedule(wf.asarray(F)[1:].cumsum() * 2)
         assert len(written.vectors) == 1
 
@@ -201,7 +201,7 @@ def test_who_needs_what_others_find_along_a_shared_row_waits(length: int, kernel
     np.testing.assert_array_equal(np.asarray(z), np.cumsum(np.cumsum(N[:length]) * 2 + 1))
 
 
-# -- the board ------------------------------------------------------------------------------------------
+# -- look-back descriptors ------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Movement of data.
+"""Tests of operations that move data.
 
 Concatenations, repetitions, reshapes and gathers are fused into the kernel that reads their result.
 """
@@ -51,7 +51,7 @@ def rolled_neighbours(xp: Any, c: Any) -> Any:
 
 
 def flux(xp: Any, c: Any) -> Any:
-    """Return differences of fluxes at cell faces, which are padded and then sliced, as in finite volume codes."""
+    """Return the differences of padded fluxes at adjacent cell faces, as in finite-volume codes."""
     a = c(A) * 2
     f = xp.zeros((12, 21), np.float32)
     f[:, 1:-1] = a[:, 1:] - a[:, :-1]
@@ -62,7 +62,7 @@ def turned_twice(xp: Any, c: Any) -> Any:
     return (c(C) * 2).reshape(8, 24).T.reshape(6, 32)[1:] + 1
 
 
-# programs that are one kernel, without any array that nobody asked for
+# programs that are one kernel, without intermediate arrays
 ONE: dict[str, Program] = {
     "concatenate": lambda xp, c: xp.concatenate([c(V) * 2, c(W) + 1]) * 3,
     "concatenate three, along rows": lambda xp, c: xp.concatenate([c(A), c(B) + 1, c(A) * c(B)], 1) + 1,
@@ -151,7 +151,7 @@ def through_views(xp: Any, c: Any) -> Any:
     return out, view
 
 
-# programs whose results are put together, and their kernels
+# programs with concatenated or stacked results, and their number of kernels
 RESULTS: dict[str, tuple[int, Program]] = {
     "concatenate": (1, lambda xp, c: xp.concatenate([c(V) * 2, c(W) + 1])),
     "stack": (1, lambda xp, c: xp.stack([c(A) * 2, c(B) + 1])),
@@ -182,7 +182,7 @@ def test_results_put_together(name: str, device: str) -> None:
 
 
 def run(program: Program) -> tuple[np.ndarray, dict[str, Any]]:
-    """Return the result of a program on weft, and the counters."""
+    """Return the result of a program on weft, and the statistics of its evaluation."""
     reset_statistics()
     result = np.asarray(program(wf, wf.asarray))
     return result, statistics()
@@ -207,7 +207,7 @@ def test_gpu_schedules(name: str) -> None:
         np.testing.assert_array_equal(run(ONE[name])[0], wanted, strict=True)
 
 
-# reshapes of transposed reshapes: what a division leaves has to be proved to stay in its axis
+# reshapes of transposed reshapes, in which remainders of divisions must be proved to be within an axis
 RESHAPES: dict[str, Callable[[Any], Any]] = {
     "columns cut": lambda c: (c * 2).reshape(8, 24).T.reshape(6, 32)[1:] + 1,
     "twice transposed": lambda c: (c * 2).reshape(12, 16).T.reshape(8, 24).T.reshape(-1) + 1,
@@ -227,7 +227,7 @@ def test_reshapes(name: str) -> None:
 
 
 def test_remainders_are_bounded() -> None:
-    # 3 * (i - 8 * (i // 8)) + j, where i runs to 40 and j to 3: a remainder times 3, and what is below 3
+    # 3 * (i % 8) + j, where i < 40 and j < 3: the maximum is 3 * 7 + 2
     quotient = ((0, ((0, 1),)), 8)
     assert bound_form((0, ((-1, -24), (0, 3), (1, 1))), ((0, quotient),), (40, 3)) == (0, 23)
     assert bound_form((5, ((-1, 2), (0, 1))), ((0, quotient),), (40, 3)) == (3, 54)
@@ -267,7 +267,7 @@ def test_sizes_compile_nothing() -> None:
     assert sum(counts) <= 2
 
 
-# -- indices that are not known yet ---------------------------------------------------------------
+# -- pending indices ------------------------------------------------------------------------------
 
 
 def test_index_errors_come_where_the_index_is_used() -> None:
@@ -290,7 +290,7 @@ def test_an_index_that_has_to_be_checked_does_not_cut_the_program() -> None:
     with wf.device("cpu"):
         result, counted = run(program)
     np.testing.assert_array_equal(result, program(np, lambda x: x))
-    assert counted["kernels"] == 2  # the index, and all the rest
+    assert counted["kernels"] == 2  # one for the index, and one for the rest
 
 
 def test_values_from_before_an_update_beside_which_a_mask_was_looked_at() -> None:

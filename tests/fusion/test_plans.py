@@ -1,4 +1,4 @@
-"""Properties of plans: the number of kernels, in-place updates, and the time at which kernels are compiled."""
+"""Tests of plans: the number of kernels, in-place updates, and the time at which kernels are compiled."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_new_size_compiles_nothing() -> None:
         return float((wf.sqrt(x) * 2 + x[::-1]).sum())
 
     program(1000)
-    program(1001)  # the reversed view may begin at a multiple of 16 bytes or not
+    program(1001)  # the reversed view may or may not begin at a multiple of 16 bytes
     wf.reset_statistics()
     for n in range(1002, 1060):
         assert program(n) == pytest.approx(float((np.sqrt(np.arange(n)) * 2 + np.arange(n)).sum()))
@@ -181,7 +181,7 @@ def test_a_step_that_would_read_outside_of_a_smaller_array_is_two_kernels() -> N
 
 
 def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
-    """Test that the loops follow the order of memory, although row factors must then be loaded again for each plane."""
+    """Test that the order of loops follows the memory order, although row factors are then loaded for each plane."""
     x, f = wf.asarray(np.ones((9, 8, 70))), wf.asarray(np.ones(8))
     (kernel,) = wf.compile(x[:, :, 1:] * (f * f)[None, :, None])
     (outermost,) = (o for o in kernel.kernel.body.operations if o.opcode == "for")
@@ -219,7 +219,7 @@ def test_updates_of_places_that_meet_stay_in_order() -> None:
 
 
 def test_folds_that_compute_the_same_are_one() -> None:
-    """Test that the mean in an expression and the mean inside a standard deviation are the same reduction."""
+    """Test that a mean and the mean inside a standard deviation are one reduction."""
     a = np.random.default_rng(5).random((1000, 64))
     x = wf.asarray(a)
     found = (x - x.mean(axis=0)) / x.std(axis=0)
@@ -249,7 +249,7 @@ def test_a_plan_finds_results_in_the_slots_of_its_own_epoch() -> None:
         if between:
             wf.asarray(values + 100) * 3  # takes a slot, and is dropped
         kept = doubled + 1
-        wf.evaluate(doubled)  # what is left pending reads this result from memory
+        wf.evaluate(doubled)  # the remaining pending operation reads this result from memory
         return np.asarray(kept)
 
     values = np.arange(5.0)

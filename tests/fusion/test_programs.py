@@ -1,4 +1,4 @@
-"""Whole programs have the expected number of kernels, move no unnecessary bytes, and give right results."""
+"""Whole programs have the expected number of kernels, move no unnecessary bytes, and have the right results."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def k_means_step(xp: Any, x: Any, centres: Any) -> Result:
     return sums / xp.maximum(mine.sum(1), 1)[:, None]
 
 
-# name: (program, inputs, kernels, bytes moved for each byte that has to be)
+# name -> program, inputs, number of kernels, ratio of moved bytes to necessary bytes
 PROGRAMS: dict[str, tuple[Callable[..., Result], tuple[np.ndarray, ...], int, float]] = {
     "softmax": (softmax, (A,), 1, 1.0),
     "log-softmax": (log_softmax, (A,), 1, 1.0),
@@ -67,7 +67,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Result], tuple[np.ndarray, ...], int, fl
     "variance of rows": (lambda xp, x: x.var(axis=1), (A,), 1, 1.0),
     "deviation of columns": (lambda xp, x: x.std(axis=0), (A,), 1, 1.0),
     "standard score": (lambda xp, x: (x - x.mean(axis=0)) / x.std(axis=0), (A,), 1, 1.0),
-    # the mean is finished before anything is centred, and all of x does not stay on chip: it is read twice
+    # deviations need the complete mean, and x does not fit on chip, so x is read twice
     "variance of all": (lambda xp, x: x.var(), (A,), 2, 2.001),
     "argmax with value": (lambda xp, x: (x.argmax(axis=1), x.max(axis=1)), (A,), 1, 1.0),
     "three reductions": (lambda xp, x: (x.max(), x.mean(), (x * x).sum()), (A,), 1, 1.0),

@@ -1,4 +1,4 @@
-"""Values that are evaluated one by one. Later evaluations read earlier results from memory."""
+"""Tests of values that are evaluated one at a time. Later evaluations read earlier results from memory."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_one_value_then_the_other(program: Callable[..., tuple[Any, Any]], lengt
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
-    """Test that a sum around a mean has the same bits whether or not the mean was evaluated before."""
+    """Test that a sum around a mean has the same bits, whether or not the mean was evaluated first."""
     for length in (40_000, 40_001, 40_002):
         values = RNG.standard_normal((2, length)).astype(np.float32) + 2
         with wf.device(device):
             x = wf.asarray(values)
             alone = np.asarray(x.var(axis=1, keepdims=True) + x)
             mean = x.mean(axis=1, keepdims=True)
-            later = ((x - mean) ** 2).mean(axis=1, keepdims=True) + x  # too large to be computed beside the mean
+            later = ((x - mean) ** 2).mean(axis=1, keepdims=True) + x  # too large to be computed together with the mean
             wf.evaluate(mean)
             np.testing.assert_array_equal(np.asarray(later), alone)
 
@@ -111,7 +111,7 @@ def test_no_kernel_runs_over_slots_that_hold_something_else() -> None:
 
 @pytest.mark.parametrize("before", [0, 3])
 def test_values_that_are_all_alike_get_memory_without_a_plan(before: int) -> None:
-    """Test constant results. They get memory without a plan, and the recording keeps neither values nor memory."""
+    """Test that constant results need no plan, and that the recording keeps no reference to the results."""
     whole = wf.asarray(np.arange(50_000))
     wf.evaluate(whole)
     pending = [whole * k for k in range(before)]

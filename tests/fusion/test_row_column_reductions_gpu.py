@@ -1,6 +1,6 @@
-"""Row-and-column reductions on a GPU.
+"""Tests of row-and-column reductions with GPU schedules.
 
-A warp or a block iterates over rows, and keeps columns in registers.
+A warp or a block iterates over rows, and keeps the sums of columns in registers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def mixed(x: wf.Array) -> Sequence[wf.Array]:
 
 
 def check_bits(program: Program, a: np.ndarray, device: str) -> None:
-    """Assert that the results are computed by one kernel, with the bits of each result computed alone."""
+    """Assert that one kernel computes the results, with the same bits as separate kernels."""
     with wf.device(device):
         with however_small():
             together = program(wf.asarray(a))
@@ -74,7 +74,7 @@ def test_a_value_that_is_wanted_itself_is_written_on_the_way() -> None:
 def test_vectors_on_both_ways() -> None:
     """Test that a block reads rows of 4096 elements once, in vectors.
 
-    Small arrays, which fit into the cache, use two kernels.
+    Small arrays fit into the cache, and use two kernels.
     """
     with wf.device("simt"):
         large, small = wf.asarray(np.zeros((4096, 4096), np.float32)), wf.asarray(np.zeros((512, 512), np.float32))
@@ -91,7 +91,7 @@ def test_vectors_on_both_ways() -> None:
 
 
 def test_sums_of_weighted_rows_are_columns_too() -> None:
-    """Test that a weight for each row, which all columns share, does not change the schedule or the bits of sums."""
+    """Test that a weight for each row does not change the schedule or the bits of the sums of columns."""
     a = RNG.standard_normal((1500, 127))
     weights = a[:, :1].copy()
 

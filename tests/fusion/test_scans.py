@@ -1,4 +1,4 @@
-"""Scans fused with the operations before and after them. On the CPU, they have NumPy's bits."""
+"""Tests of scans that are fused with the operations before and after. On the CPU, scans have NumPy's bits."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Program = Callable[[Any, Callable[[Any], Any]], Any]
 
 
 def before_and_after(xp: Any, c: Any) -> Any:
-    """Return the result of a scan, and its input."""
+    """Return the input of a scan, and a value computed from its result."""
     product = c(A) * c(B)
     return product, xp.cumsum(product, 1) * 2 + c(A)
 
 
-# programs, and their kernels
+# number of kernels, and program
 PROGRAMS: dict[str, tuple[int, Program]] = {
     "along rows": (1, lambda xp, c: xp.cumsum(c(A) * c(B), 1) * 2 + c(A)),
     "along columns": (1, lambda xp, c: xp.cumsum(c(A) * c(B), 0) * 2 + c(A)),
@@ -43,7 +43,7 @@ PROGRAMS: dict[str, tuple[int, Program]] = {
     "complex product": (1, lambda xp, c: xp.cumprod(c(Z), 1)),
     "bools": (1, lambda xp, c: ~xp.logical_and.accumulate(c(A) > -1, 1)),
     "counted bools": (1, lambda xp, c: xp.cumsum(c(A) > 0, 1) * 2),
-    # the last of a row is known only when the row is done
+    # the last element of a row is known only after the whole row
     "share of the whole": (2, lambda xp, c: (lambda s: s / s[:, -1:])(xp.cumsum(xp.abs(c(A)), 1))),
     "maximum behind": (2, lambda xp, c: xp.cumsum(c(A), 1).max(1)),
     "behind a maximum": (2, lambda xp, c: xp.cumsum(c(A) - c(A).max(1, keepdims=True), 1)),
@@ -65,5 +65,5 @@ def test_bits_and_kernels(name: str, device: str) -> None:
         if device == "cpu" or theirs.dtype.kind not in "fc":
             np.testing.assert_array_equal(np.asarray(ours), theirs, strict=True)
         else:
-            # the threads of a block share a row: another order
+            # the threads of a block share a row, and add in another order
             np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-4, atol=1e-4, strict=True)

@@ -1,4 +1,4 @@
-"""Stages of a kernel. Reductions are complete before operations read them."""
+"""Tests of the stages of a kernel. Reductions are complete before operations read their results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import weft as wf
 
 
 def test_folds_of_an_axis_of_one_element_come_before_what_reads_them() -> None:
-    """Test that reductions over axes of one element, which have no loops, still precede operations that read them."""
+    """Test that reductions over axes of one element precede the operations that read their results."""
     x = np.arange(-9, 9).reshape(1, 18)
     a = wf.asarray(x)
     largest = a.max(axis=0, keepdims=True)

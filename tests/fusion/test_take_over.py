@@ -1,4 +1,4 @@
-"""Results reuse the memory of their operands if nothing else needs the operands."""
+"""Results reuse the memory of operands that are not needed later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def row_softmax(xp: Any, x: Any) -> Any:
     return e / e.sum(axis=1, keepdims=True)
 
 
-# Each with the number of arrays that the plan needs memory for.
+# Programs, and the number of arrays for which the plan allocates memory.
 PROGRAMS: dict[str, tuple[Callable[..., Any], int]] = {
     "bias and activation": (lambda xp, x, w, b, c: xp.maximum(x @ w + b, 0), 1),
     "scaled and added": (lambda xp, x, w, b, c: 2 * (x @ w) + xp.float32(0.5) * c, 1),
@@ -53,7 +53,7 @@ def test_what_follows_a_call_happens_in_its_memory(name: str, monkeypatch: pytes
 def test_memory_stays_with_whoever_needs_it_again() -> None:
     x, w = wf.asarray(X), wf.asarray(W)
     product = x @ w
-    shifted, turned = product + 1, product[::-1] + product  # the second reads in another place
+    shifted, turned = product + 1, product[::-1] + product  # the second expression reads elements at other positions
     wf.evaluate(shifted, turned)
     np.testing.assert_array_equal(np.asarray(shifted), np.asarray(product) + 1)
     np.testing.assert_array_equal(np.asarray(turned), np.asarray(product)[::-1] + np.asarray(product))
@@ -73,7 +73,7 @@ def test_gpu_schedules_in_the_memory_of_a_product(device: str) -> None:
         np.testing.assert_allclose(np.asarray(p + p.T), X @ X.T + (X @ X.T).T, rtol=1e-4, atol=1e-4)
 
 
-# -- memory from before the plan ----------------------------------------------------------------------
+# -- assignments in place -----------------------------------------------------------------------------
 
 
 def _address(array: Any) -> int:
@@ -162,7 +162,7 @@ def test_elements_that_are_read_elsewhere_stay() -> None:
     wf.evaluate(x)
     x[:] = x[::-1] + x.T
     np.testing.assert_array_equal(np.asarray(x), a[::-1] + a.T)
-    x[:] = x + x.sum(axis=1, keepdims=True)  # a row is read twice
+    x[:] = x + x.sum(axis=1, keepdims=True)  # each row is read twice
     np.testing.assert_allclose(np.asarray(x), (w := a[::-1] + a.T) + w.sum(axis=1, keepdims=True))
 
 

@@ -1,4 +1,4 @@
-"""Several threads and finalizers that use the same arrays. No update is lost, and no work is done twice."""
+"""Tests of threads and finalizers that use the same arrays. No update is lost or done twice."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _often() -> Iterator[None]:
 
 
 def in_another_thread(work: Any) -> Any:
-    """Return the result of a function that is called in another thread."""
+    """Call a function in another thread, and return its result."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
 
 
 def write_part(out: Any, x: Any, k: int, n: int) -> None:
-    """Write to the part of an array that belongs to thread `k`, and has `n` elements."""
+    """Write to the `n` elements of an array that belong to thread `k`."""
     own = slice(k * n, (k + 1) * n)
     for turn in range(6):
         out[own] = x[own] * 2 + turn
@@ -115,7 +115,7 @@ def test_what_another_thread_evaluates_is_not_overwritten() -> None:
     x = wf.asarray(np.arange(6.0)) + 0
     wf.evaluate(x)
     epoch = current_epoch()
-    old = operand(x._storage, epoch)  # as an operation has it that is being recorded
+    old = operand(x._storage, epoch)  # a reference like that of an operation that is being recorded
     address = x._storage.buffer.address
     x += 1
     assert np.array_equal(in_another_thread(lambda: x.numpy()), np.arange(1.0, 7.0))
@@ -181,7 +181,7 @@ def test_finalisers_that_write_inside_recordings() -> None:
 
 
 def test_what_is_evaluated_inside_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test an evaluation inside an evaluation, such as by a finalizer that runs while a plan is made."""
+    """Test an evaluation inside another evaluation, for example by a finalizer that runs during planning."""
     from weft.fusion.run import planning
 
     x, found = wf.asarray(np.arange(5.0)) + 0, []

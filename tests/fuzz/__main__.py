@@ -1,6 +1,6 @@
 """``python -m tests.fuzz --programs 3000 --kernels 1000 --seed 0`` runs random programs in child processes.
 
-It prints those programs that differ.
+The command prints the programs whose results differ from the expected results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CHUNK = 100
 
 
 def main() -> int:
-    """Run the programs, and return the number of those that differ."""
+    """Run the programs, and return the number of programs whose results differ."""
     parser = argparse.ArgumentParser(prog="tests.fuzz")
     parser.add_argument("--programs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,8 +1,9 @@
-"""Random stencil loops, whose time steps are blocked on a GPU.
+"""Random stencil loops whose time steps are blocked with GPU schedules.
 
-The bits are compared between NumPy and device `simt`.
+Results on device `simt` must have the same bits as results on NumPy.
 
-``python -m tests.fuzz.block_steps --programs 200 --seed 0``. Tiles are so small that halos extend over several of them.
+``python -m tests.fuzz.block_steps --programs 200 --seed 0`` runs the loops. Tiles are so small that halos extend over
+several tiles.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from math import prod
 
 from tests.fuzz import children, steps
 
-WATCHED = 700  # elements at most, for events take long to judge
+WATCHED = 700  # maximum number of elements, since checking every access is slow
 
 
 def check(seed: int) -> str:

@@ -1,7 +1,7 @@
-"""A runner of random cases in child processes. It reports crashes and continues the search.
+"""A command that runs random cases in child processes, so that it can report crashes and continue.
 
-In: a module with ``check(seed) -> str`` (what is wrong, or an empty text). Out: what was found, printed; the number of
-cases with a fault.
+In: a module with a function ``check(seed) -> str``, which returns a description of a fault, or "". Out: the printed
+faults, and the number of cases with a fault.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(module: str, most_seconds: float = 600) -> int:
             if not line.startswith(_AT):
                 print(line, flush=True)
         last = next((int(line[len(_AT) :]) for line in reversed(lines) if line.startswith(_AT)), seed)
-        if code < 0:  # go on behind what ended the child
+        if code < 0:  # continue after the case that crashed the child
             print(f"seed {last} ended the process ({code}): {trouble[-1500:]}", flush=True)
             bad += 1
             seed = last + 1

@@ -1,6 +1,6 @@
 """Random programs with disturbances: interrupts, lack of memory, and evaluation by several threads.
 
-``python -m tests.fuzz.disturbed --programs 100 --seed 0``. No disturbance may lose a recorded
+``python -m tests.fuzz.disturbed --programs 100 --seed 0`` runs the programs. No disturbance may lose a recorded
 operation, and the final values must be NumPy's.
 """
 
@@ -26,7 +26,7 @@ TRIES = 200
 
 
 def check(seed: int) -> str:
-    """Return the faults of a disturbed program, or ""."""
+    """Run a disturbed program. Return the faults, or ""."""
     generator, pick = Generator(seed), random.Random(seed)
     sizes, data = pick.choice(generator.bindings)
     start = generator.start(sizes, data)
@@ -45,7 +45,7 @@ def check(seed: int) -> str:
 
 
 def _recorded(lines: list[str], start: Arrays, sizes: dict[str, int]) -> Arrays:
-    """Record the program and return its values. They are pending, unless the program itself reads them."""
+    """Record the program, and return its values. Values that the program does not read are pending."""
     values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
     values.update({name: wf.asarray(value) for name, value in start.items()})
     for line in lines:
@@ -62,7 +62,7 @@ def _compared(values: Arrays, wanted: Arrays) -> str:
 
 
 def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Interrupt an evaluation at random moments, and repeat it after each interrupt. Return the faults."""
+    """Interrupt an evaluation at random moments, and repeat the evaluation after each interrupt. Return the faults."""
     values = _recorded(lines, start, sizes)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
@@ -82,7 +82,7 @@ def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted:
 
 @contextmanager
 def stops(pick: random.Random, often: float) -> Iterator[None]:
-    """Within the ``with`` block, raise KeyboardInterrupt before or after some of the calls that run kernels."""
+    """Within the ``with`` block, raise KeyboardInterrupt before or after some calls that run kernels."""
     run = HostLaunches.run
 
     def stopped(self: HostLaunches, table: list[Any]) -> None:
@@ -100,7 +100,7 @@ def stops(pick: random.Random, often: float) -> Iterator[None]:
 
 
 def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Interrupt evaluations before or after kernels, which may have overwritten operands. Return the faults.
+    """Interrupt evaluations before or after kernels that may overwrite operands. Return the faults.
 
     Further statements are recorded between the evaluations.
     """
@@ -119,7 +119,7 @@ def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arr
 def _short_of_memory(
     lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random
 ) -> str:
-    """Evaluate under a memory limit, then raise the limit. Return the faults."""
+    """Evaluate the program under a memory limit, and then raise the limit. Return the faults."""
     values = _recorded(lines, start, sizes)
     used = wf.memory.info().held
     failed = 0

@@ -1,8 +1,9 @@
-"""Random loops over fields of different shapes and dtypes. The bits are compared between NumPy and weft.
+"""Random loops over fields of different shapes and dtypes have the same bits on weft as on NumPy.
 
-``python -m tests.fuzz.fields --programs 200 --seed 0``: the CPU and blocks of a GPU in turns. Fields may be staggered; values are
-kept in the middle of a turn; borders are written, arrays shifted, padded and put together; numbers change from turn to turn; and
-each program runs at two lengths. Most limits are small as in `tests.fuzz.steps`, some as they are.
+``python -m tests.fuzz.fields --programs 200 --seed 0`` runs programs alternately on the CPU and with GPU schedules.
+Fields may be staggered, and values in the middle of an iteration may be read later. The programs write borders, and
+shift, pad and concatenate arrays. Scalars change between iterations. Each program runs at two lengths. Most limits are
+as small as in `tests.fuzz.steps`.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ KINDS = ("float32", "float32", "float32", "float64", "int32", "int8", "bool")
 
 @dataclass
 class Field:
-    """A variable of the program: its dtype, and how much longer than `n` it is along each axis."""
+    """A variable of the program: its dtype, and the difference between its length and `n` along each axis."""
 
     more: tuple[int, ...]
     dtype: str
 
 
 class Program:
-    """A random loop: its text, the lengths for which it runs, and its block sizes."""
+    """A random loop: its text, the lengths of its arrays, and its block sizes."""
 
     def __init__(self, seed: int) -> None:
         self.source = pick = random.Random(seed)
@@ -47,7 +48,7 @@ class Program:
         self.fields = dict(self.begin)
         self.kept = False
         body: list[str] = []
-        steady = pick.random() < 0.5  # the same few steps again and again
+        steady = pick.random() < 0.5  # all iterations consist of the same few updates
         for _ in range(pick.randint(1, 2) if steady else pick.randint(1, 5)):
             body += self._update(pick.choice(list(self.begin)), steady) if steady else self._statement()
         self.turns = pick.randint(4, 12) if steady else pick.randint(1, 8)
@@ -97,14 +98,14 @@ class Program:
         window = self._window(low, more)
         value = self._expression(more, tuple(low))
         if any(f.dtype != field.dtype for f in self.fields.values()) and field.dtype.startswith("int"):
-            value = f"xp.clip({value}, -99, 99)"  # what does not fit is anything
+            value = f"xp.clip({value}, -99, 99)"  # the result of an out-of-range cast is undefined
         if pick.random() < 0.15 and field.dtype not in ("bool", "int8"):
             return [f"{name}[{window}] = {name}[{window}] + {value}"]
         line = f"{name}[{window}] = {value}"
         return self._once([line]) if pick.random() < 0.06 else [line]
 
     def _once(self, lines: list[str]) -> list[str]:
-        """Write statements that run in some of the iterations only."""
+        """Return `lines` inside a condition that holds in some iterations only."""
         when = self.source.choice(("turn % 2", "turn % 3", "turn == 0", "turn == 1", "turn == 3"))
         return [f"if {when}:", *(f"    {line}" for line in lines)] if lines else []
 
@@ -153,7 +154,7 @@ class Program:
             return []
         new = name not in self.fields
         kind = self.fields[name].dtype if not new else pick.choice((field.dtype, *KINDS))
-        # (it is there before the first turn, so that any statement may read it)
+        # (defined before the first iteration, so that any statement may read it)
         self.fields[name] = Field(more, kind)
         self.begin.setdefault(name, self.fields[name])
         return [f"{name} = xp.clip({text}, -99, 99).astype('{kind}')"]
@@ -243,7 +244,7 @@ class Program:
         return {name: np.asarray(value) for name, value in found.items()}
 
     def describe(self) -> str:
-        """Return all data that determine the program's behaviour."""
+        """Return a description of everything that determines the program's behaviour."""
         return f"{self.lengths} {self.begin} {self.at_once} {self.limits} {self.block_limits}\n{self.text}"
 
 
@@ -270,7 +271,7 @@ def judge(program: Program, device: str) -> str:
                 continue
             try:
                 found = program.run(wf, lengths)
-            except Exception as error:  # whatever it is, it is a finding
+            except Exception as error:  # every error is a finding
                 return f"{head}{type(error).__name__}: {error}\n{program.describe()}"
             for name, value in wanted.items():
                 other = found[name]

@@ -1,10 +1,11 @@
-"""Random programs that combine everything.
+"""Random programs that combine all kinds of operations.
 
-They contain reductions of gathers of rolled reshapes and partial assignments, and evaluate at random moments.
+For example, a program reduces a gather of a reshaped roll after partial assignments. Values are evaluated at random
+moments.
 
-``python -m tests.fuzz.graphs --programs 200 --seed 0``. A program is text over sizes n, m, k, so that it runs again with other
-numbers, which find its plan, and with other sizes, which find its kernels. All numbers are multiples of 1/8 and small, or not
-finite: every result is exact, and is compared with NumPy's bit for bit on every device, whenever it is evaluated.
+``python -m tests.fuzz.graphs --programs 200 --seed 0`` runs the programs. A program is text over sizes n, m, k. It runs
+again with other data, which reuses its plan, and with other sizes, which reuses its kernels. All numbers are small
+multiples of 1/8, or not finite. Every result is therefore exact, and must have NumPy's bits on every device.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ EXTENTS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 64, 65, 1
 LONG = (128, 129, 200, 256, 1000, 1030, 2049, 4100)
 SHAPES = "(n,) (n,m) (m,n) (n,m) (n,n) (n,m,k) (k,n,m) (n,1) (1,m) (m,) (k,m,1,n) (1,) () (n*m,) (2*n,) (2,n,1,k,1,m) (n,0)".split()
 DTYPES = "float32 float32 float64 int32 int64 uint8 int8 bool float16 uint64 int16 complex64 complex128 uint32".split()
-MOST = 12_000  # elements of a value
+MOST = 12_000  # maximum number of elements of a value
 
-# Templates: A and B are operands that broadcast with one another, I is an array of positions, q a small number, d an axis,
-# e another axis, s a slice of one axis, p a permutation, D a dtype.
+# Templates: A and B are operands that can be broadcast together, I is an array of indices, q a small number, d an axis,
+# e another axis, s a slice of one axis, p a permutation, and D a dtype.
 PLAIN = """A + B|A - B|A * B|A * q|A - q|q - A|A % q|A // B|A % B|-A|abs(A)|xp.maximum(A, B)|xp.minimum(A, q)|A < B|A == B|A >= q|A & B
 A | B|A ^ q|~A|xp.where(A > q, A, B)|xp.where(A > B, q, A)|xp.where(A != B, B, xp.where(A > q, q, B))|xp.floor(A / q)|xp.floor(A / B)
 xp.square(A)|xp.sign(A)|xp.isnan(A)|xp.logical_and(A, B)|xp.logical_not(A)|xp.where(A == q, xp.nan, A)|xp.where(A < q, -xp.inf, A)
@@ -74,8 +75,8 @@ xp.diagonal(A @ A.T)|(A @ B + 1).sum(d)|xp.einsum('ijk->kji', A)|xp.linalg.matri
 NEW = """xp.zeros(A.shape, 'D')|xp.ones_like(A)|xp.full(A.shape, q, 'D')|xp.arange(n)|xp.arange(m) % 5|xp.eye(n)|xp.eye(n, m, 1)|xp.arange(n * m).reshape(n, m) % 7
 xp.tri(n)|xp.indices((n, m))[0] % 6|xp.copy(A)|A.copy()|xp.array(A)|xp.zeros((n, m))|xp.zeros_like(A)|xp.fromfunction(lambda i, j: (i + j) % 4, (n, m))|xp.identity(m)
 xp.linspace(0, 8, 9)|xp.full_like(A, 2)|xp.array([1, 2, 3])|xp.array([[1.5, 2], [0, -1]])"""
-# What goes ways of its own in the planner: short reductions that are written out, long ones that are cut, positions that are
-# computed, quotients next to what they were divided from, integers that wrap around.
+# Special cases of the planner: short reductions that are unrolled, long reductions that are split, computed indices,
+# quotients together with their dividends, and integers that wrap around.
 ODD = """A[..., :3].sum(-1).max(-1)|xp.sum(A[..., :2].max(-1) * 2, -1)|(A[..., :3].min(-1) + 1).sum(d)|A.reshape(-1, 2).sum(-1).sum()|A[:, :3].sum(1)[:, None] + A
 xp.sum((A.reshape(-1) + xp.arange(97)[:, None]) % 3, d)|((A.reshape(1, -1) - xp.arange(131)[:, None]) % 5).max(d)|((A.reshape(-1) * xp.arange(151)[:, None]) % 7).argmax()
 xp.sum((A.reshape(-1, 1) + xp.arange(603)) % 3)|((A.reshape(-1)[:600] + xp.arange(203)[:, None]) % 4).sum((0, 1))|xp.any((A.reshape(-1) + xp.arange(103)[:, None]) % 9 > 8)
@@ -93,9 +94,9 @@ xp.concatenate([A, A, A])[I]|xp.pad(A + 1, 1).sum(d)|xp.where(A > q, xp.roll(A, 
 (lambda v: v - v.max(-1, keepdims=True) + v[..., :1] + v[..., -1:])(xp.trunc(xp.sqrt(abs(A - A.min(d, keepdims=True)))) % 5)|(lambda v: (v - v.sum(d, keepdims=True) % 3).max(d) + v.min(d))(xp.floor(xp.sqrt(abs(A))) % 4)
 xp.stack([A.max(), A.min(), A.sum() % 8])|A[A.argmax(d)]|xp.take_along_axis(A, xp.argsort(A, d, kind='stable'), d)|xp.sort(A + B, d)[s]|(A + B) @ (A - B).T|xp.sum(A[I] * B[I], d)|A[..., ::-1].cumsum(-1)[..., ::-1]"""
 GROUPS = [t.replace("\n", "|").split("|") for t in (PLAIN, VIEWS, MOVES, REDUCTIONS, PICKS, PRODUCTS, NEW, ODD)]
-# ("A | B" is one template, and not two)
+# ("A | B" contains the separator, but is one template)
 GROUPS[0] = [t for t in GROUPS[0] if t.strip() not in ("A", "B")] + ["A | B"]
-# (the sign of a zero in a product of complex numbers depends on the routine)
+# (the sign of a zero in a product of complex numbers depends on the implementation)
 GROUPS[5] = [f"(lambda v: v + 0 if v.dtype.kind == 'c' else v)({t})" for t in GROUPS[5]]
 WEIGHTS = (12, 8, 5, 7, 4, 2, 1, 7)
 WRITES = """T[s] = A|T[s] += A|T[...] = A|T[..., s] = A|T[s, s] -= A|T[1:] = T[:-1]|T[1:] += T[:-1]|T[:-1] = T[1:]|T[::-1] = T|T[s] = T[s]|T[:] = T[::-1]|T += A|T *= 2|T -= q
@@ -129,7 +130,7 @@ class Rejected(Exception):
 
 
 def exact(value: Any) -> bool:
-    """Return whether programs may contain the value. Integers may; floats must be small and have few binary digits."""
+    """Return whether programs may contain the value. Floats must be small and have few binary digits."""
     array = np.asarray(value)
     if array.dtype.kind in "iub":
         return True
@@ -145,8 +146,8 @@ def exact(value: Any) -> bool:
 def own(value: Any, before: Iterable[Any]) -> Any:
     """Return a NumPy result with the memory layout that weft's result has.
 
-    It is in its own memory in C order, unless it is a view of a value in `before`. NumPy's indexing by arrays along an
-    inner axis gives a transposed view of a hidden array instead. Results with negative or zero strides stay views.
+    The result is copied to C order, unless it is a view of a value in `before`. NumPy's indexing by arrays along an
+    inner axis returns a transposed view of a hidden array instead. Results with negative or zero strides stay views.
     """
     is_view = isinstance(value, np.ndarray) and value.base is not None
     if is_view and not value.flags.c_contiguous and min(value.strides) > 0:
@@ -158,7 +159,7 @@ def own(value: Any, before: Iterable[Any]) -> Any:
 
 
 class World:
-    """The statements of a program that were accepted so far, and NumPy's values of its variables after them."""
+    """The accepted statements of a program, and NumPy's values of its variables after these statements."""
 
     def __init__(self, start: Arrays, sizes: dict[str, int]) -> None:
         self.start, self.sizes = start, sizes
@@ -167,7 +168,7 @@ class World:
         self.again()
 
     def again(self) -> None:
-        """Restore the values after the statements that were accepted."""
+        """Restore the values of the variables after the accepted statements."""
         self.values = {name: value.copy() for name, value in self.start.items()}
         for line in self.lines:
             self._run(line)
@@ -182,7 +183,7 @@ class World:
         self.values = {name: own(value, before) for name, value in values.items() if name not in known}
 
     def evaluated(self, text: str) -> Any:
-        """Return an expression's value."""
+        """Evaluate an expression with NumPy. Raises Rejected if the program may not contain the value."""
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found = eval(text, {"xp": np, **self.sizes}, dict(self.values))
@@ -227,12 +228,12 @@ class World:
             return eval(compile(ast.Expression(node), "", "eval"), {"xp": np, **self.sizes}, dict(self.values))
 
     def accept(self, line: str) -> bool:
-        """Run a statement. If it is allowed, keep it and return True."""
+        """Run a statement. If the statement is allowed, add it to the program and return True."""
         try:
             self._guard(line)
             self._run(line)
         except Exception:
-            self.again()  # it may have got half way
+            self.again()  # the statement may have changed some values
             return False
         arrays = [v for v in self.values.values() if isinstance(v, np.ndarray | np.generic)]
         if len(arrays) < len(self.values) or not all(v.size <= MOST and exact(v) for v in arrays):
@@ -243,7 +244,7 @@ class World:
 
 
 class Generator:
-    """Generator of a program."""
+    """A generator of one random program."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -267,10 +268,10 @@ class Generator:
                 if line:
                     self.world.accept(line)
             except Exception:
-                continue  # NumPy refuses a part of it
+                continue  # NumPy rejects a part of the statement
 
     def sizes(self) -> dict[str, int]:
-        """Return the lengths of the names that shapes use."""
+        """Return random values of the sizes n, m and k."""
         pick = self.random
         n, m, k = (pick.choice(EXTENTS) for _ in range(3))
         kind = pick.randrange(8)
@@ -312,7 +313,7 @@ class Generator:
         if depth > 0 and self.random.random() < 0.45:
             text = self.expression(depth - 1)
             return f"({text})", self.world.evaluated(text)
-        # (what was seen is NumPy's own array on both sides)
+        # (values that were read are NumPy arrays in both programs)
         known = [(name, value) for name, value in self.world.values.items() if name[0] != "s"]
         names = [name for name, value in known if np.size(value) or self.random.random() < 0.1]
         if beside is not None:
@@ -335,8 +336,8 @@ class Generator:
                     if first is not None and first.dtype == np.float16:
                         continue
                 elif "@" in text:
-                    with suppress(SyntaxError):  # (where it stands inside of an operand)
-                        self.world.evaluated(text.split("@")[0])  # rejects what would take minutes
+                    with suppress(SyntaxError):  # (the text before "@" may be incomplete)
+                        self.world.evaluated(text.split("@")[0])  # rejects products that would take minutes
                 value = self.world.evaluated(text)
             except Exception:
                 continue
@@ -352,7 +353,7 @@ class Generator:
         raise Rejected
 
     def rounded(self, text: str) -> bool:
-        """Return whether a value, before rounding, may depend on the order of a sum or on the machine."""
+        """Return whether rounding may make a value depend on the order of a sum or on the machine."""
         value = self.world.evaluated(text)
         if value.dtype.kind in "iub":
             return False
@@ -360,7 +361,7 @@ class Generator:
         return value.dtype == np.float16 or bool(finite.size and finite.max() > 2**18)
 
     def filled(self, template: str, depth: int, target: str = "") -> str:
-        """Return a template with random operands, dtypes and numbers in place of its letters."""
+        """Return a template whose letters are replaced by random operands, dtypes and numbers."""
         pick = self.random
         found: dict[str, str] = {}
         first: Any = self.world.values[target] if target else None
@@ -377,7 +378,7 @@ class Generator:
             elif letter == "T" and alone and not quoted:
                 out.append(target)
             elif letter == "D" and (quoted or alone):
-                # floats out of an integer's range become integers by another rule than NumPy's
+                # out-of-range floats are cast to integers by another rule than NumPy's
                 whole = np.asarray(first).dtype.kind in "biu" if first is not None else True
                 out.append(found.setdefault("D", pick.choice(DTYPES[:-3] if whole else ("float32", "float64"))))
             elif letter == "I" and alone and not quoted:
@@ -396,17 +397,17 @@ class Generator:
             else:
                 out.append(letter)
         if first is not None and np.asarray(first).dtype.kind in "fc" and re.search(r"astype\('u?int", template):
-            raise Rejected  # what comes of a float out of range is the machine's
+            raise Rejected  # the cast of an out-of-range float depends on the machine
         return "".join(out)
 
     def positions(self) -> str:
-        """Return an array of indices that are also valid for small arrays."""
+        """Return the text of an array of indices that are also valid for small arrays."""
         return self.random.choice(
             ("j", "j", "j % 3", "j[::-1]", "j[:2]", "abs(j - 2)", "(j > 1).astype('int64')", "xp.arange(2)")
         )
 
     def statement(self) -> str:
-        """Return a random statement. Return "" if the statement has already been added to the program."""
+        """Return a random statement, or "" if the statement has already been added to the program."""
         pick, values = self.random, self.world.values
         kind = pick.randrange(20)
         if kind == 0:
@@ -423,12 +424,12 @@ class Generator:
                 try:
                     line = self.filled(template, int(kind != 3), target)
                 except Exception:
-                    continue  # NumPy refuses a part of it
+                    continue  # NumPy rejects a part of the statement
                 if self.world.accept(line):
                     return ""
             raise Rejected
         if kind == 9:
-            # a view with a name of its own: written to later, it changes what it shows
+            # a named view: a later write to the view changes its base
             name = self.random.choice([n for n in values if n[0] != "s"])
             text = self.filled(pick.choice(GROUPS[1][:24]).replace("A", name), 0, name)
             return f"{self.name()} = {text}"
@@ -452,10 +453,10 @@ def fits(one: Any, other: Any) -> bool:
 
 
 def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, when: str) -> Arrays:
-    """Run the program on weft.
+    """Run the program on weft, and return its values.
 
-    `when` says when values are evaluated: at the "end", after "each" statement, or the last value ("one") or the first
-    value ("other") before all others.
+    `when` is the time of evaluation: at the "end", or after "each" statement. With "one" the last value is evaluated
+    before all others, and with "other" the first value.
     """
     with on_device(device):
         values: Arrays = {
@@ -481,7 +482,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Return the faults of a program, or ""."""
+    """Run a program at all given times of evaluation. Return the faults, or ""."""
     world = World(start, sizes)
     world.lines = lines
     world.again()
@@ -532,7 +533,7 @@ def minimal(lines: list[str], start: Arrays, sizes: dict[str, int], device: str,
             if trouble_of(fewer, start, sizes, device, whens):
                 lines = fewer
         except Exception:
-            pass  # NumPy refuses it: the statement is needed
+            pass  # NumPy rejects the program, so the statement is needed
         k -= 1
     return lines
 

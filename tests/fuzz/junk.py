@@ -2,10 +2,10 @@
 
 Each edited kernel must compile or raise a documented error.
 
-``python -m tests.fuzz.junk --programs 2000 --seed 0``. The kernels are the language probes. Edits change tokens,
-expressions, statements and arguments. Kernels that still parse are compiled for the null device, which runs nothing, so
-that out-of-bounds accesses do no harm. The documented errors are Python's own errors when the file is read,
-`weft.KernelError` with file and line, and errors in arguments and launches, which have no line.
+``python -m tests.fuzz.junk --programs 2000 --seed 0`` runs the test. The kernels are the language probes. Edits
+change tokens, expressions, statements and arguments. Kernels that still parse are compiled for the null device, which
+runs nothing, so that out-of-bounds accesses do no harm. The documented errors are Python's own errors when the file is
+read, `weft.KernelError` with file and line, and errors in arguments and launches, which have no line.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from tests.fuzz import children
 from weft import cuda
 from weft.runtime import override
 
-SECONDS = 30  # for one case; they take a tenth of a second
+SECONDS = 30  # time limit of a case; most cases take a tenth of a second
 LAUNCH_FILES = (
     "types.py",
     "arguments.py",
     "launch.py",
     "dispatcher.py",
     "hints.py",
-)  # whose errors have no line of the kernel
-# Messages that say that an invalid program got as far as the checks of what we made of it.
+)  # errors raised in these files have no line of the kernel
+# Messages of internal checks, which an invalid program should not reach.
 INTERNAL = ("this cannot be compiled", "do not settle")
 
 ODD_TOKENS = (
@@ -171,7 +171,7 @@ def _tokens(text: str) -> list[tokenize.TokenInfo]:
 def _replaced(text: str, start: tuple[int, int], end: tuple[int, int], new: str) -> str:
     """Return `text` with the range from `start` to `end` replaced by `new`.
 
-    Both are pairs (line, column). Lines count from 1.
+    `start` and `end` are pairs (line, column). Lines count from 1.
     """
     lines = text.splitlines(True)
     before = "".join(lines[: start[0] - 1]) + lines[start[0] - 1][: start[1]]
@@ -192,7 +192,7 @@ def _span(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def edit_expression(pick: random.Random, text: str) -> str:
-    """Replace an expression by, or combine it with, another expression of the kernel or an unusual expression."""
+    """Replace an expression, or combine it with another expression of the kernel or an unusual expression."""
     found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.expr)]
     node = pick.choice(found)
     if pick.random() < 0.4:
@@ -304,7 +304,7 @@ def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
             else:
                 arguments = pick.choice((arguments[1:], [*arguments, 1], arguments[::-1]))
         except (SyntaxError, tokenize.TokenError, IndentationError):
-            break  # the edit before broke the text
+            break  # the previous edit made the text invalid
     return probe, text, arguments, launch
 
 

@@ -1,11 +1,9 @@
-"""Random kernels generated from a grammar.
-
-They run as plain Python and compiled, and the bits are compared.
+"""Random kernels, generated from a grammar, have the same bits compiled as in plain Python.
 
 A kernel of `block` threads has, for every dtype, an input array x<dtype> with one element per thread, an output
 o<dtype> with four elements per thread, and a shared array s<dtype>. A thread writes only its own outputs, and reads
-shared elements of other threads only between barriers. Every barrier or warp operation is reached by all threads
-concerned. Each kernel therefore has one right result. Variables keep the dtype of their first value.
+shared elements of other threads only between barriers. All participating threads reach every barrier or warp
+operation. Each kernel therefore has one correct result. Variables keep the dtype of their first value.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from weft.runtime import override
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint8", "int16", "float16")
 SHUFFLED = ("float32", "float64", "int32", "int64", "uint32")
 BLOCKS: tuple[Any, ...] = (8, 33, (8, 5), 64, (4, 3, 3))
-LENGTH = 64  # elements of every array; at least the threads of a block
+LENGTH = 64  # elements of every array, and maximum number of threads of a block
 
 HEAD = """import math
 import numpy as np
@@ -51,16 +49,16 @@ def block_fold(held, t, n):
 
 
 class Generator:
-    """Generator of the source text of a random kernel."""
+    """A generator of the source text of a random kernel."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.depth = 1
         self.loops = 0
-        self.together = True  # whether all threads of the block come here
+        self.together = True  # whether all threads of the block execute the current statement
         self.count = 0
-        self.whole = ["t"]  # Python ints in reach
+        self.whole = ["t"]  # names of available Python ints
         self.variables: dict[str, list[str]] = {dtype: [] for dtype in DTYPES}
         self.block = self.random.choice(BLOCKS)
         self.threads = int(np.prod(self.block))
@@ -72,9 +70,9 @@ class Generator:
 
     @contextmanager
     def inside(self, head: str, together: bool = False) -> Iterator[None]:
-        """Write the head of a compound statement. Within the ``with`` block, write its body.
+        """Write the header of a compound statement. The ``with`` block writes the body.
 
-        Variables that the body defines are not used after it. `together` states that all threads of the block execute
+        Variables that the body defines are not used after the body. If `together`, all threads of the block execute
         the body together, so that it may contain barriers.
         """
         self.line(head)
@@ -167,7 +165,7 @@ class Generator:
         return pick.choice(forms)()
 
     def uniform(self) -> str:
-        """Return a condition that is the same in all threads of the block."""
+        """Return the text of a condition that has the same value in all threads of the block."""
         dtype = self.dtype()
         where = self.random.randrange(LENGTH)
         return self.random.choice(
@@ -281,7 +279,7 @@ class Generator:
                 self.assign()
 
     def fold(self) -> None:
-        """Write a sum that starts as a Python number, and takes the dtype of its operands."""
+        """Write a loop that computes a sum. The sum starts as a Python scalar, and takes the dtype of its operands."""
         dtype, total = self.dtype(), self.name("a")
         counter = f"{total}i"
         self.line(f"{total} = {'0.0' if dtype[0] == 'f' and self.chance(0.5) else '0'}")
@@ -322,7 +320,7 @@ class Generator:
             self.line(f"return {self.value(dtype, 1)} + a")
         self.store(dtype, f"{inner}({other}) - {inner}({self.value(dtype, 1)}, b={self.value(dtype, 1)})")
 
-    # -- statements that all threads come to --
+    # -- statements that all threads execute --
 
     def made(self, dtype: str, text: str) -> None:
         made = self.name("v")
@@ -339,14 +337,14 @@ class Generator:
     def shuffle(self) -> None:
         dtype = self.random.choice(SHUFFLED)
         name = self.random.choice(("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync"))
-        if self.threads % 32:  # a lane that is not there has no value
+        if self.threads % 32:  # a missing lane has no value
             self.made(dtype, f"cuda.shfl_sync(0xFFFFFFFF, {self.value(dtype, 2)}, 0)")
         else:
             width = self.random.choice((4, 16, 32))
             self.made(dtype, f"cuda.{name}(0xFFFFFFFF, {self.value(dtype, 2)}, {self.random.randint(0, 31)}, {width})")
 
     def masked(self) -> None:
-        """Write a branch, and warp operations among the lanes that take the same side of it."""
+        """Write a branch, with warp operations among the lanes that take the same side of the branch."""
         pick, chosen, lanes = self.random, self.name("c"), self.name("m")
         self.line(f"{chosen} = {self.condition()}")
         self.line(f"{lanes} = cuda.ballot_sync(0xFFFFFFFF, {chosen})")
@@ -364,7 +362,7 @@ class Generator:
         self.store("int64", f"cuda.syncthreads_{kind}({self.condition()})", "+=")
 
     def reduce(self) -> None:
-        dtype = self.random.choice(("int32", "int64", "uint32", "uint8"))  # in any order the same sum
+        dtype = self.random.choice(("int32", "int64", "uint32", "uint8"))  # sums of these do not depend on the order
         self.line("cuda.syncthreads()")
         self.line(f"s{dtype}[t] = {self.value(dtype, 2)}")
         self.line("cuda.syncthreads()")
@@ -421,7 +419,7 @@ class Generator:
 
 
 def make_arguments(seed: int) -> list[np.ndarray]:
-    """Return random inputs, and outputs filled with zeros."""
+    """Return random input arrays, and output arrays of zeros."""
     source = np.random.default_rng(seed)
     inputs = []
     for dtype in DTYPES:

@@ -2,8 +2,8 @@
 
 Arrays are permuted, reversed, sliced, repeated and partly overwritten.
 
-``python -m tests.fuzz.layouts --programs 200 --seed 0``. Values are small integers, so that every result is exact. On
-every device, bits are compared with NumPy's.
+``python -m tests.fuzz.layouts --programs 200 --seed 0`` runs the programs. Values are small integers, so that every
+result is exact. On every device, results must have NumPy's bits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DTYPES = ("float32", "float32", "float64", "int8", "int16", "int32", "int64", "u
 
 
 class Generator:
-    """Generator of a program over up to three inputs a, b, c, whose views broadcast to a common shape."""
+    """A generator of a program over up to three inputs a, b, c, whose views broadcast to a common shape."""
 
     def __init__(self, seed: int, most: int = 60_000) -> None:
         self.random = pick = random.Random(seed)
@@ -118,7 +118,7 @@ class Generator:
         return self.random.choice(("float64", "float32", "int64"))
 
     def target(self) -> tuple[str, str]:
-        """Return an input, and a part of the input to write to."""
+        """Return the name of a random input, and an index of the part that a statement overwrites."""
         name = self.random.choice(list(self.inputs))
         parts = [self.random.choice((":", "1:", ":-1", "::2", "::-1", "0")) for _ in self.shape]
         return name, f"[{', '.join(parts)}]"

@@ -1,7 +1,7 @@
-"""Random loops in which the lengths of arrays change, on NumPy and on weft.
+"""Random loops in which the lengths of arrays change have the same results on weft as on NumPy.
 
-Results must agree with NumPy's. A plan that is reused for other sizes must equal, step by step, the plan that is newly
-made for these sizes.
+The test also compares plans. A plan that is reused for other sizes must equal, step by step, a new plan for these
+sizes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ STATEMENTS = (
 
 
 def make_loop(seed: int) -> str:
-    """Return the text of a program."""
+    """Return the text of a random loop."""
     source = random.Random(seed)
     body = [source.choice(STATEMENTS) for _ in range(source.randint(1, 5))]
     how = source.choice(("random", "random", "growing", "shrinking", "triangle"))
@@ -95,7 +95,7 @@ def make_loop(seed: int) -> str:
 
 
 def run_loop(text: str, xp: Any, seed: int) -> dict[str, Any]:
-    """Run the program, and return the final values of its variables."""
+    """Run the loop, and return the final values of its variables."""
     source = np.random.default_rng(0)
     names: dict[str, Any] = {"xp": xp, "SIDE": SIDE, "total": 0.0, "lengths": random.Random(seed)}
     names["look"] = lambda *values: wf.evaluate(*(v for v in values if isinstance(v, wf.Array))) if xp is wf else None
@@ -150,10 +150,10 @@ def compared(trouble: list[str]) -> Iterator[None]:
 def compare(found: Plan, made: Plan) -> str:
     """Return the first difference between a reused plan and a new plan, or "".
 
-    Plans whose slots differ are not compared.
+    Plans with different slots are not compared.
     """
     if found.slots != made.slots:
-        return ""  # places have other numbers
+        return ""  # slots have other numbers
     if (found.places, found.outputs, found.scalars) != (made.places, made.outputs, made.scalars):
         return "other results"
     if len(found.steps) != len(made.steps):

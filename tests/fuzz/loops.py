@@ -1,7 +1,7 @@
-"""Random loops in which numbers, indices and slices change, on NumPy and on weft.
+"""Random loops in which scalars, indices and slices change have the same results on weft as on NumPy.
 
-Cached operations, indices, plans and numbers in slots must never be reused in an iteration that needs different ones.
-The same text runs with `xp` as NumPy and as weft. Some programs read results in each iteration, others in a few.
+An iteration must never reuse a cached operation, index, plan or scalar with another value. The same text runs with `xp`
+as NumPy and as weft. Some programs read results in each iteration, others in a few iterations.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STATEMENTS = (
 
 
 def make_loop(seed: int) -> str:
-    """Return the text of a program."""
+    """Return the text of a random loop."""
     source = random.Random(seed)
     body = []
     for _ in range(source.randint(2, 8)):
@@ -67,7 +67,7 @@ def make_loop(seed: int) -> str:
 
 
 def run_loop(text: str, xp: Any) -> dict[str, Any]:
-    """Run the program, and return the final values of its variables."""
+    """Run the loop, and return the final values of its variables."""
     source = np.random.default_rng(0)
     names: dict[str, Any] = {"xp": xp, "np": np, "total": 0.0}
     for name in ("a", "b", "c", "view"):

@@ -2,9 +2,9 @@
 
 Values are evaluated early, late or never, and kept alive by views or copies.
 
-``python -m tests.fuzz.orders --programs 3000 --seed 0``. Half of the programs are those of `graphs`, with exact
-results; the others compute statistics of rows, whose results are compared up to rounding. Recordings end at the usual
-limit, or after a few operations. ``WEFT_FUZZ_DEVICE`` names the device.
+``python -m tests.fuzz.orders --programs 3000 --seed 0`` runs the programs. Half of the programs are those of `graphs`,
+with exact results. The others compute statistics of rows, and are compared with NumPy up to rounding. Recordings end
+at the usual limit, or after a few operations. ``WEFT_FUZZ_DEVICE`` names the device.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Arrays = dict[str, Any]
 
 LIMITS = (256, 256, 2, 3, 5, 8, 13)
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 16, 33, 40, 100, 257, 600)
-# A and B are values that broadcast, d is an axis, T is a value that is changed.
+# A and B are values that can be broadcast together, d is an axis, and T is a value that is overwritten.
 STATISTICS = """A.mean(d, keepdims=True)|A.mean(d)|A - B|A - B|A * B|A + B|A / (abs(B) + 1)|xp.exp(A - A.max(d, keepdims=True))|A.max(d, keepdims=True)
 A.var(d)|A.var(d, keepdims=True)|A.std(d, keepdims=True)|A.sum(d, keepdims=True)|A.sum(d)|xp.sqrt(abs(A))|A * A|(A - A.mean(d, keepdims=True)) ** 2
 xp.exp(A - B).sum(d)|xp.square(A - B).mean(d, keepdims=True)|(A * A).mean(d, keepdims=True)|A[1:]|A[..., ::-1]|A[0]|A.T|A.reshape(-1)|A.copy()|A * 0.5
@@ -65,7 +65,7 @@ class Program:
 def mixture(seed: int) -> list[Program]:
     """Return a random program of `graphs`, once for each of up to three sets of sizes.
 
-    Return an empty list if the program uses float16, whose sums are not exact for all sizes.
+    The list is empty if the program uses float16, whose sums are not exact for all sizes.
     """
     generator = graphs.Generator(seed)
     if any(dtype == "float16" for _, dtype in generator.shapes.values()):
@@ -125,7 +125,7 @@ def _filled(pick: random.Random, template: str, names: list[str]) -> str:
 
 
 def _follow(line: str, values: Arrays) -> bool:
-    """Run a statement with NumPy, and return whether it gives finite, moderate results. If not, restore `values`."""
+    """Run a statement with NumPy. If results are not finite and moderate, restore `values` and return False."""
     before = {name: value.copy() for name, value in values.items()}
     shared = dict(values)
     try:
@@ -151,7 +151,7 @@ def _follow(line: str, values: Arrays) -> bool:
 class Run:
     """A program that runs on weft and on NumPy side by side.
 
-    Between statements, weft's values are read, kept or dropped at random.
+    Between statements, values of weft are read, kept or dropped at random.
     """
 
     def __init__(self, program: Program, seed: int) -> None:
@@ -191,7 +191,7 @@ class Run:
     def _own(self, name: str, value: Any, before: list[Any]) -> Any:
         """Return a NumPy value with the memory layout that weft's value has.
 
-        If both have the same strides, return the value unchanged.
+        If both values have the same strides, return NumPy's value unchanged.
         """
         alike = getattr(value, "strides", None) == getattr(self.own.get(name), "strides", None)
         return value if alike else graphs.own(value, before)
@@ -200,7 +200,7 @@ class Run:
         return [name for name, value in self.own.items() if isinstance(value, wf.Array)]
 
     def _interfere(self, needed: set[str]) -> str:
-        """Evaluate, compare, keep or drop a random value. Return a difference from NumPy, or ""."""
+        """Evaluate, compare, keep or drop a random value. Return the difference from NumPy, or ""."""
         names, pick = self._arrays(), self.pick
         if not names:
             return ""
@@ -226,7 +226,7 @@ class Run:
         return ""
 
     def _finish(self) -> str:
-        """Evaluate the remaining values in random order, except for some that are dropped.
+        """Evaluate the remaining values in random order, except for some values that are dropped.
 
         Return the first difference from NumPy, or "".
         """
@@ -249,7 +249,7 @@ class Run:
         found, exact = np.array(value), wanted[0]
         if not self.program.loose or (found.shape, found.dtype) != (exact.shape, exact.dtype) or not exact.size:
             return differences({name: found}, {name: exact}, self.program.loose)
-        # rounding may show as much as a change of the inputs in their last bits does
+        # permit the error that a change of the last bits of the inputs would cause
         shaken = max(float(np.abs(near - exact).max()) for near in wanted[1:])
         tolerance = 200 * shaken + self.step * 1e4 * max(1.0, float(np.abs(exact).max()))
         away = np.abs(found - exact)
@@ -269,7 +269,7 @@ def recording_limit(operations: int) -> Iterator[None]:
     """Within the ``with`` block, limit recordings to the given number of pending operations."""
     hard = operations if operations < storage.SOFT_LIMIT else record.HARD_LIMIT
     with mock.patch.object(storage, "SOFT_LIMIT", operations), mock.patch.object(record, "HARD_LIMIT", hard):
-        wf.evaluate(wf.zeros(1) + 1)  # the next recording has the limit
+        wf.evaluate(wf.zeros(1) + 1)  # ends the recording; the next recording has the new limit
         yield
     wf.evaluate(wf.zeros(1) + 1)
 
@@ -291,9 +291,9 @@ def check(seed: int, device: str = os.environ.get("WEFT_FUZZ_DEVICE", "cpu")) ->
 
 
 def run(program: Program, order: int, device: str, limit: int) -> str:
-    """Run a program in one random order of evaluation. Return a difference from NumPy or an error, or ""."""
+    """Run a program in one random order of evaluation. Return a difference from NumPy, an error, or ""."""
     try:
-        # (operations that are done at the call record nothing)
+        # (immediate operations would record nothing)
         with on_device(device), override(immediate=0, interpret="never"), recording_limit(limit):
             return Run(program, order).trouble()
     except Exception as error:
@@ -301,7 +301,7 @@ def run(program: Program, order: int, device: str, limit: int) -> str:
 
 
 def minimal(program: Program, order: int, device: str, limit: int) -> list[str]:
-    """Return the statements left after removing those without which some order of evaluation still fails."""
+    """Remove statements as long as some order of evaluation still fails, and return the remaining statements."""
     lines = program.lines
     for k in reversed(range(len(lines))):
         fewer = Program(lines[:k] + lines[k + 1 :], program.start, program.sizes, program.loose)

@@ -1,7 +1,7 @@
-"""Random array programs, generated from the op table. Their results on weft are compared with NumPy's.
+"""Random array programs, generated from the op table, have the same results on weft as on NumPy.
 
-A program is a list of statements in Python text over arrays v0, v1, ...; the same text runs with `xp` as NumPy and as
-weft. Statements that NumPy refuses are left out while generating, so that every program is valid.
+A program is a list of Python statements over arrays v0, v1, ... The same text runs with `xp` as NumPy and as weft. The
+generator drops statements that NumPy rejects, so that every program is valid.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from weft.runtime import SimtDevice, get_device
 from weft.runtime import device as on_device
 
 SHAPES = ((4, 5), (5,), (4, 1), (1,), (), (3, 4, 5), (0, 5), (7,), (33,), (2, 70))
-# Shapes at which schedules go other ways: more rows or columns than a block has threads, rows of more than one block,
-# folds in chunks.
+# Shapes at which schedules change: more rows or columns than threads of a block, rows longer than one block, and split
+# reductions.
 LARGE = ((300,), (3, 1100), (1100, 3), (70, 130), (20000,), (130, 70), (70, 1), (2500, 2), (2, 9000), (7, 30, 11))
 _HALVES = ("bfloat16",) if find_spec("ml_dtypes") else ()
 if _HALVES:
@@ -58,7 +58,7 @@ REDUCTIONS = ("sum", "max", "min", "any", "all", "argmax", "argmin", "mean", "pr
 
 
 class WithRows:
-    """NumPy, extended by the ops of the op table that NumPy lacks."""
+    """The namespace of NumPy, extended by the ops of the op table that NumPy lacks."""
 
     def __getattr__(self, name: str) -> Any:
         row = OPS.get(name)
@@ -78,11 +78,11 @@ NUMPY = WithRows()
 
 
 class Generator:
-    """Generator of a program."""
+    """A generator of one random program."""
 
     def __init__(self, seed: int, large: bool = False) -> None:
         self.shapes = LARGE if large else SHAPES
-        self.most = 100_000 if large else 5000  # elements
+        self.most = 100_000 if large else 5000  # maximum number of elements
         self.random = random.Random(seed)
         self.seed = seed
         self.values: dict[str, np.ndarray] = {}
@@ -90,7 +90,7 @@ class Generator:
         self.inexact: set[str] = set()
 
     def start(self) -> dict[str, np.ndarray]:
-        """Return input arrays."""
+        """Return random input arrays of the program."""
         source = np.random.default_rng(self.seed)
         for k in range(self.random.randint(2, 4)):
             shape = self.random.choice(self.shapes)
@@ -134,7 +134,7 @@ class Generator:
         return ", ".join(parts) or "..."
 
     def expression(self, name: str) -> tuple[str, bool]:
-        """Return an expression over the values, and whether it is inexact."""
+        """Return a random expression over the values of the program, and whether the expression is inexact."""
         a, b = self.pick(), self.pick()
         shape = self.values[a].shape
         choice = self.random.randrange(16)
@@ -142,7 +142,7 @@ class Generator:
         if choice < 4:
             row = OPS[self.random.choice(EXACT)]
             operands = [a, self.random.choice([b, number]), self.pick()][: row.arity]
-            # the magnitude of a complex number is a hypotenuse, which is not exact
+            # the magnitude of a complex number is not exact
             inexact = row.name in ("absolute", "sign") and dtype_kind(self.values[a].dtype) == "c"
             return f"xp.{row.name}({', '.join(operands)})", inexact
         if choice == 4:
@@ -151,15 +151,15 @@ class Generator:
         if choice == 5:
             row = OPS[self.random.choice(INEXACT)]
             if row.name == "sinc" and self.values[a].dtype.itemsize == 2 and dtype_kind(self.values[a].dtype) == "f":
-                row = OPS["exp"]  # NumPy rounds pi x to 16 bits: sinc of whole numbers is up to 5e-4
+                row = OPS["exp"]  # NumPy rounds pi * x to 16 bits, so the sinc of integers is up to 5e-4
             if row.name == "power" and "bfloat16" in (self.values[a].dtype.name, self.values[b].dtype.name):
-                row = OPS["hypot"]  # NaN ** 0 is NaN for ml_dtypes
+                row = OPS["hypot"]  # NaN ** 0 is NaN in ml_dtypes
             return f"xp.{row.name}({', '.join([a, b, self.pick()][: row.arity])})", True
         if choice == 6:
             axis = self.random.choice(["None", *map(str, range(-len(shape), len(shape)))])
             name = self.random.choice(REDUCTIONS)
             if is_bfloat16(self.values[a].dtype) and name in ("sum", "mean", "prod"):
-                name = "max"  # NumPy folds bfloat16 in bfloat16
+                name = "max"  # NumPy accumulates bfloat16 in bfloat16
             exact = name not in ("sum", "mean", "prod") or dtype_kind(self.values[a].dtype) in "iub"
             return f"{a}.{name}(axis={axis})", not exact
         if choice == 7:
@@ -180,9 +180,9 @@ class Generator:
         if choice == 10:
             return f"xp.clip({a}, -2, 3)", False
         if choice == 11:
-            # out-of-range floats become integers by another rule than NumPy's: keep them in range
+            # out-of-range floats are cast to integers by another rule than NumPy's, so clip them
             real = f"xp.real({a})"
-            if is_bfloat16(self.values[a].dtype):  # (NumPy's nan_to_num leaves its NaNs)
+            if is_bfloat16(self.values[a].dtype):  # (NumPy's nan_to_num does not replace NaNs of bfloat16)
                 real += ".astype('float32')"
             source = f"xp.clip(xp.nan_to_num({real}), 0, 100)" if dtype_kind(self.values[a].dtype) in "fc" else a
             return f"{source}.astype('{self.random.choice(DTYPES[:6])}')", False
@@ -206,9 +206,9 @@ class Generator:
         return f"xp.broadcast_to({a}, (2, *{a}.shape)) + {number}", False
 
     def statement(self) -> tuple[str, str, bool]:
-        """Return a statement, the value that it changes, and whether the value is inexact."""
+        """Return a random statement, the name of the value that it changes, and whether the value is inexact."""
         if self.random.random() < 0.45 and len(self.values) > 1:
-            # (an element taken from an array is a scalar in NumPy: it cannot be changed)
+            # (an element of an array is a scalar in NumPy, and cannot be changed)
             target = self.random.choice([n for n, v in self.values.items() if v.ndim] or [""])
             if not target:
                 return "v0 = xp.ones((3, 2))", "v0", False
@@ -228,13 +228,13 @@ class Generator:
         return f"{name} = {source}", name, inexact
 
     def write(self, count: int) -> None:
-        """Add statements, each of which NumPy accepts."""
+        """Add up to `count` statements that NumPy accepts."""
         for _ in range(4 * count):
             if len(self.lines) >= count:
                 return
             line, target, inexact = self.statement()
             if inexact and len(self.lines) < count - 1:
-                continue  # rounding differences come last: a floor or a comparison would blow them up
+                continue  # inexact statements come last, since a floor or comparison would amplify rounding differences
             trial = dict(self.values)
             snapshot = {k: v.copy() for k, v in self.values.items()}
             try:
@@ -250,7 +250,7 @@ class Generator:
             except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, np.exceptions.AxisError):
                 good = False
             if not good:
-                # an in-place statement may have got half way: start again from the values before
+                # an in-place statement may have changed some elements, so restore the old values
                 for k, v in snapshot.items():
                     if v.size and not np.array_equal(self.values[k], v, equal_nan=dtype_kind(v.dtype) in "fc"):
                         raise Abandoned
@@ -268,7 +268,7 @@ class Generator:
 
 
 def short_program(seed: int) -> tuple[Generator, dict[str, np.ndarray]]:
-    """Return a program of up to eight statements, and its inputs."""
+    """Return the generator of a program of up to eight statements, and the inputs of the program."""
     generator = Generator(seed)
     start = generator.start()
     with suppress(Abandoned):
@@ -298,7 +298,7 @@ def run_program(
 
 @contextmanager
 def few_blocks(device: str) -> Iterator[None]:
-    """Within the ``with`` block, limit grids of a `simt` device to two blocks, so that each does more of the work."""
+    """Within the ``with`` block, limit grids of a `simt` device to two blocks, so that each block does more work."""
     simt = get_device(device)
     assert isinstance(simt, SimtDevice)
     before, simt.most_blocks = simt.most_blocks, 2
@@ -328,7 +328,7 @@ def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loos
             return f"{name} is {found.dtype}{found.shape}, not {wanted.dtype}{wanted.shape}"
         if not wanted.size:
             continue
-        if is_bfloat16(wanted.dtype):  # which NumPy's comparisons do not know all of
+        if is_bfloat16(wanted.dtype):  # NumPy does not support all comparisons of bfloat16
             found, wanted, half = found.astype(np.float32), wanted.astype(np.float32), True
         else:
             half = wanted.dtype == np.float16
@@ -394,7 +394,7 @@ def _trouble(
 
 
 def _minimal(lines: list[str], start: dict[str, np.ndarray], loose: bool, device: str) -> list[str]:
-    """Return descriptions of the inputs, and the statements that are needed to reproduce the fault."""
+    """Return descriptions of the inputs, and a minimal list of statements that reproduces the fault."""
     k = 0
     while k < len(lines):
         fewer = lines[:k] + lines[k + 1 :]

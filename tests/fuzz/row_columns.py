@@ -1,8 +1,8 @@
 """Random reductions along rows and columns of one array.
 
-Computed together in merged kernels, they must have the same bits as computed separately.
+Reductions that are computed together in merged kernels must have the same bits as reductions computed separately.
 
-``python -m tests.fuzz.row_columns --programs 200 --seed 0``. Inputs are arbitrary numbers, so that a
+``python -m tests.fuzz.row_columns --programs 200 --seed 0`` runs the programs. Inputs are arbitrary numbers, so that a
 sum in another order has other bits. Kernels are merged regardless of their size.
 """
 
@@ -68,13 +68,13 @@ def however_small() -> Iterator[None]:
 
 
 def bits(array: wf.Array) -> bytes:
-    """Return the bits of an array. All NaNs have the same bits."""
+    """Return the bits of an array, with all NaNs mapped to the same bits."""
     found = np.array(array)
     return np.where(found == found, found, 0).tobytes() + (found == found).tobytes()
 
 
 class Generator:
-    """Generator of a program that computes several reductions of an array x, its row w and its column s."""
+    """A generator of a program that computes several reductions of an array x, a row w and a column s."""
 
     def __init__(self, seed: int) -> None:
         self.random = pick = random.Random(seed)
@@ -100,11 +100,11 @@ class Generator:
                 : (self.x.shape[-1] - 1) if self.view == "[..., :-1]" else None : 1 if "-1" in self.view else 2
             ]
         self.prologue = pick.choice(PROLOGUES)
-        self.together = pick.random() < 0.3  # whether y is a result too
+        self.together = pick.random() < 0.3  # whether y is also a result
         self.results = [self.result(0), self.result(1), *(self.result() for _ in range(pick.randint(0, 2)))]
 
     def result(self, along: int | None = None) -> str:
-        """Return a reduction, or an expression of its result, as text.
+        """Return the text of a reduction, or of an expression that uses the result of a reduction.
 
         The axis is `along`, or random if `along` is None.
         """
@@ -140,7 +140,7 @@ class Generator:
         return found
 
     def run(self, device: str, alone: bool) -> list[bytes]:
-        """Compute all results together, or one after another if `alone`, and return their bits."""
+        """Compute all results together, or separately if `alone`. Return the bits of the results."""
         with on_device(device):
             if alone:
                 found = []

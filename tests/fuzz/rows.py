@@ -1,9 +1,9 @@
 """Random programs that reduce rows several times.
 
-They contain reductions, elementwise operations with their results, and reductions of the values so computed.
+Elementwise operations use the results of reductions, and later reductions use the results of these operations.
 
-``python -m tests.fuzz.rows --programs 200 --seed 0``. All inputs are small multiples of 1/4, so that every sum is exact
-and results do not depend on the order of reductions. Bits are compared with NumPy's.
+``python -m tests.fuzz.rows --programs 200 --seed 0`` runs the programs. All inputs are small multiples of 1/4, so that
+every sum is exact and results do not depend on the order of reductions. Results must have NumPy's bits.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ LENGTHS += (2049, 3000, 4096, 4099, 5000, 8192, 8193, 9000, 16384, 16388, 20000,
 ROWS = (1, 2, 3, 4, 7, 8, 9, 33, 64, 300, 2100, 5000)
 DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "int16", "uint8", "bool")
 DEVICES = ("cpu", "simt", "simt::backward", "simt::watched")
-WATCHED = 12_000  # elements at most, where every access takes a microsecond
+WATCHED = 12_000  # maximum number of elements if every access takes a microsecond
 
 
 class Generator:
-    """Generator of a program over an input x. The values that it computes are named v1, v2, ..."""
+    """A generator of a program over an input x. The program computes values v1, v2, ..."""
 
     def __init__(self, seed: int, most: int = 100_000) -> None:
         self.random = random.Random(seed)
@@ -75,7 +75,7 @@ class Generator:
         self.x = (values * 0.25 if self.dtype.kind == "f" else values).astype(self.dtype)
         self.lines: list[str] = []
         self.count = 0
-        self.whole = ["x"]  # names of values as large as x
+        self.whole = ["x"]  # names of values with the shape of x
         self.write()
 
     def name(self) -> str:
@@ -88,7 +88,7 @@ class Generator:
         return name
 
     def write(self) -> None:
-        """Write one to four stages: scans, and reductions that may be followed by operations with their results."""
+        """Write one to four stages. A stage is a scan or a reduction, and operations that may use its result."""
         pick = self.random
         axis = pick.choice((*range(-len(self.shape), 0), None))
         start = pick.randrange(8)
@@ -112,7 +112,7 @@ class Generator:
                 self.whole.append(self.line(self.after(x, s)))
 
     def fold(self, x: str, axis: int | None) -> str:
-        """Return a reduction of x that keeps the reduced axes."""
+        """Return the text of a reduction of x that keeps the reduced axes."""
         kind = self.random.choice("max min sum sum mean argmax argmin any all prod".split())
         rest = f"axis={axis}, keepdims=True"
         if kind == "mean":
@@ -124,7 +124,7 @@ class Generator:
         return f"xp.{kind}({x}, {rest})"
 
     def running(self, x: str, axis: int) -> str:
-        """Return a scan of x, scaled to small values."""
+        """Return the text of a scan of x, scaled to small values."""
         match self.random.randrange(4):
             case 0:
                 return f"xp.{self.random.choice(('maximum', 'minimum'))}.accumulate({x}.astype('float32'), {axis})"
@@ -135,7 +135,7 @@ class Generator:
         return f"xp.cumsum({x}, {axis}) % 8"
 
     def after(self, x: str, s: str) -> str:
-        """Return an elementwise expression of x and its reduction s. Its values are small."""
+        """Return the text of an elementwise expression of x and its reduction s, with small values."""
         pick = self.random
         dtype = self.dtype if self.dtype.kind == "f" else np.dtype("float64")
         x, s = f"{x}.astype('{dtype}')", f"{s}.astype('{dtype}')"
@@ -169,9 +169,9 @@ class Generator:
 def differing(
     run: Callable[[str], dict[str, np.ndarray]], size: int, devices: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    """Return the first device on which a program differs from NumPy, and the differences. Return None if there is none.
+    """Return the first device on which a program differs from NumPy, and the differences, or None.
 
-    `size` is the number of elements. Devices that watch every access are skipped if it is large.
+    `size` is the number of elements. If it is large, devices that check every access are skipped.
     """
     wanted = run("")
     for device in devices:

@@ -1,8 +1,8 @@
-"""Random programs that run repeatedly with changing sizes and positions, on NumPy and on weft.
+"""Random programs have the same results on weft as on NumPy when sizes and positions change.
 
-``python -m tests.fuzz.sizes --programs 200 --seed 0``. Cached plans are reused for other lengths, strides and offsets.
-Each program runs for many of them, which are so small that they often coincide. Inputs are integers and results are
-exact: bits are compared.
+``python -m tests.fuzz.sizes --programs 200 --seed 0`` runs the programs. Cached plans are reused for other lengths,
+strides and offsets. Each program runs for many sizes, which are so small that they often coincide. Inputs are integers,
+and results are exact and compared bit by bit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ c = b[p:q] * 2|a[p:q] += c[:q - p]|B = a[p:q, None] * b[r:]|c = a[::s]|c = a[::s
 
 
 class Program:
-    """Statements, and the sizes for which they run."""
+    """A random program: its statements, and the sizes for which it runs."""
 
     def __init__(self, seed: int) -> None:
         pick = random.Random(seed)
@@ -55,7 +55,7 @@ class Program:
             )
 
     def start(self, sizes: dict[str, int]) -> dict[str, np.ndarray]:
-        """Return the input arrays. They include `c` and `B`, which statements may read before assigning to them."""
+        """Return the input arrays, including `c` and `B`, which statements may read before they assign to them."""
         source = np.random.default_rng(self.seed)
         n, m = sizes["n"], sizes["m"]
         made = {name: source.integers(-4, 5, shape) for name, shape in (("a", n), ("b", n), ("A", (n, m)))}

@@ -1,9 +1,10 @@
-"""Random stencil loops, whose time steps are merged into a kernel.
+"""Random stencil loops whose time steps are merged into a kernel.
 
-The bits are compared between NumPy and weft.
+The results on weft must have the same bits as on NumPy.
 
-``python -m tests.fuzz.steps --programs 200 --seed 0``; `tests.fuzz.block_steps` for a GPU's blocks. All time
-steps that can be merged are merged, in blocks of random sizes: the cost comparison between kernels is disabled.
+``python -m tests.fuzz.steps --programs 200 --seed 0`` runs the loops on the CPU. `tests.fuzz.block_steps` runs them
+with GPU schedules. All time steps that can be merged are merged, in blocks of random sizes. The cost comparison between
+kernels is disabled.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def check(seed: int, device: str = "cpu") -> str:
     with forced(program, device):
         try:
             found = program.run(wf)
-        except Exception as error:  # whatever it is, it is a finding
+        except Exception as error:  # every error is a finding
             return f"seed {seed}: {type(error).__name__}: {error}\n{program.shape} {program.dtype} {program.limits} {program.block_limits}\n{program.text}"
     for name, value in wanted.items():
         if not np.array_equal(value, found[name], equal_nan=program.dtype.kind == "f"):
@@ -149,7 +150,7 @@ def check(seed: int, device: str = "cpu") -> str:
 
 
 def merged(seed: int, device: str = "cpu") -> int:
-    """Check a random program. Return the length of the longest chain of time steps that its plans merge, or 0."""
+    """Check a random program. Return the number of time steps in the longest merged chain of its plans, or 0."""
     assert check(seed, device) == ""
     plans = [plan for plan in execute._plans.values() if plan.schedule]
     return max((len(g.steps) for plan in plans for g in plan.schedule.groups if isinstance(g, BlockedSteps)), default=0)

@@ -1,4 +1,4 @@
-"""A sample of the random programs; `python -m tests.fuzz` runs many more."""
+"""Tests of a sample of the random programs. ``python -m tests.fuzz`` runs many more programs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_random_rows_on_every_device(seed: int) -> None:
 
 
 def test_what_a_row_wrote_is_read_back_behind_it() -> None:
-    """Test a program without loops, in which a GPU thread with several elements reads what it has stored."""
+    """Test a program in which a GPU thread with several elements reads elements that it has stored."""
     assert rows.check(51160, ("simt",)) == ""
 
 
@@ -57,7 +57,7 @@ def test_sums_of_rows_have_one_order_where_their_kernel_reads_columns(seed: int)
 
 @pytest.mark.parametrize("seed", [1410342, 1372182])
 def test_nothing_is_read_where_nothing_is_computed(seed: int) -> None:
-    """Test programs whose kernels once read an index outside of the loops that define it."""
+    """Test programs whose kernels used an index outside of its loop in an earlier version."""
     assert orders.check(seed) == ""
 
 
@@ -78,7 +78,7 @@ def test_random_folds_of_rows_and_columns(seed: int) -> None:
 
 
 def test_sums_of_columns_keep_their_bits_beside_those_that_read_rows_too() -> None:
-    """Test that the division of a column sum among threads does not depend on what other sums in the kernel read."""
+    """Test that the division of a column sum among threads does not depend on other sums in the kernel."""
     assert row_columns.check(2026294, ("simt",)) == ""
 
 
@@ -94,7 +94,7 @@ def test_random_loops_over_lengths(seed: int) -> None:
 
 
 def test_random_loops_over_lengths_find_plans_used_where_they_are_not_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that `lengths.check` reports plans that are reused after all conditions except equalities are dropped."""
+    """Test that `lengths.check` detects wrong reuse of plans when all conditions except equalities are dropped."""
 
     def decide(trace: Trace, op: str, a: object, b: object) -> bool:
         kept = len(trace._lines)
@@ -119,7 +119,7 @@ def test_disturbed_programs() -> None:
 
 
 def test_the_mixtures_hold_what_they_should() -> None:
-    """Test that the mixtures contain all kinds of templates. Templates that NumPy always rejects would test nothing."""
+    """Test that random programs use all kinds of templates, since NumPy might reject all statements of a template."""
     text = "\n".join("\n".join(graphs.Generator(seed).world.lines) for seed in range(150))
     for word in (
         "evaluate(",
@@ -141,7 +141,7 @@ def test_the_mixtures_hold_what_they_should() -> None:
 
 def test_mixtures_keep_to_what_does_not_depend_on_the_machine() -> None:
     x = np.zeros((2, 5, 3))
-    picked, turned = graphs.own(x[:, np.arange(2)], [x]), x.T  # (NumPy's first is a view of an array that nobody has)
+    picked, turned = graphs.own(x[:, np.arange(2)], [x]), x.T  # (NumPy's result is a view of a hidden array)
     assert picked.flags.c_contiguous and graphs.own(turned, [x]) is turned
     assert not graphs.own(np.diag(np.ones((2, 2))), []).flags.writeable
     back = np.ones((4, 2))[:, ::-1]

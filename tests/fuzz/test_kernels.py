@@ -1,4 +1,4 @@
-"""A sample of the random kernels; `python -m tests.fuzz --kernels 1000` runs many more."""
+"""Tests of a sample of the random kernels. ``python -m tests.fuzz --kernels 1000`` runs many more kernels."""
 
 from __future__ import annotations
 

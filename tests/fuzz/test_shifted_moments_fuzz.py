@@ -1,6 +1,6 @@
-"""Random sums around a mean or a maximum, compared with float64.
+"""Tests of random sums around a mean or a maximum, compared with results in float64.
 
-Rows and columns have any length, and other operations share the kernels.
+Rows and columns have arbitrary lengths, and other operations share the kernels.
 """
 
 from __future__ import annotations

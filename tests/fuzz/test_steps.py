@@ -1,4 +1,4 @@
-"""A sample of the random stencil loops."""
+"""Tests of a sample of the random stencil loops."""
 
 from __future__ import annotations
 

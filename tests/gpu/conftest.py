@@ -1,4 +1,4 @@
-"""Tests marked ``gpu`` run on the first GPU and fail if there is none."""
+"""Configuration of the tests marked ``gpu``, which run on the first GPU, and fail without a GPU."""
 
 from __future__ import annotations
 

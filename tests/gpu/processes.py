@@ -1,11 +1,11 @@
-"""GPU tests run in a process of their own.
+"""A pytest plugin that runs GPU tests in a child process.
 
-A test that loses the device, hangs or crashes then affects no other test.
+A test that loses the device, hangs or crashes does not affect other tests.
 
-In: the tests marked ``gpu`` that this pytest would run. Out: their reports, and with ``--out`` a folder with the
-results and facts about the machine. Invariant: this process makes no driver calls. After a test that ended the child
-process or lost the device, the next test runs in a new process. After several tests in a row that ended their process,
-all others fail at once.
+In: the tests marked ``gpu`` that pytest has selected. Out: their reports, and with ``--out`` a folder with the results
+and facts about the machine. Invariant: the main process makes no driver calls. If a test ends the child process or
+loses the device, the next test runs in a new process. If several consecutive tests end their process, all remaining
+tests fail immediately.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Any, TextIO
 
 import pytest
 
-LIMIT = 120.0  # seconds that one test may take, compiling included
-PATIENCE = 10  # so much longer on a driver that runs PTX, an instruction at a time
-LIMIT_START = 120.0  # ... and the process until it is ready
-GIVE_UP = 3  # processes in a row that a test took with it
+LIMIT = 120.0  # time limit of one test in seconds, including compilation
+PATIENCE = 10  # factor of the time limits on a stand-in that executes PTX one instruction at a time
+LIMIT_START = 120.0  # time limit in seconds for the start of the process
+GIVE_UP = 3  # number of consecutive processes that a test may crash
 
 
 def register(config: pytest.Config) -> None:
-    """Register the plugin for the main process, which forwards GPU tests, or for its child, which runs them."""
+    """Register the plugin of the main process, which forwards GPU tests, or of its child, which runs GPU tests."""
     ends = config.getoption("--gpu-worker")
     if ends:
         config.pluginmanager.register(Worker(config, *map(int, ends.split(","))), "gpu-worker")
@@ -93,7 +93,7 @@ class Processes:
             self._tests.flush()
             while (line := self._line(end)) != {"done": item.nodeid}:
                 report = self.config.hook.pytest_report_from_serializable(config=self.config, data=line["report"])
-                if isinstance(report.longrepr, list):  # why it was skipped
+                if isinstance(report.longrepr, list):  # the reason of a skipped test
                     report.longrepr = tuple(report.longrepr)
                 yield report
             self._ended = 0
@@ -178,7 +178,7 @@ class Worker:
         self._reports.flush()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run the tests that the parent process names, until it names no more."""
+        """Run the tests that the parent process names, until the parent process closes the channel."""
         from weft.dsl.cli.reports import info
 
         if self.config.getoption("--stand-in"):
@@ -202,7 +202,7 @@ class Worker:
         load_library(Path(self._folder.name), PtxStandIn())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Forward the report."""
+        """Forward a report to the parent process."""
         self._say(report=self.config.hook.pytest_report_to_serializable(config=self.config, report=report))
 
 

@@ -1,7 +1,7 @@
-"""Quotients and roots on a real GPU have NumPy's bits (``pytest -m gpu``).
+"""Quotients and square roots on a real GPU have NumPy's bits (``pytest -m gpu``).
 
 Tests without a GPU (`tests/codegen/passes/test_expand_division.py`) show that the algorithms are right for any
-approximation. Here, the GPU's own approximations are used.
+approximation. These tests use the GPU's own approximations.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
 
 @np.errstate(all="ignore")
 def test_rows_by_one_divisor() -> None:
-    """Test rows divided by their maximum. They contain numbers of all magnitudes, zeros, infinities and NaNs.
+    """Test rows divided by their maximum. The rows contain numbers of all magnitudes, zeros, infinities and NaNs.
 
     Each thread keeps sixteen elements of a row.
     """
@@ -78,7 +78,7 @@ def test_constant_divisors() -> None:
 
 @np.errstate(all="ignore")
 def test_roots() -> None:
-    """Test all significands with even and odd exponents, the ends of the range, and random bits."""
+    """Test square roots of all significands for several exponents, and of floats with random bits."""
     for exponent in (0, 1, 26, 27, 28, 127, 128, 254, 255):
         x = np.arange(exponent << 23, (exponent + 1) << 23, dtype=np.uint32).view(np.float32)
         same_bits(wf.sqrt(wf.asarray(x)), np.sqrt(x))

@@ -1,4 +1,4 @@
-"""Explicit kernels on a real GPU: every language probe and program, compared with Python (``pytest -m gpu``)."""
+"""Every language probe and kernel program has Python's results on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(given: Probe) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("given", PROBES, ids=lambda given: given.name)
 def test_probe(given: Probe) -> None:
-    # libdevice's functions round otherwise than the C library's: as many units again
+    # libdevice and the C library round differently, so the bound is doubled
     for found, right in zip(run(given), given.wanted(), strict=True):
         same(found, right, 2 * given.ulps)
 
@@ -83,7 +83,7 @@ def test_a_million_in_shared_memory_with_the_bits_of_the_cpu() -> None:
 
 
 def test_lost_device_is_not_met_here() -> None:
-    """Test that the tests before this one have left the device usable."""
+    """Test that the preceding tests have left the device usable."""
     try:
         assert float(wf.ones(8).sum()) == 8
     except DeviceLostError as error:  # pragma: no cover

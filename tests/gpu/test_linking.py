@@ -1,4 +1,4 @@
-"""Kernels linked with PTX and CUDA C++ on a real GPU (``pytest -m gpu``)."""
+"""Tests of kernels linked with PTX and CUDA C++ on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays and streams of other libraries in the same process, if these are installed (``pytest -m gpu``)."""
+"""Tests of weft with arrays and streams of other installed libraries, on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_one(x: Any) -> None:
 
 def test_cupy_arrays_in_kernels_and_back(cupy: Any) -> None:
     for _ in range(10):
-        theirs = cupy.arange(N, dtype=cupy.float64) * 2  # in its own stream
+        theirs = cupy.arange(N, dtype=cupy.float64) * 2  # computed in CuPy's own stream
         add_one[N // 256, 256](theirs)
         cuda.synchronize()
         assert float(theirs.sum()) == N * (N - 1) + N
@@ -67,7 +67,7 @@ def test_torch_tensors(torch: Any) -> None:
 
 
 def test_the_context_of_others_stays(torch: Any) -> None:
-    """Test weft and PyTorch in turn in several threads: weft does not change the current CUDA context of a thread."""
+    """Test that weft does not change the current CUDA context of threads that also use PyTorch."""
     found: list[float] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Kernels launched from kernels on a real GPU: ``pytest -m gpu``."""
+"""Tests of kernels launched from kernels on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

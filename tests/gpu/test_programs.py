@@ -1,4 +1,4 @@
-"""Random programs and repeated plans on a real GPU (``pytest -m gpu``)."""
+"""Tests of random programs and repeated plans on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_small_numbers_stay() -> None:
     np.testing.assert_array_equal((wf.asarray(tiny) / np.float32(3)).numpy(), tiny / np.float32(3))
 
 
-# -- plans that come back -------------------------------------------------------------------------------
+# -- repeated plans -------------------------------------------------------------------------------------
 
 
 def test_a_loop_in_place_and_as_a_graph() -> None:

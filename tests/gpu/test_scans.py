@@ -1,4 +1,4 @@
-"""Scans along long rows on a GPU, whose blocks run concurrently and wait for one another."""
+"""Tests of scans along long rows on a GPU, where concurrent blocks wait for one another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(5)
 def test_running_sums(length: int, dtype: str) -> None:
     x = RNG.integers(0, 3, length).astype(dtype)
     kind = "i8" if dtype == "f8" else "i4"
-    # small whole numbers: every sum is exact
+    # small integers, so that every sum is exact
     found = np.asarray(wf.cumsum(wf.asarray(x), dtype=dtype if dtype[0] == "f" else kind))
     wanted = np.cumsum(x, dtype="f8")
     if dtype == "f4":

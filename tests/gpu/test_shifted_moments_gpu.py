@@ -1,4 +1,4 @@
-"""Sums around a mean or a maximum on a GPU: partial sums in registers, combined by the last block."""
+"""Tests of sums around a mean or a maximum on a GPU. The last block combines the partial sums."""
 
 from __future__ import annotations
 

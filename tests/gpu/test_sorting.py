@@ -1,4 +1,4 @@
-"""Sorts on a GPU, whose blocks run concurrently and wait for one another."""
+"""Tests of sorts on a GPU, where concurrent blocks wait for one another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import weft as wf
 
 pytestmark = pytest.mark.gpu
 RNG = np.random.default_rng(12)
-SMALL = {"u1": (4097,), "f4": (2100,), "i8": (600,)}  # on the stand-in
+SMALL = {"u1": (4097,), "f4": (2100,), "i8": (600,)}  # sizes on the stand-in
 
 
 def few(request: pytest.FixtureRequest, large: int, small: int) -> int:

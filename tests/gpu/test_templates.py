@@ -1,4 +1,4 @@
-"""Every template on a real GPU, compared with NumPy (``pytest -m gpu``)."""
+"""Every template has NumPy's results on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

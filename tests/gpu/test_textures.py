@@ -1,4 +1,4 @@
-"""Textures on a real GPU: every mode, compared with NumPy (``pytest -m gpu``)."""
+"""Textures have NumPy's values in every mode on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_modes(shape: tuple[int, ...], filter: str, address: str, normalized: bo
     out = cuda.device_array(len(points), np.float32)
     wf.kernel(KERNELS[len(shape) - 1]).forall(len(points))(t, cuda.to_device(points), out)
     right = sample(values, points.tolist(), filter, address, normalized)
-    # how the texture units round weights to 8 fractional bits is not documented
+    # the rounding of weights to 8 fractional bits is not documented
     unit = np.ptp(values) / 256 * len(shape) if filter == "linear" else 0
     np.testing.assert_allclose(out.copy_to_host(), right, rtol=0, atol=unit + 1e-6)
 
@@ -35,5 +35,5 @@ def test_integers_and_the_end_of_a_texture() -> None:
         out = cuda.device_array(len(points), dtype)
         t = wf.texture(values, address="border")
         wf.kernel(KERNELS[1]).forall(len(points))(t, cuda.to_device(points), out)
-        del t  # the kernel may still run
+        del t  # while the kernel may still be running
         assert np.array_equal(out.copy_to_host(), sample(values, points.tolist(), "nearest", "border", False))

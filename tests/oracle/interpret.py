@@ -1,6 +1,6 @@
 """The reference interpreter. It runs a kernel one operation at a time with NumPy scalars, and is slow.
 
-In: a kernel and one argument per parameter: a 1-D array or an (array, start) pair for a pointer, otherwise a number.
+In: a kernel and one argument per parameter: a 1-D array or an (array, start) pair for a pointer, otherwise a scalar.
 Out: the arrays, written in place. Invariant: every out-of-bounds access is an error. In a threaded kernel, threads of a
 block are switched only at synchronization points, and a barrier that not all threads reach is an error.
 """
@@ -28,7 +28,7 @@ class _LeaveError(Exception):
 
 @dataclass(slots=True)
 class Frame:
-    """The values of a thread in a function, and the position of the thread in the grid."""
+    """The values that a thread has computed in a function, and the position of the thread in the grid."""
 
     kernel: Kernel
     values: dict[Value, Any]
@@ -75,11 +75,11 @@ def interpret_kernel(
     kernel : Kernel
     arguments : sequence, or mapping by parameter name
         For a pointer, a 1-D array of its dtype, or a pair of such an array and the index of the element that the
-        pointer points to. Otherwise a number.
+        pointer points to. Otherwise a scalar.
     grid, block : tuple of int
         Threaded kernels: blocks and threads along each axis. `block` defaults to the block size of the kernel.
     backwards : bool
-        Run blocks and threads in reverse order. Results must not depend on it.
+        Run blocks and threads in reverse order. Results must not depend on the order.
     shared_bytes : int
         Dynamic shared memory of each block.
 
@@ -219,7 +219,7 @@ def _store(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[
 
 
 def _shown(value: Any, form: str) -> str:
-    """Return a value as C's printf formats it."""
+    """Return a value as text, in the format of C's ``printf``."""
     match dtype_kind(value.dtype):
         case "c":
             return f"({_shown(value.real, form)}{_shown(value.imag, '+' + (form or 'g'))}j)"
@@ -245,7 +245,7 @@ def _missing(operation: Operation, operands: list[Any], frame: Frame) -> Sequenc
 def _approximate(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
     """Return the exact result of an approximate operation.
 
-    The code that uses it must be right for any approximation.
+    The code that uses the result must be right for any approximation.
     """
     (x,) = operands
     least = np.finfo(x.dtype).tiny
@@ -328,7 +328,7 @@ _STRUCTURAL: dict[str, Callable[[Operation, list[Any], Frame], Sequence[Any]]] =
     "sleep": lambda operation, operands, frame: (),
     "clock": lambda operation, operands, frame: (np.int64(next(_clock)),),
     "print": _print,
-    "watch": lambda operation, operands, frame: (np.True_,),  # nobody listens here
+    "watch": lambda operation, operands, frame: (np.True_,),  # the interpreter records no events
     "approximate": _approximate,
     "external": _missing,
     "assembly": _missing,

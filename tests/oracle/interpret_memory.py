@@ -57,7 +57,7 @@ _addresses: list[Place] = []
 
 
 def address_of(place: Place) -> np.int64:
-    """Return a number that stands for a pointer. It is the pointer's index in a list that never shrinks."""
+    """Return a unique number for a pointer: the index of the pointer in a list that never shrinks."""
     _addresses.append(place)
     return np.int64(len(_addresses) - 1)
 

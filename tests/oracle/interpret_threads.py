@@ -1,9 +1,9 @@
 """Synchronization of threads in the reference interpreter: barriers, shuffles and votes.
 
-In: the threads of one block, or of a whole grid if its blocks wait for one another. A thread is a generator. It yields
-the synchronizing operation at which it waits and the operands, and is sent the results. Invariant: threads are switched
-only at synchronizing operations. In explicit kernels, threads that have ended keep no other thread waiting. A
-synchronization that can never complete is an error.
+In: the threads of one block, or of a whole grid if its blocks wait for one another. A thread is a generator. The
+generator yields the synchronizing operation at which the thread waits, and the operands. The results are sent to the
+generator. Invariant: threads are switched only at synchronizing operations. In explicit kernels, no thread waits for a
+thread that has ended. A synchronization that can never complete is an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Offers = dict[int, list[Any]]  # operands by lane
 
 
 class DivergenceError(RuntimeError):
-    """Raised if threads of a block wait at different barriers or shuffles, or for threads that have ended."""
+    """Raised if threads of a block wait at different barriers or shuffles, or wait for threads that have ended."""
 
 
 @dataclass(slots=True)
@@ -83,9 +83,9 @@ def _order(warp: Warp, backwards: bool) -> list[int]:
 
 
 def _meet_block(kernel: Kernel, warps: list[Warp], backwards: bool) -> bool:
-    """Resume the threads of a block that wait at a warp operation or barrier which all needed threads have reached.
+    """Resume threads of a block that wait at a warp operation or barrier which all participants have reached.
 
-    Return whether there were any.
+    Return whether any thread was resumed.
     """
     met = False
     for warp in reversed(warps) if backwards else warps:
@@ -117,7 +117,7 @@ def _meet_grid(warps: list[list[Warp]]) -> bool:
     if any(o.opcode != "grid_barrier" for warp in every for o, _ in warp.stops.values()):
         return False
     if any(warp.ended for warp in every):
-        return False  # a thread that never comes
+        return False  # a needed thread has ended
     for warp in every:
         for lane in sorted(warp.stops):
             warp.resume(lane, [])
@@ -134,7 +134,7 @@ def _meet_warp(kernel: Kernel, warp: Warp, backwards: bool) -> bool:
             raise DivergenceError(f"kernel {kernel.name}: a shuffle in a warp of {len(warp.threads)} threads")
         absent = [lane for lane in range(len(warp.threads)) if mask >> lane & 1 and lane not in lanes]
         if operation.opcode == "active_mask":
-            absent = []  # it is whoever has come
+            absent = []  # the mask consists of the lanes that have arrived
         gone = kernel.attributes.get("explicit") or not warp.ended
         if any(lane not in warp.ended for lane in absent) or not gone:
             continue
@@ -166,7 +166,7 @@ def _complain(kernel: Kernel, warps: list[list[Warp]]) -> None:
     raise DivergenceError(f"kernel {kernel.name}: a barrier that not all threads of the block reach")
 
 
-# -- what comes out of a meeting: results by lane ----------------------------------------------------
+# -- results of synchronizing operations, by lane ----------------------------------------------------
 
 
 def _shuffle_xor(operation: Operation, offers: Offers) -> Offers:
@@ -229,7 +229,7 @@ def _warp_reduce(operation: Operation, offers: Offers) -> Offers:
     fold = getattr(np, find_op(operation.attributes["kind"]).ufunc)
     values = {lane: value for lane, (_, value) in offers.items()}
     kind = next(iter(values.values())).dtype
-    if is_half(kind):  # folded in float32
+    if is_half(kind):  # reduced in float32
         values = {lane: np.float32(value) for lane, value in values.items()}
     if len(values) == WARP:
         for distance in (16, 8, 4, 2, 1):

@@ -18,13 +18,13 @@ from weft.codegen.schedules.table import SCHEDULES
 
 
 def read_constant(text: str, dtype: np.dtype) -> Any:
-    """Return the NumPy scalar in a text that `show_constant` wrote. Raises ValueError for other text."""
+    """Parse a constant that `show_constant` wrote, and return a NumPy scalar. Raises ValueError for other text."""
     if dtype.kind == "c":
         parts = text.split(",")
         if len(parts) != 2:
             raise ValueError(f"{text!r} is no complex number")
         kind = np.dtype(f"f{dtype.itemsize // 2}")
-        # by memory: arithmetic on the parts could lose a NaN's bits
+        # as bytes, since arithmetic on the parts could lose the bits of a NaN
         return np.array([read_constant(part, kind) for part in parts]).view(dtype)[0]
     if dtype.kind == "b":
         if text not in ("True", "False"):
@@ -139,7 +139,7 @@ class _Parser:
         return found
 
     def block(self, block: Block) -> str:
-        """Parse operations up to a closing line, and return this line."""
+        """Parse operations up to the line that closes the block, and return this line."""
         while not (line := self.next().strip()).startswith("}"):
             match = _OPERATION.fullmatch(line)
             if match is None:
@@ -191,7 +191,7 @@ class _Parser:
 
 
 def parse_kernel(text: str) -> Kernel:
-    """Return the kernel in a text that `print_kernel` wrote.
+    """Parse a kernel that `print_kernel` wrote.
 
     Raises ParseError with the line and the column for other text.
     """

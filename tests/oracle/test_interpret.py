@@ -1,4 +1,4 @@
-"""Tests of the reference interpreter: results compared with NumPy's, and the errors that it detects."""
+"""Tests of the reference interpreter: results that equal NumPy's, and errors that the interpreter detects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_folds() -> None:
     x[2, 4] = np.nan
     out = [np.zeros(5), np.zeros(5), np.zeros(5, np.int64)]
     interpret_kernel(kernels.rows("f8", ("add", "argmin")), [x.ravel(), 5, 9, *out])
-    # one by one from the left, as the loop says
+    # the sum is computed from left to right
     np.testing.assert_array_equal(out[0], np.add.accumulate(x, axis=1)[:, -1])
     np.testing.assert_array_equal(out[2], x.argmin(1))
     np.testing.assert_array_equal(out[1], x.min(1))
@@ -37,7 +37,7 @@ def test_scan_and_start() -> None:
     out = np.zeros(12, np.int64)
     interpret_kernel(kernels.scan("i8"), [x, out, 3, 4])
     np.testing.assert_array_equal(out.reshape(3, 4), x.reshape(3, 4).cumsum(1))
-    # the same, with a pointer into the middle of an array
+    # the same kernel with a pointer into the middle of an array
     longer = np.concatenate([np.full(5, 99), x])
     again = np.zeros(20, np.int64)
     interpret_kernel(kernels.scan("i8"), [(longer, 5), (again, 8), 3, 4])

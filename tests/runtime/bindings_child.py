@@ -1,8 +1,7 @@
-"""A child process of test_cuda_bindings.
+"""A child process of test_cuda_bindings, which uses cuda.bindings with a stand-in for the driver's library.
 
-It uses cuda.bindings with a stand-in for the driver's library.
-
-Prints one line per fact. The arguments are a folder for the library and the name of a function of this module.
+The process prints one line per fact. The arguments are a folder for the library and the name of a function of this
+module.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def modules() -> str:
 
 
 def work(driver: StandIn) -> None:
-    """Run fused kernels until they become a graph, then an explicit kernel, streams, and allocations."""
+    """Run fused kernels until they become a graph. Then use an explicit kernel, streams and allocations."""
     import weft as wf
     from weft import cuda
     from weft.fusion.run.execute import _plans
@@ -58,7 +57,7 @@ def work(driver: StandIn) -> None:
 
 
 def lose(driver: StandIn) -> None:
-    """Simulate an illegal address. Every use of the device reports it, and freeing memory makes no driver calls."""
+    """Simulate an illegal address. Later uses of the device are errors, and freeing memory makes no driver call."""
     import weft as wf
 
     x = wf.asarray(np.arange(1000.0))
@@ -79,7 +78,7 @@ def lose(driver: StandIn) -> None:
 
 
 def hang(driver: StandIn) -> None:
-    """Simulate an endless kernel. The process must still be able to end while arrays, streams and graphs exist."""
+    """Simulate an endless kernel. The process must be able to exit while arrays, streams and graphs exist."""
     import weft as wf
     from weft import cuda
 
@@ -161,7 +160,7 @@ def calls(driver: StandIn) -> None:
 if __name__ == "__main__":
     made = StandIn()
     load_library(Path(sys.argv[1]), made)
-    # the stand-in is compiled here; who else needs the compiler is to be seen
+    # the stand-in is compiled at this point; unload the compiler to detect other uses
     for name in [name for name in sys.modules if name.partition(".")[0] == "llvmlite"]:
         del sys.modules[name]
     {"work": work, "lose": lose, "hang": hang, "calls": calls}[sys.argv[2]](made)

@@ -1,4 +1,4 @@
-"""A CUDA device on a stand-in for the driver that delays kernels as long as possible."""
+"""A fixture for a CUDA device on a stand-in driver, which delays kernels as long as possible."""
 
 from __future__ import annotations
 

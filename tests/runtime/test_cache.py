@@ -1,4 +1,4 @@
-"""The disk cache. A damaged, foreign or missing entry is a miss, and never an error."""
+"""Tests of the disk cache. A damaged, foreign or missing entry is a cache miss, and never an error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_oldest_go_when_there_is_too_much(cache: DiskCache, monkeypatch: pyt
         small.put(key, CODE)
         os.utime(small._path(key), (k, k))
         assert sum(path.stat().st_size for path in small.folder.glob("*.weft")) <= 64 * size
-    assert len(looks) < 30  # not once for each that is written
+    assert len(looks) < 30  # the folder is not scanned for every new entry
     assert small.get(b"some kernel te79") == CODE and small.get(b"some kernel te00") is None
 
 

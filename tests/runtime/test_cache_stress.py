@@ -1,4 +1,4 @@
-"""Caches under stress: many threads, several processes, killed writers, and folders that fail."""
+"""Stress tests of the caches: many threads, several processes, killed writers, and folders that cannot be written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CodeCache:
-    """Use an empty code cache in memory and an empty disk cache. Return the code cache."""
+    """Replace the code cache and the disk cache by empty caches. Return the code cache."""
     cache = CodeCache()
     monkeypatch.setattr(obtain, "_functions", cache)
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cold"))
@@ -81,7 +81,7 @@ def test_many_threads_compile_a_kernel_once(fresh: CodeCache) -> None:
 
 
 def test_a_compilation_holds_nobody_up(fresh: CodeCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that other threads run cached kernels, and compile kernels of their own, while a thread compiles."""
+    """Test that, while a thread compiles, other threads can run cached kernels and compile other kernels."""
     begun, go_on = threading.Event(), threading.Event()
     real = obtain.compile_kernel
     slow_thread: list[threading.Thread] = []
@@ -149,7 +149,7 @@ def test_a_forked_child_waits_for_no_build_of_its_parents_threads() -> None:
     builder.start()
     assert begun.wait(60)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python 3.12 warns of forks with threads, which is what is tried
+        warnings.simplefilter("ignore")  # Python 3.12 warns of forks in processes with threads, which is tested here
         child = os.fork()
     if child == 0:
         signal.alarm(20)

@@ -1,4 +1,4 @@
-"""The kernels of a plan in one native call: their arguments, the division of long kernels, and the first error."""
+"""Tests of the native call that runs all kernels of a plan: arguments, the division of long kernels, and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _launch(
     parallel: bool = False,
     cost: int = 0,
 ) -> Launch:
-    """Return a Python kernel that records its arguments and its ranges of indices."""
+    """Return the launch of a kernel in Python, which passes its arguments and index ranges to `note`."""
 
     def called(at: int, start: int, stop: int) -> None:
         note(list((ctypes.c_int64 * len(slots)).from_address(at)) if slots else [], start, stop)
@@ -49,7 +49,7 @@ def _at(address: int) -> Any:
 
 
 def _thrice(launches: list[Launch], table: list[Any]) -> None:
-    """Run launches three times: the first time one by one, then twice by the native function."""
+    """Run launches one at a time, and then twice by the native function."""
     prepared = HostLaunches(get_device("cpu"), launches)
     for _ in range(3):
         prepared.run([*table, 0])
@@ -121,7 +121,7 @@ def test_long_kernels_are_divided(threads: int) -> None:
             seen.clear()
             prepared.run([42, 0])
             assert sorted(seen) == list(range(extent))
-    with override(threads=5 - threads):  # the records are written anew
+    with override(threads=5 - threads):  # the launch records are rewritten
         seen.clear()
         prepared.run([42, 0])
         assert sorted(seen) == list(range(extent))
@@ -169,7 +169,7 @@ def test_who_comes_while_the_pool_is_busy_runs_alone() -> None:
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "poll"), reason="needs poll")
 def test_the_interpreter_goes_on_while_long_kernels_run() -> None:
     milliseconds = 200
-    poll = ctypes.CDLL(None).poll  # called as a kernel is: nowhere to look, nothing to look for, how long
+    poll = ctypes.CDLL(None).poll  # poll(NULL, 0, milliseconds) has the signature of a kernel
     address = ctypes.cast(poll, ctypes.c_void_p).value
     function: Any = SimpleNamespace(call=lambda *given: None, address=address, parallel=False, grain=1, cost=0)
     prepared = HostLaunches(get_device("cpu"), [Launch(function, (milliseconds,), LET_GO, array("q"), [], [], 0, None)])

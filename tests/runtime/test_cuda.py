@@ -1,4 +1,4 @@
-"""The CUDA device on a stand-in for the driver's functions: its calls, and its behaviour when a call fails."""
+"""Tests of the CUDA device on a stand-in for the driver: the driver calls, and the behaviour when a call fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
 
 
 class Table:
-    """Driver functions that record each call. They succeed, except for those in `failing`."""
+    """A table of driver functions that record each call. Functions in `failing` fail, and all others succeed."""
 
     CUdevice_attribute = SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76
@@ -48,7 +48,7 @@ class Table:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
-        self.pinned: list[Any] = []  # what the host may write to has to be there
+        self.pinned: list[Any] = []  # keeps pinned memory alive, since the host may write to it
         self.failing: dict[str, int] = {}
         self.once = False
 
@@ -179,7 +179,7 @@ def test_a_forked_child_gets_a_clear_error(table: Table) -> None:
     os.waitpid(child, 0)
     assert said.startswith("0 calls, ")
     assert "forked" in said
-    device.allocate(1 << 16)  # the parent goes on
+    device.allocate(1 << 16)  # the parent process still works
 
 
 def test_what_the_probe_says(table: Table) -> None:
@@ -256,5 +256,5 @@ def test_limits_of_registers_are_tried_until_nothing_spills(
     code = assemble(limited + f"{REGISTER_AIMS}32 40\n".encode(), "sm_90").code
     assert (wanted or b"fused() \n") in code
     assert code.count(b".maxnreg") == bool(wanted)
-    # a limit that a person gave stays, whatever it costs
+    # a limit in the text is kept, whatever its cost
     assert assemble(limited, "sm_90").code == limited

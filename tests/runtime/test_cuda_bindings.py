@@ -1,6 +1,6 @@
 """Tests of the CUDA device with the real cuda.bindings, on a stand-in for the driver's library.
 
-The tests run in processes of their own, on a stand-in for the driver's library.
+Each test runs in a child process.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ pytestmark = pytest.mark.skipif(
 
 
 def child(folder: Path, what: str) -> dict[str, str]:
-    """Return the output of a child process as a dict, by the first word of each line."""
+    """Run a child process, and return its output as a dict keyed by the first word of each line."""
     paths = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "WEFT_CACHE_DIR": str(folder / "cache"), "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-m", "tests.runtime.bindings_child", str(folder), what],
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**paths, "WEFT_IMMEDIATE": "0"},  # (its arrays are small: they are to be the device's all the same)
+        env={**paths, "WEFT_IMMEDIATE": "0"},  # (small arrays must be on the device, too)
         timeout=120,
         check=False,
     )
@@ -129,7 +129,7 @@ def test_every_function_takes_what_it_is_given(tmp_path: Path) -> None:
     assert said["wrong"] == "[]"
     text = "".join(path.read_text() for path in (ROOT / "runtime/cuda").glob("*.py"))
     named = set(re.findall(r"\b(cu[A-Z][A-Za-z0-9]*[a-z0-9])(?=[\"(])", text))
-    # (these go natively; cuMem is how the names of several begin)
+    # (graphs use native calls, and cuMem is a common prefix of names)
     elsewhere = {name for name in named if name.startswith("cuGraph")} | {"cuModuleLoadDataEx", "cuMem"}
     assert named - elsewhere <= {*said["called"].split()}
 

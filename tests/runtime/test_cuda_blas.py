@@ -1,4 +1,4 @@
-"""Matrix products on a CUDA device with a stand-in for cuBLAS that delays its work as long as possible."""
+"""Tests of matrix products on a CUDA device, with a stand-in for cuBLAS that delays work as long as possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DTYPES = {2: np.float16, 0: np.float32, 1: np.float64, 4: np.complex64, 5: np.co
 
 
 class Library:
-    """The functions of cuBLAS that weft uses, in column-major order over host memory."""
+    """A stand-in for the functions of cuBLAS that weft uses. It computes in host memory, in column-major order."""
 
     def __init__(self, driver: RunningStandIn) -> None:
         self.driver = driver
@@ -79,7 +79,7 @@ class Library:
 
 @pytest.fixture(autouse=True)
 def _every_product_is_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use the library even for small products, which a kernel would otherwise compute."""
+    """Use the library even for small products, which kernels would otherwise compute."""
     monkeypatch.setattr(linear, "is_fused", lambda device, kind, *sizes: kind.char not in "efdFD")
 
 
@@ -176,7 +176,7 @@ def test_half_precision_is_the_librarys_on_a_gpu(library: Library, monkeypatch: 
 
 
 def test_failures(library: Library) -> None:
-    library.code = 15  # not supported: the host does it
+    library.code = 15  # not supported, so the host computes the product
     check(values(3, 4), values(4, 5))
     library.code = 13
     with pytest.raises(CudaError, match="cublasGemmStridedBatchedEx failed with cuBLAS status 13"):

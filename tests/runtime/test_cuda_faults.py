@@ -1,6 +1,6 @@
-"""Failures of each driver call in turn.
+"""Tests in which each driver call fails once.
 
-They give a clear error without leaks or hangs, and the undamaged parts keep working.
+Each failure raises a clear error without leaks or hangs, and the rest of the device keeps working.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.runtime.cuda.records import Start
 ENTRY = b".visible .entry fused(.param .u64 a, .param .u64 b)\n{\nret;\n}\n"
 CODE = ObjectCode("ptx", "fused", PTX[: PTX.index(b".visible")] + ENTRY, "sm_90", ("pointer",) * 2)
 
-# What makes something, and what takes it back.
+# Functions that create a resource -> functions that release it.
 PAIRS = {
     "cuStreamCreate": "cuStreamDestroy",
     "cuEventCreate": "cuEventDestroy",
@@ -36,9 +36,9 @@ PAIRS = {
     "cuCtxPushCurrent": "cuCtxPopCurrent",
     "cuMemHostRegister": "cuMemHostUnregister",
 }
-# Invalid value, no memory, launch failure; no context, not supported, unknown, illegal address, a trap.
+# Invalid value, no memory, launch failure; no context, not supported, unknown, illegal address, trap.
 CODES, MORE_CODES = (1, 2, 719), (201, 801, 999, 700, 717)
-# These are made once, before anything else of the device works.
+# Calls that are made once, before the device is used.
 BEGINNING = ("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuDeviceGetAttribute", "cuDriverGetVersion")
 
 
@@ -58,14 +58,14 @@ def _copies_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _little_garbage() -> Iterator[None]:
-    """Freeze existing objects, so that the many garbage collections visit only objects of the test."""
+    """Freeze existing objects, so that garbage collections visit only objects of the test."""
     gc.freeze()
     yield
     gc.unfreeze()
 
 
 def use(device: Any) -> None:
-    """Use every feature a little and release everything at the end."""
+    """Use every feature of a device once, and release all resources at the end."""
     values = np.arange(1000.0)
     one = device.upload(values)
     other = device.allocate(values.nbytes)
@@ -95,9 +95,9 @@ def use(device: Any) -> None:
 
 
 def leaks(driver: StandIn) -> dict[str, int]:
-    """Return the number of resources not released since the last `forget`, by allocating function, and leaked bytes."""
+    """Return the number of leaked resources since the last `forget`, by allocating function, and the leaked bytes."""
     good = Counter(call.name for call in driver.calls if not call.code)
-    # what takes something back counts even where it fails: who asked did what there is to do
+    # a failed release counts as a release, since the caller has done its part
     tried = Counter(call.name for call in driver.calls)
     found = {make: good[make] - tried[take] for make, take in PAIRS.items()}
     return {make: count for make, count in found.items() if count > 0} | (
@@ -119,7 +119,7 @@ def test_without_faults_nothing_is_leaked() -> None:
     use(make_device(driver))
     gc.collect()
     assert not driver.memory.wrong
-    # (the device's own stream, its event, and what its staging keeps go with the process)
+    # (the main stream, its event and the staging memory live as long as the process)
     assert set(leaks(driver)) <= {"cuStreamCreate", "cuEventCreate", "memory"}
 
 
@@ -163,7 +163,7 @@ def _one_fault(driver: StandIn, name: str, code: int, after: int) -> None:
         assert code in STICKY, where
         assert isinstance(error, DeviceLostError) or error is None, (
             where
-        )  # None: a destructor came upon it, as the last
+        )  # None: the error occurred in a destructor at the end
         driver.forget()
         for _ in range(2):
             with pytest.raises(DeviceLostError, match="restart the process"):
@@ -172,13 +172,13 @@ def _one_fault(driver: StandIn, name: str, code: int, after: int) -> None:
         driver.memory.blocks.clear()
         driver.memory._starts.clear()
         return
-    device.reset()  # streams with work are kept until then, modules too
+    device.reset()  # releases modules, and streams with pending work
     gc.collect()
     found = leaks(driver)
     found.pop("memory", None)
     if name in PAIRS.values():
         found.pop(next(make for make, take in PAIRS.items() if take == name), None)
-    # (a destructor that cannot enter the context leaves its one thing)
+    # (a destructor that cannot enter the context leaks one resource)
     assert not found or (name == "cuCtxPushCurrent" and error is None and sum(found.values()) == 1), where
     driver.forget()
     use(device)
@@ -225,7 +225,7 @@ def test_ctrl_c_while_waiting() -> None:
     driver = StandIn()
     device = make_device(driver)
     use(device)
-    driver.fail("cuEventQuery", 600)  # it has not happened yet
+    driver.fail("cuEventQuery", 600)  # not ready
     timer = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
     timer.start()
     with pytest.raises(KeyboardInterrupt):

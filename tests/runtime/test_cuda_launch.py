@@ -1,4 +1,4 @@
-"""Explicit kernels, streams, host memory and properties of the CUDA device, on a stand-in for the driver."""
+"""Tests of explicit kernels, streams, host memory and device properties, on a stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Functions(IntEnum):
 
 
 class Driver(Table):
-    """A stand-in for the driver, with numbered streams and events, and with explicit kernels."""
+    """A stand-in for the driver that supports explicit kernels, and numbers streams and events."""
 
     CUfunction_attribute = Functions
 
@@ -79,7 +79,7 @@ class Driver(Table):
         return function
 
     def named(self, *names: str) -> list[tuple[Any, ...]]:
-        """Return the calls of these functions in order."""
+        """Return the recorded calls of the named functions, in order."""
         return [(name, *arguments) for name, arguments in self.calls if name in names]
 
 
@@ -93,7 +93,7 @@ def device(table: Driver) -> CudaDevice:
     return CudaDevice(0, table)
 
 
-MAIN = 101  # the first stream that the table makes
+MAIN = 101  # the first stream that the stand-in creates
 
 
 # -- launches ------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_much_shared_memory_is_asked_for_once(table: Driver, device: CudaDevice)
     for size in (48 << 10, 64 << 10, 50 << 10, 100 << 10):
         device.launch_grid(function, (1, 1, 1), (32, 1, 1), size, array("q"))
     kind = Functions.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    # (also below 48 KiB: arrays of the kernel's own may take the rest)
+    # (also below 48 KiB, since static shared arrays may use the rest)
     assert [call[2:] for call in table.named("cuFuncSetAttribute")] == [(kind, k << 10) for k in (48, 64, 100)]
 
 
@@ -156,7 +156,7 @@ def test_a_failing_launch(table: Driver, device: CudaDevice, name: str, code: in
 
 
 def order(table: Driver) -> list[tuple[Any, ...]]:
-    """Return the launches and copies with their streams, and the waits as pairs of the waiting and the other stream."""
+    """Return the launches and copies with their streams, and each wait with the two streams involved."""
     recorded: dict[Any, Any] = {}
     found: list[tuple[Any, ...]] = []
     for name, arguments in table.calls:
@@ -282,7 +282,7 @@ def test_events(table: Driver, device: CudaDevice) -> None:
     assert not begin.query()
 
 
-# -- facts and memory ------------------------------------------------------------------------------------
+# -- device properties and memory ------------------------------------------------------------------------
 
 
 def test_facts(table: Driver, device: CudaDevice) -> None:

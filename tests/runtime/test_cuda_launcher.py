@@ -1,4 +1,4 @@
-"""The native launcher and CUDA graphs on the native stand-in for the driver."""
+"""Tests of the native launcher and of CUDA graphs, on the native stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def device(driver: RunningStandIn) -> CudaDevice:
 
 
 def starts(device: CudaDevice, count: int, **more: Any) -> list[Start]:
-    """Return kernels with three arguments each: an address from the table, a constant, and a number from the table."""
+    """Return launches with three arguments each: an address from the table, a constant, and a scalar from the table."""
     function = device.load(CODE)
     return [
         Start(function, (5 + k, 6, 7), (32, 2, 1), 128, array("q", [0, 70 + k, 0]), [(0, 0, 8 * k)], [(2, 1)], **more)
@@ -96,7 +96,7 @@ def test_one_kernel_without_a_plan(device: CudaDevice, driver: RunningStandIn) -
     device.launch(function, (5000,), 5000, array("q", [1, 2, 3]))
     device.launch_grid(function, (2**31 - 1, 65535, 3), (1, 2, 64), 1 << 16, array("q", [-1, 2**62, 7]), stream)
     device.launch_grid(together, (4, 1, 1), (32, 1, 1), 0, array("q", [1, 2, 3]))
-    # streams do not wait for each other, so they end in any order
+    # streams are not ordered, so launches may complete in any order
     one, other, last = sorted(finish(device, driver), key=lambda launched: launched.grid[1:] + launched.block)
     assert (one.grid, one.block, one.arguments) == ((4, 1, 1), (32, 1, 1), (1, 2, 3))
     assert one.cooperative
@@ -317,7 +317,7 @@ def test_a_graph_that_cannot_be_replayed(device: CudaDevice, driver: RunningStan
     assert device._driver.graphs == 0
 
 
-# -- what it costs to have it --------------------------------------------------------------------------
+# -- loading -------------------------------------------------------------------------------------------
 
 
 def test_the_function_comes_from_the_cache_without_a_compiler(tmp_path: Any) -> None:

@@ -1,4 +1,4 @@
-"""Loading of kernels on a GPU: the target, the machine code, and the work that a second process saves."""
+"""Tests of the loading of kernels on a GPU: target, machine code, and work that a second process need not repeat."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_cubin_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def images(monkeypatch: pytest.MonkeyPatch, driver: StandIn) -> list[bytes]:
-    """Return a list to which all module images that the driver receives are appended."""
+    """Return a list of all module images that the driver receives."""
     found: list[bytes] = []
     load = driver.table.cuModuleLoadData
     monkeypatch.setattr(driver.table, "cuModuleLoadData", lambda image: (found.append(image), load(image))[1])

@@ -1,4 +1,4 @@
-"""Memory, stream order and transfers of the CUDA device, on a stand-in for the driver."""
+"""Tests of memory, stream order and transfers of the CUDA device, on a stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Machine(Driver):
-    """A stand-in with limited memory, in which every block has an address."""
+    """A stand-in for the driver with limited memory, in which every block has an address."""
 
     def __init__(self, total: int = 8 << 30) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Machine(Driver):
 
     def cuMemFreeAsync(self, address: int, stream: Any) -> tuple[int]:
         self.calls.append(("cuMemFreeAsync", (address, stream)))
-        del self.given[address]  # a second time is an error
+        del self.given[address]  # freeing twice is an error
         return (0,)
 
     def cuMemGetInfo(self) -> tuple[int, int, int]:
@@ -75,13 +75,13 @@ def test_who_uses_a_part_uses_the_whole(device: CudaDevice) -> None:
     assert device.memory.held, "a part keeps the whole"
     del inner
     assert not device.memory.held and device.memory.kept
-    # the device's own stream waits for the other one before it has the block again
+    # the main stream waits for the other stream before it reuses the block
     assert device.allocate(1000).address == address
 
 
 @pytest.mark.parametrize("shelved", [False, True])
 def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice, shelved: bool) -> None:
-    """Test that several threads without a lock never get the same block, and that the counts are right at the end."""
+    """Test that threads without a lock never get the same block, and that the final counts are right."""
     memory = device.memory
     assert not shelved or memory.obtain_shelves() is not None
     taken: dict[int, int] = {}
@@ -173,7 +173,7 @@ def test_a_driver_without_pools(table: Machine) -> None:
     assert table.named("cuMemFree") and not table.named("cuMemFreeAsync", "cuMemPoolTrimTo")
 
 
-# -- no memory -----------------------------------------------------------------------------------------------
+# -- out of memory -------------------------------------------------------------------------------------------
 
 
 def test_no_memory(table: Machine, device: CudaDevice) -> None:
@@ -210,7 +210,7 @@ def test_a_limit(table: Machine, device: CudaDevice) -> None:
     with pytest.raises(OutOfMemoryError, match=r"weft.memory.limit allows 10,485,760"):
         device.allocate(4 * MIB)
     del one
-    device.allocate(6 * MIB)  # not kept and new: that would be 14
+    device.allocate(6 * MIB)  # the kept blocks are released first, since the sum would be 14 MiB
     assert sum(table.given.values()) <= 10 * MIB
     device.memory.limit = None
     device.allocate(50 * MIB)
@@ -311,7 +311,7 @@ def test_memory_of_a_stream_that_is_gone(table: Machine, device: CudaDevice) -> 
 
 
 class Copies(Machine):
-    """A stand-in with host memory in place of device memory. Its copy functions really copy."""
+    """A stand-in for the driver with host memory in place of device memory, and working copy functions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -345,7 +345,7 @@ def test_there_and_back(size: int) -> None:
     values = np.random.default_rng(size).integers(0, 255, size).astype(np.uint8)
     buffer = device.upload(values)
     expected = values.copy()
-    values[:] = 0  # the host's array may change at once
+    values[:] = 0  # the host array may change immediately
     np.testing.assert_array_equal(device.download(buffer, np.dtype(np.uint8), (size,)), expected)
     pinned = [(ctypes.addressof(raw), ctypes.addressof(raw) + len(raw)) for raw in table.pinned]
     for name, to, source, length, _ in table.named("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync"):

@@ -1,4 +1,7 @@
-"""Programs over several streams. The stand-in delays work as long as possible, which exposes missing waits."""
+"""Tests of programs with several streams.
+
+The stand-in for the driver delays work as long as possible, which exposes missing waits.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def scale(x, out):  # type: ignore[no-untyped-def]
 
 
 class Walk:
-    """A random program that runs on weft and in NumPy, step by step."""
+    """A random program whose steps run both on weft and in NumPy."""
 
     def __init__(self, seed: int) -> None:
         self.source = random.Random(seed)
@@ -86,12 +89,12 @@ class Walk:
         np.testing.assert_allclose(found, a_, rtol=1e-12, err_msg=" ".join(self.steps))
 
     def copy(self) -> None:
-        """Copy data from the host to the memory of an array in a stream."""
+        """Copy data from the host to an array, in a random stream."""
         a, a_ = self.pick()
         values = np.array([self.source.randrange(100) for _ in range(N)], float)
         stream = self.source.choice(self.streams[1:])
         a.copy_to_device(values, stream)
-        stream.synchronize()  # the host's array goes
+        stream.synchronize()  # so that the host array may be freed
         a_[:] = values
 
     def run(self, count: int) -> None:
@@ -114,7 +117,7 @@ def test_random_programs(device: RunningDevice, monkeypatch: pytest.MonkeyPatch,
 
 
 def overtake_from(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
-    """Let copies from the host of at least the given size overtake earlier work of the device."""
+    """Let copies of at least the given size from the host overtake earlier work of the device."""
     for module in ("cuda_device", "device_memory"):
         monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", nbytes)
 
@@ -132,7 +135,7 @@ def test_a_large_copy_from_the_host_waits_for_no_kernel(
     before = len(driver.launched)
     z = x + 1
     wf.evaluate(z)
-    other = wf.asarray(second)  # more than all pieces of pinned memory
+    other = wf.asarray(second)  # larger than all staging buffers together
     assert len(driver.launched) == before, "the kernel has not even begun"
     np.testing.assert_array_equal((other + z).numpy(), second + first + 1)
     np.testing.assert_array_equal(y.numpy(), first * 2)
@@ -173,7 +176,7 @@ def test_memory_given_up_before_copies_overtook(device: RunningDevice, monkeypat
 def test_a_stream_waits_for_a_copy_that_overtook(device: RunningDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     overtake_from(monkeypatch, 2000)
     values, stream, out = np.arange(float(N)), cuda.stream(), cuda.device_array(N)
-    scale[2, 256, stream](out, out)  # it has waited for the device's own stream
+    scale[2, 256, stream](out, out)  # the stream has now waited for the main stream
     scale[2, 256, stream](wf.asarray(values), out)
     stream.synchronize()
     np.testing.assert_array_equal(out.copy_to_host(), values * 3 + 1)
@@ -186,7 +189,7 @@ def test_memory_that_a_stream_had_meanwhile(device: RunningDevice, monkeypatch: 
     x, a = wf.asarray(values), wf.asarray(values + 5)
     wf.evaluate(x + 1)
     address = x._storage.buffer.address  # type: ignore[union-attr]
-    del x  # the device's own stream has marked where it gave this up
+    del x  # the main stream has recorded an event for the release
     stream = wf.stream()
     with stream:
         w = a * 2
@@ -275,7 +278,7 @@ def test_any_allocation_may_fail(device: RunningDevice, driver: RunningStandIn, 
     for after in range(count):
         results = None
         device.memory.empty()
-        driver.fail("cuMemAllocAsync", 2, after, 2)  # the retry fails too
+        driver.fail("cuMemAllocAsync", 2, after, 2)  # the retry also fails
         try:
             results = program(wf, wf.asarray(a), wf.asarray(b))
             wf.evaluate(*results)
@@ -283,7 +286,7 @@ def test_any_allocation_may_fail(device: RunningDevice, driver: RunningStandIn, 
             assert error.total == driver.memory.total
             failed += 1
         driver.mend()
-        if results is None:  # it was an upload
+        if results is None:  # an upload has failed
             continue
         for found, right in zip(results, expected, strict=True):
             np.testing.assert_allclose(np.asarray(found), right, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""GPU tests in a child process. A test that fails or crashes does not affect the next test."""
+"""Tests of the plugin that runs GPU tests in a child process. A failure or crash does not affect the next test."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def outcomes(tmp_path: Path, text: str, give_up: int = 3) -> tuple[dict[str, str
         **os.environ,
         "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}:{tmp_path}",
         "PYTEST_PLUGINS": "tests.conftest,limits",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # they load slowly
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # plugins load slowly
     }
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "gpu", "-v", "-W", "ignore", "test_cases.py"]

@@ -1,4 +1,4 @@
-"""LLVM text in files: replacement of all named constants, and verification of the resulting module by LLVM."""
+"""Tests of LLVM text in files: replacement of named constants, and verification of the modules by LLVM."""
 
 from __future__ import annotations
 

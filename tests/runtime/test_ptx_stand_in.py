@@ -1,6 +1,6 @@
-"""The stand-in for a GPU that executes PTX.
+"""Tests of the simulated GPU that executes PTX.
 
-Its instructions are compared with computations in Python, and weft's programs on the stand-in with NumPy.
+Instructions are compared with computations in Python. Programs on the simulated GPU are compared with NumPy.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ END = "\n    st.global.b32 [%rd5], %r6;\n    ret;\n}"
 def launch(
     text: str, given: np.ndarray, grid: int = 1, block: int = 0, out: int = 0, before: str = "", seed: int = 0
 ) -> np.ndarray:
-    """Run PTX instructions that compute %r6 from %r5. Each thread's %r5 is an element of `given`. Return all %r6."""
+    """Run PTX instructions that compute %r6 from %r5, with an element of `given` per thread. Return all %r6."""
     memory = Memory(1 << 24)
     block = block or given.size // grid
     places = [memory.give("device", n) for n in (given.nbytes, max(out or given.nbytes, 4))]
@@ -110,7 +110,7 @@ def signed(x: int) -> int:
     ids=lambda v: v.split(" ")[0] if isinstance(v, str) else "",
 )
 def test_integers(text: str, right: Any) -> None:
-    # predicates that nobody wrote are true
+    # uninitialized predicates are true
     found = launch(text, BITS)
     assert found.tolist() == [right(int(x)) & 0xFFFFFFFF for x in BITS]
 
@@ -161,7 +161,7 @@ def test_directed_rounding(dtype: Any) -> None:
 
 
 def test_threads_part_and_meet() -> None:
-    # thread k goes round k times; a warp's sum is right only where all lanes have come back
+    # thread k executes k iterations; the sum over a warp is right only if all lanes have reconverged
     text = """
     mov.u32 %r6, 0; mov.u32 %r7, %r5;
     $loop: setp.eq.s32 %p1, %r7, 0; @%p1 bra $over;
@@ -216,7 +216,7 @@ TURNED_ROUND = """
 def test_barriers_and_shared_memory() -> None:
     given = RNG.integers(0, 1000, 192, np.uint32)
     assert launch(TURNED_ROUND, given, grid=2).tolist() == given.reshape(2, 96)[:, ::-1].ravel().tolist()
-    # without the barrier some see what was there before
+    # without the barrier, some threads see old values
     found = [launch(TURNED_ROUND.replace("bar.sync 0;", ""), given, grid=2, seed=k) for k in range(20)]
     assert any((f != given.reshape(2, 96)[:, ::-1].ravel()).any() for f in found)
 
@@ -226,7 +226,7 @@ def test_atomics() -> None:
     found = launch("atom.global.add.u32 %r6, [%rd2+1200], %r5;", given, grid=3, out=1204)
     total = (int(found[300]) - 0xCDCDCDCD) & 0xFFFFFFFF
     assert total == given.sum()
-    # what each saw was the sum of those before it
+    # each thread saw the sum of the preceding additions
     order = np.argsort(found[:300].astype("i8") - 0xCDCDCDCD, kind="stable")
     before = (found[:300].astype("u8")[order] - 0xCDCDCDCD) & 0xFFFFFFFF
     assert sorted(before.tolist()) == before.tolist()
@@ -287,7 +287,7 @@ def test_what_is_not_known_is_an_error(text: str) -> None:
         launch(text, np.arange(32, dtype=np.uint32))
 
 
-# -- weft on it -------------------------------------------------------------------------------------------
+# -- weft on the simulated GPU ----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Settings, devices and the probe."""
+"""Tests of settings, of devices, and of the choice of the default device."""
 
 from __future__ import annotations
 

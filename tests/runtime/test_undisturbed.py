@@ -1,4 +1,4 @@
-"""Uninterruptible work."""
+"""Tests of work that interrupts do not stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from weft.runtime import CodeCache, run_calls, undisturbed
 
-work_alone = sys.modules["weft.runtime.undisturbed"]  # (the package has the function under the module's name)
+work_alone = sys.modules["weft.runtime.undisturbed"]  # (in the package, the function hides the module of the same name)
 
 
 def test_results_and_errors_come_back() -> None:
@@ -41,14 +41,14 @@ def test_an_interrupt_is_raised_at_once_and_the_work_goes_on() -> None:
         signal.signal(signal.SIGALRM, before)
     assert not done.is_set()
     release.set()
-    # who asks again waits for what was begun
+    # a second request waits for the work that is in progress
     assert undisturbed(lambda: 4, "work") == 3
     assert done.is_set()
     assert undisturbed(lambda: 4, "work") == 4
 
 
 def test_a_thread_that_never_begins_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that work is done even if its new thread does not start, as when memory is exhausted."""
+    """Test that work is done even if its thread does not start, for example because memory is exhausted."""
     monkeypatch.setattr(work_alone, "PATIENCE", 0.05)
     monkeypatch.setattr(work_alone._thread, "start_new_thread", lambda *_: 1)
     assert undisturbed(lambda: 5, "five") == 5
@@ -88,8 +88,8 @@ def test_nobody_waits_for_a_build_that_was_interrupted() -> None:
 
 
 def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
-    """Test interrupts at random moments of builds. No lock may stay locked, so that later builds are possible."""
-    gc.disable()  # an interrupt in what the collector calls, others' finalisers too, is raised to nobody
+    """Test that interrupts at random moments during builds leave no lock locked."""
+    gc.disable()  # an interrupt during a garbage collection would be ignored
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     pick, cache, interrupted = random.Random(0), CodeCache(), 0
     try:
@@ -111,7 +111,7 @@ def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
 
 
 def test_a_build_that_asks_for_itself() -> None:
-    """Test a build that requests the same kernel, as a finalizer may do that runs in the compiling thread."""
+    """Test a build that requests the same kernel, as a finalizer in the compiling thread may do."""
     cache = CodeCache()
     assert cache.get_or_build("kernel", lambda: cache.get_or_build("kernel", lambda: 1) + 1) == 2
     assert cache.get("kernel") == 2

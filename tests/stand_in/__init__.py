@@ -1,6 +1,6 @@
-"""A native stand-in for CUDA's driver, for tests and benchmarks without a GPU.
+"""A native stand-in for the CUDA driver, for tests and benchmarks without a GPU.
 
-The functions of the stand-in have the signatures of the driver's functions.
+Its functions have the same signatures as the driver's functions.
 """
 
 from tests.stand_in.driver import Call, StandIn, make_device

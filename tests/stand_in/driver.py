@@ -1,4 +1,4 @@
-"""The stand-in as a driver: its memory, its kernels, and its functions with the interface of cuda.bindings.
+"""A stand-in for the CUDA driver: memory, kernels, and functions with the interface of cuda.bindings.
 
 In: calls of the native functions. Out: the calls so far, the memory in use, and the errors, for tests. Invariant:
 device memory is host memory, so that tests can read it. An access outside of it is an illegal address (700), as on a
@@ -24,14 +24,14 @@ INVALID_HANDLE = 400
 NOT_FOUND = 500
 ILLEGAL_ADDRESS = 700
 ALIGNMENT = 512
-PADDING = 1 << 12  # bytes at most that a kernel's array starts before its memory, where it reads nothing
-FILLED = 1 << 20  # bytes of a block that say that nobody wrote them
+PADDING = 1 << 12  # maximum distance in bytes from the start of an array to its memory, without accesses between
+FILLED = 1 << 20  # bytes of a new block that are filled with a marker for uninitialized memory
 COOPERATIVE = 2  # a launch attribute
 DYNAMIC_SHARED = 8  # an attribute of a function
-ORDINARY_SHARED, MOST_SHARED = 48 << 10, 227 << 10  # without asking, and in all
+ORDINARY_SHARED, MOST_SHARED = 48 << 10, 227 << 10  # the default limit, and the maximum with the attribute
 MOST_GRID, MOST_BLOCK, MOST_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
 
-# What an attribute of a device is asked by, and what it says.
+# Device attributes: name -> number, value.
 ATTRIBUTES = {
     "MAX_THREADS_PER_BLOCK": (1, 1024),
     "WARP_SIZE": (10, 32),
@@ -55,7 +55,7 @@ FUNCTION_ATTRIBUTES = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a driver function."""
+    """A recorded call of a driver function."""
 
     name: str
     code: int
@@ -63,17 +63,17 @@ class Call:
 
 
 class Memory:
-    """The allocated blocks."""
+    """The allocated memory blocks of the stand-in."""
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.blocks: dict[int, tuple[str, Any, int]] = {}  # address -> kind, what holds it, bytes
+        self.blocks: dict[int, tuple[str, Any, int]] = {}  # address -> kind, owner of the memory, bytes
         self._starts: list[int] = []
         self.wrong: list[str] = []
 
     @property
     def held(self) -> int:
-        """Return the allocated bytes."""
+        """Return the number of allocated bytes."""
         return sum(size for kind, _, size in self.blocks.values() if kind != "registered")
 
     @property
@@ -100,7 +100,7 @@ class Memory:
         return 0
 
     def take(self, kind: str, at: int) -> int:
-        """Free a block. Return the driver's error code."""
+        """Free a block. Return the driver's code for success or for the error."""
         found = self.blocks.get(at)
         if found is None or found[0] != kind:
             self.wrong.append(f"{kind} memory at {at:#x} was given back, but not given")
@@ -132,7 +132,7 @@ class StandIn:
 
     def __init__(self, total: int = 1 << 30) -> None:
         self.memory = Memory(total)
-        self.shared: dict[int, int] = {}  # by function: dynamic shared memory that a block may ask for
+        self.shared: dict[int, int] = {}  # function -> permitted dynamic shared memory of a block
         self.native = Functions(self._bodies())
         self.table = Table(self)
 
@@ -141,7 +141,7 @@ class StandIn:
     def fail(self, name: str, code: int, after: int = 0, times: int = -1) -> None:
         """Let calls of a function fail with `code`.
 
-        The next `after` calls succeed, then `times` calls fail (-1: all).
+        The next `after` calls succeed. The `times` calls after that fail, or all later calls if `times` is -1.
         """
         k = FAULT * NUMBERS[name]
         self.native.faults[k : k + FAULT] = [code, after, times]  # type: ignore[misc]
@@ -163,22 +163,22 @@ class StandIn:
         return found
 
     def named(self, *names: str) -> list[Call]:
-        """Return the calls of these functions."""
+        """Return the recorded calls of the named functions."""
         return [call for call in self.calls if call.name in names]
 
     def count(self, name: str) -> int:
-        """Return the number of calls of a function."""
+        """Return the number of recorded calls of a function."""
         return len(self.named(name))
 
     def forget(self) -> None:
-        """Forget the calls so far."""
+        """Discard all recorded calls."""
         self.native.state[0] = 0
 
     def close(self) -> None:
         """Disconnect all functions implemented in Python. Later calls of these functions do nothing and succeed."""
         self.native.bodies.clear()
 
-    # -- what functions do beyond their note ---------------------------------------------------------
+    # -- effects of the functions --------------------------------------------------------------------
 
     def _bodies(self) -> dict[str, Callable[[Any], int]]:
         simple = {
@@ -203,7 +203,7 @@ class StandIn:
             "cuModuleLoadData": self._load,
             "cuModuleLoadDataEx": self._load,
             "cuModuleGetFunction": self._function,
-            "cuPointerGetAttribute": lambda a: INVALID_VALUE,  # nobody else's memory is here
+            "cuPointerGetAttribute": lambda a: INVALID_VALUE,  # there is no memory of other libraries
             "cuFuncSetAttribute": self._allow,
             "cuMemPoolSetAccess": self._access,
             "cuLaunchHostFunc": lambda a: call_host(a[1], a[2]),
@@ -311,7 +311,7 @@ def put_bytes(at: int, value: bytes) -> int:
 class Table:
     """The driver's functions with the interface of cuda.bindings.
 
-    They take values, and return a tuple of the error code and the results.
+    The functions take values, and return a tuple of the error code and the results.
     """
 
     def __init__(self, stand_in: StandIn) -> None:
@@ -326,7 +326,7 @@ class Table:
 
     @staticmethod
     def CUhostFn(value: int) -> int:
-        """Return the address of a host function unchanged. This stands in for the constructor of `CUhostFn`."""
+        """Return the address of a host function unchanged, in place of the constructor of `CUhostFn`."""
         return value
 
     @staticmethod
@@ -379,7 +379,7 @@ def _shown(made: Any) -> Any:
 
 
 def make_device(stand_in: StandIn | None = None) -> Any:
-    """Return a CUDA device on a stand-in."""
+    """Return a CUDA device that uses a stand-in for the driver."""
     from weft.runtime import CudaDevice
 
     return CudaDevice(0, (stand_in or StandIn()).table)

@@ -1,6 +1,6 @@
-"""The driver's functions as native code.
+"""Native stand-ins for the driver's functions.
 
-Each function records its call, fails if requested, and does a little work.
+Each function records its call, fails if requested, and imitates the effect of the driver's function.
 
 In: the table of signatures. Out: addresses of functions compiled in this process. Invariant: a call is recorded with
 its arguments before anything else happens. Frequent functions (launches, contexts, events) never enter Python.
@@ -14,8 +14,9 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-# One letter a parameter: v a value, h an 8-byte result, i a 4-byte result, f a float result, n a text result (its length
-# follows), u a result of 16 bytes, m one of 64. How cuda.bindings shows a function follows from it.
+# One letter per parameter: v for a value, h for an 8-byte result, i for a 4-byte result, f for a float result, n for a
+# text result (followed by its length), u for a 16-byte result, m for a 64-byte result. The letters determine the
+# interface of cuda.bindings.
 SIGNATURES = {
     "cuInit": "v",
     "cuDriverGetVersion": "i",
@@ -97,11 +98,11 @@ SIGNATURES = {
     "cuGetProcAddress": "vhvvi",
 }
 NUMBERS = {name: k for k, name in enumerate(SIGNATURES)}
-LINE = 16  # words of a noted call: function, error, arguments
-LINES = 1 << 11  # calls that are kept
-FAULT = 3  # words of a fault: error, calls that still succeed, calls that fail then (-1: all)
+LINE = 16  # words of a recorded call: function, error, arguments
+LINES = 1 << 11  # number of recorded calls that are kept
+FAULT = 3  # words of a fault: error, number of successful calls before, number of failing calls (-1: all)
 
-# Destructors may call a driver for as long as the process lives.
+# Kept alive, since destructors may call the driver until the process ends.
 _alive: list[Functions] = []
 Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
 
@@ -113,12 +114,12 @@ class Functions:
     ----------
     bodies : dict
         Python implementations by name. They take the arguments and return the driver's error code. Functions without
-        one only return new handles.
+        an implementation only return new handles.
     """
 
     def __init__(self, bodies: dict[str, Callable[[Any], int]]) -> None:
         self.lines = (ctypes.c_int64 * (LINE * LINES))()
-        self.state = (ctypes.c_int64 * 2)(0, 0x1000)  # calls noted, handles given
+        self.state = (ctypes.c_int64 * 2)(0, 0x1000)  # number of recorded calls, next handle
         self.faults = (ctypes.c_int64 * (FAULT * len(SIGNATURES)))()
         self.bodies = bodies
         self._callbacks = {name: Callback(self._entry(name)) for name in bodies}
@@ -139,7 +140,7 @@ class Functions:
         return enter
 
     def _function(self, name: str) -> str:
-        """Return the LLVM text of a driver function. It takes all arguments as 64-bit integers."""
+        """Return the LLVM text of a driver function, which takes all arguments as 64-bit integers."""
         kinds = SIGNATURES[name]
         number = NUMBERS[name]
         given = ", ".join(f"i64 %a{k}" for k in range(len(kinds)))

@@ -1,8 +1,8 @@
 """A shared library named libcuda.so.1, through which cuda.bindings itself uses the stand-in.
 
 In: an address for `cuGetProcAddress`. Out: a file, loaded into this process. Invariant: neither a compiler nor a linker
-is used. The file contains two jumps through a word that is set after loading. It cannot be unloaded, so use a process
-of its own.
+is used. The file contains two jumps through a word that is set after loading. The library cannot be unloaded, so it
+needs a separate process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SONAME, HASH, STRINGS, SYMBOLS, STRINGS_SIZE, SYMBOL_SIZE = 14, 4, 5, 6, 10, 11
 
 
 def _jump(machine: str, at: int, slot: int) -> bytes:
-    """Return machine code that is placed at `at` and jumps to the address stored at `slot`."""
+    """Return the machine code of a jump, located at `at`, to the address that is stored at `slot`."""
     if machine == "x86_64":
         return b"\xff\x25" + struct.pack("<i", slot - at - 6)
     return struct.pack("<II", 0x58000010 | (slot - at) // 4 << 5, 0xD61F0200)  # ldr x16, slot; br x16
@@ -48,7 +48,7 @@ def library_bytes(machine: str) -> bytes:
     symbols_at = _HEADER.size + 4 * _SEGMENT.size
     strings_at = symbols_at + count * _SYMBOL.size
     hash_at = -(-(strings_at + len(strings)) // 8) * 8
-    # one bucket: every symbol is behind the one before
+    # one hash bucket, in which each symbol follows the previous symbol
     table = struct.pack(f"<III{count}I", 1, count, 1, *(0, *range(2, count), 0))
     code_at = -(-(hash_at + len(table)) // 16) * 16
     symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0)

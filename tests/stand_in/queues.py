@@ -1,7 +1,7 @@
 """Streams that delay their work as long as possible.
 
-In: work for streams, events and waits. Out: the work done, in an order that the driver could have chosen. Invariant:
-work does not run until a caller waits for it, so that a missing synchronization causes a wrong result.
+In: work for streams, events and waits. Out: the work, executed in an order that the driver could have chosen.
+Invariant: work does not run until a caller waits for it, so that a missing synchronization causes a wrong result.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ class Queues:
     """The pending work of all streams."""
 
     def __init__(self) -> None:
-        self.error = 0  # of work that was done: later calls give it, as a GPU's do
+        self.error = 0  # error code of completed work, which later calls return, as on a GPU
         self._work: dict[int, list[Work]] = {}  # by stream
-        self._done: dict[int, int] = {}  # by stream: how much of it
-        self._events: dict[int, tuple[int, int]] = {}  # stream, and how much of its work lies before
+        self._done: dict[int, int] = {}  # number of completed work items, by stream
+        self._events: dict[int, tuple[int, int]] = {}  # event -> stream, and number of its preceding work items
 
     def give(self, stream: int, work: Work) -> int:
-        """Append work to a stream. Return the error code of work that has been done, or 0."""
+        """Append work to a stream. Return the error code of completed work, or 0."""
         self._work.setdefault(stream, []).append(work)
         return self.error
 
@@ -36,16 +36,16 @@ class Queues:
         return self.give(stream, lambda: self._run(*place)) if place is not None else self.error
 
     def reach(self, event: int) -> int:
-        """Do the work that precedes an event."""
+        """Execute the work that precedes an event."""
         place = self._events.get(event)
         return self._run(*place) if place is not None else self.error
 
     def drain(self, stream: int) -> int:
-        """Do all work of a stream."""
+        """Execute all work of a stream."""
         return self._run(stream, len(self._work.get(stream, ())))
 
     def finish(self) -> int:
-        """Do all work."""
+        """Execute all work of all streams."""
         for stream in list(self._work):
             self.drain(stream)
         return self.error

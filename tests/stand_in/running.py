@@ -1,8 +1,8 @@
-"""A stand-in that runs the kernels of launches: GPU schedules that are compiled for the host.
+"""A stand-in for the driver that executes launches. The kernels are GPU schedules, compiled for the host.
 
 In: launches, copies and graphs in streams. Out: results, so that whole programs run on a CUDA device without a GPU.
 Invariant: arguments are read when the driver would read them. Work is delayed until a caller waits for it (`Queues`). A
-kernel with pointers to freed memory is an illegal address.
+kernel with pointers to freed memory raises the error "illegal address".
 """
 
 from __future__ import annotations
@@ -50,15 +50,12 @@ class Launched:
 
 @dataclass(slots=True)
 class Loaded:
-    """A loaded function.
-
-    It has a name, a number of arguments, the positions of its pointers, and host code.
-    """
+    """A loaded function: its name, its number of arguments, the positions of its pointers, and its host code."""
 
     name: str
     count: int
     pointers: tuple[int, ...] = ()
-    values: tuple[tuple[int, int], ...] = ()  # arguments by value, and their bytes
+    values: tuple[tuple[int, int], ...] = ()  # positions and sizes of arguments passed by value
     host: HostFunction | None = None
 
 
@@ -69,10 +66,10 @@ class RunningStandIn(StandIn):
         self.queues = Queues()
         self.launched: list[Launched] = []
         self.loaded: dict[int, Loaded] = {}
-        self._taken: list[Any] = []  # what arguments by value were copied to
+        self._taken: list[Any] = []  # copies of arguments passed by value
         self._modules: dict[int, str] = {}
         self._graphs: dict[int, list[int]] = {}
-        self._nodes: dict[int, Any] = {}  # what a node starts
+        self._nodes: dict[int, Any] = {}  # graph node -> launch
         self._executables: dict[int, dict[int, Any]] = {}
         super().__init__(total)
 
@@ -116,7 +113,7 @@ class RunningStandIn(StandIn):
         return put_off
 
     def _call_host(self, stream: int, function: int, given: int) -> int:
-        """Call a host function, and do the work before it. It is not delayed, since no call may ever wait for it."""
+        """Execute all earlier work of a stream, and call a host function. No later call need wait for the function."""
 
         def call() -> int:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(given)
@@ -177,7 +174,7 @@ class RunningStandIn(StandIn):
     def _read(
         self, function: int, grid: Any, block: Any, shared: int, stream: int, arguments: int, together: bool
     ) -> Launched | None:
-        """Return a launch with a copy of its arguments, as the driver makes it. Return None for an unknown function."""
+        """Return a launch with a copy of its arguments, or None for an unknown function."""
         loaded = self.loaded.get(function)
         if loaded is None:
             return None
@@ -192,7 +189,7 @@ class RunningStandIn(StandIn):
         return Launched(loaded.name, *shape, shared, stream, tuple(values), together)
 
     def _check_size(self, function: int, grid: Any, block: Any, shared: int) -> None:
-        """Record an error if the driver would reject a launch for its size."""
+        """Record an error if the driver would reject a launch because of its size."""
         fits = [
             all(1 <= n <= most for n, most in zip(grid, MOST_GRID, strict=True)),
             all(1 <= n <= most for n, most in zip(block, MOST_BLOCK, strict=True)),
@@ -215,7 +212,7 @@ class RunningStandIn(StandIn):
         loaded.host.call(packed.buffer_info()[0], 0, blocks)
         try:
             fault.check(loaded.host, started.grid, started.block)  # type: ignore[arg-type]
-        except Exception as error:  # what goes wrong in a kernel is an error code to the driver's user
+        except Exception as error:  # an error in a kernel becomes an error code of the driver
             self.memory.wrong.append(str(error))
             return LAUNCH_FAILED
         return 0
@@ -268,7 +265,7 @@ _numbers = itertools.count(100)
 
 
 class RunningDevice(CudaDevice):
-    """A CUDA device that runs the kernels of device `simt`. Its name is unique, since plans are stored by name."""
+    """A CUDA device that runs the kernels of device `simt`."""
 
     def __init__(self, stand_in: RunningStandIn) -> None:
         super().__init__(next(_numbers), stand_in.table)
@@ -276,11 +273,11 @@ class RunningDevice(CudaDevice):
 
     @property
     def target(self) -> Any:
-        """The compilation target: the processor of this machine, with the schedules of a GPU."""
+        """Return the compilation target: the processor of this machine, with the schedules of a GPU."""
         return get_device("simt").target
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load host code, and return it with a handle of the driver."""
+        """Load host code, and return a function with a handle of the driver."""
         parameters = ", ".join([".param"] * len(code.parameters))
         module = self._driver.call("cuModuleLoadData", f".visible .entry {code.entry}({parameters})\0".encode())
         function = self._modules.function(module, code)

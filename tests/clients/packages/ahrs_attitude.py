@@ -1,4 +1,4 @@
-"""Orientations from simulated sensors."""
+"""Estimate orientations from simulated sensors."""
 
 import ahrs
 import numpy as np

@@ -1,4 +1,4 @@
-"""Logistic regression by gradients."""
+"""Fit a logistic regression by gradient descent."""
 
 import autograd.numpy as anp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Responses of a mass on a spring, and its regulator."""
+"""Compute the responses of a mass on a spring, and design a regulator."""
 
 import control as ct
 import numpy as np

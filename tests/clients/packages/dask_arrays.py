@@ -1,4 +1,4 @@
-"""Arrays in chunks, and delayed functions."""
+"""Compute with chunked arrays and delayed functions."""
 
 import dask
 import dask.array as da

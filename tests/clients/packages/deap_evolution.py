@@ -1,4 +1,4 @@
-"""Evolve vectors towards a minimum."""
+"""Minimise a function with a genetic algorithm."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Sample a Gaussian of five dimensions with all walkers in one call."""
+"""Sample a five-dimensional Gaussian, with one call for all walkers."""
 
 import emcee
 import numpy as np

@@ -1,4 +1,4 @@
-"""Sample from a hidden Markov model, and fit another one to the sample."""
+"""Sample from a hidden Markov model, and fit another model to the sample."""
 
 import numpy as np
 from hmmlearn import hmm

@@ -1,4 +1,4 @@
-"""A self-organising map of colours."""
+"""Train a self-organising map on colours."""
 
 import numpy as np
 from minisom import MiniSom

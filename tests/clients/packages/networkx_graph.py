@@ -1,4 +1,4 @@
-"""A random geometric graph: centralities and its Laplacian."""
+"""Compute centralities and the Laplacian of a random geometric graph."""
 
 import networkx as nx
 import numpy as np

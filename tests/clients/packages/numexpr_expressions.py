@@ -1,4 +1,4 @@
-"""Expressions on arrays, evaluated by numexpr."""
+"""Evaluate array expressions with numexpr."""
 
 import numexpr as ne
 import numpy as np

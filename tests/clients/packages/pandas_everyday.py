@@ -1,4 +1,4 @@
-"""Expressions of everyday scripts with pandas, each with NumPy arrays as columns, masks, keys or operands."""
+"""Evaluate everyday pandas expressions with NumPy arrays as columns, masks, keys or operands."""
 
 import warnings
 

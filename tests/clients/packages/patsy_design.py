@@ -1,4 +1,4 @@
-"""Design matrices from formulas, and least squares with them."""
+"""Build design matrices from formulas, and solve least-squares problems with them."""
 
 import numpy as np
 import patsy

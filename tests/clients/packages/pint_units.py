@@ -1,4 +1,4 @@
-"""The flight of a projectile, in units."""
+"""Compute the flight of a projectile with physical units."""
 
 import numpy as np
 import pint

@@ -1,4 +1,4 @@
-"""Splines and scattered data."""
+"""Interpolate with splines, and interpolate scattered data."""
 
 import numpy as np
 from scipy import interpolate, spatial

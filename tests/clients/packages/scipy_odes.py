@@ -1,4 +1,4 @@
-"""The Lorenz system and two species, integrated."""
+"""Integrate the Lorenz system, the diffusion equation, and functions of one variable."""
 
 import numpy as np
 from scipy.integrate import quad, simpson, solve_ivp

@@ -1,4 +1,4 @@
-"""Tests of hypotheses, a kernel density, and the bootstrap."""
+"""Hypothesis tests, kernel density estimation, and the bootstrap."""
 
 import numpy as np
 from scipy import stats

@@ -1,4 +1,4 @@
-"""Positions of a satellite over a day."""
+"""Compute the positions of a satellite over a day."""
 
 import numpy as np
 from sgp4.api import Satrec, SatrecArray, jday

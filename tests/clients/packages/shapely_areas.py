@@ -1,4 +1,4 @@
-"""Points in polygons, and their hull."""
+"""Test whether points are in a polygon, and compute areas and a convex hull."""
 
 import numpy as np
 import shapely

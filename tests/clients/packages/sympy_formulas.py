@@ -1,4 +1,4 @@
-"""Functions from formulas."""
+"""Generate NumPy functions from symbolic formulas."""
 
 import numpy as np
 import sympy as sp

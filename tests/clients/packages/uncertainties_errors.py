@@ -1,4 +1,4 @@
-"""Errors of a fit, propagated."""
+"""Propagate the errors of a fit."""
 
 import numpy as np
 from uncertainties import correlated_values, ufloat, unumpy

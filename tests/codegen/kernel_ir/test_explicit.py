@@ -1,4 +1,4 @@
-"""Explicit kernels as text, in the verifier, and in the interpreter before and after the passes."""
+"""Explicit kernels are printed and parsed, verified, and interpreted before and after the passes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLD_GPU = Target("sm_75", "cuda", "nvptx64-nvidia-cuda", "sm_75")
 
 
 def run(program: Program, kernel: Kernel, *, backwards: bool = False) -> None:
-    """Interpret `kernel`, a version of the program's kernel, and compare the results with the expected ones."""
+    """Interpret `kernel`, a version of the program's kernel, and compare the results with the expected results."""
     arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in program.arguments]
     given = []
     for parameter, argument in zip(kernel.parameters, arguments, strict=True):
@@ -54,7 +54,7 @@ def test_programs(name: str) -> None:
 
 
 def test_blocks_meet() -> None:
-    """Test that, after a grid barrier, each block sees what all blocks wrote before the barrier, in two rounds."""
+    """Test that after a grid barrier, each block sees what all blocks wrote before the barrier."""
     b = Builder("meets")
     x, out = b.pointer("x", "i4", writable=True), b.pointer("out", "i4", writable=True)
     i = b.place()

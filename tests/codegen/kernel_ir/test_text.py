@@ -1,4 +1,4 @@
-"""Tests of the text form: its appearance, its round trip, and the errors of the parser."""
+"""Tests of the text form of kernel IR: its layout, round trips through the parser, and parser errors."""
 
 from __future__ import annotations
 

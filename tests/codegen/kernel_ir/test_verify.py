@@ -1,4 +1,4 @@
-"""The verifier: kernels that pass, and one broken kernel for each rule."""
+"""Tests of the verifier, with valid kernels and with one invalid kernel for each rule."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def device() -> CpuDevice:
 
 
 def pack(kernel: Kernel, arguments: Sequence[Any]) -> array[int]:
-    """Return the argument slots of a launch: the addresses of arrays, and the bits of numbers."""
+    """Return the argument slots of a launch: the addresses of arrays, and the bits of scalars."""
     slots = array("q")
     for parameter, argument in zip(kernel.parameters, arguments, strict=True):
         kind = parameter.value.type
@@ -36,7 +36,7 @@ def pack(kernel: Kernel, arguments: Sequence[Any]) -> array[int]:
     return slots
 
 
-# What was loaded last, by its text and by what may make loops of it.
+# The most recently loaded kernel, by its text and by the function that splits it into loops.
 _loaded: dict[tuple[str, Any], Any] = {}
 
 
@@ -60,7 +60,7 @@ def run(
 ) -> None:
     """Compile a kernel and run it. Arrays are written in place.
 
-    The last kernel is cached.
+    The most recent kernel is cached.
     """
     sizes = [(*axes, 1, 1)[:3] for axes in (grid, block)]
     device().launch_grid(function or load(kernel), sizes[0], sizes[1], shared_bytes, pack(kernel, arguments))  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Random explicit kernels without races.
+"""A generator of random explicit kernels without races.
 
-They have variables, nested control flow, and exchanges through shared memory and warps.
+The kernels have variables, nested control flow, and exchanges through shared memory and warps.
 
-Meetings stand where all threads that have not returned get to; whether that can be proven is up to the compiler.
+Invariant: all threads that have not returned reach every synchronization point. The compiler may be unable to prove it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ FULL = 0xFFFFFFFF
 class Place:
     """The context of a statement: the threads that execute it, its depth, and the loops around it."""
 
-    together: bool = True  # all threads of the block
-    warps: bool = True  # all threads of a warp, or none
+    together: bool = True  # executed by all threads of the block
+    warps: bool = True  # executed by all threads of a warp, or by none
     depth: int = 0
-    loops: tuple[tuple[str, bool], ...] = ()  # label, whether the loop may be left by some threads only
-    inside: str = ""  # label of a loop that began where the same warps were
+    loops: tuple[tuple[str, bool], ...] = ()  # label, and whether only some threads may leave the loop
+    inside: str = ""  # label of a loop that the same warps have entered
 
 
 class Program:
@@ -161,7 +161,7 @@ class Program:
         b, rng = self.b, self.rng
         self.count += 1
         label = f"loop{self.count}"
-        apart = rng.random() < 0.4  # some threads may leave: no meetings inside
+        apart = rng.random() < 0.4  # some threads may leave the loop, so it contains no barriers
         loops = (*place.loops, (label, apart))
         inner = Place(place.together and not apart, place.warps and not apart, place.depth + 1, loops, label)
         if rng.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Vector accesses state no larger alignment than the pointer has."""
+"""Vector loads and stores do not specify a larger alignment than the pointer has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.codegen import lower_stages, resolve_target
 @pytest.mark.parametrize(("dtype", "word"), [("f8", "v2.b64"), ("f4", "v4.b32"), ("f2", "v4.b32")])
 @pytest.mark.parametrize("align", [16, 64])
 def test_vectors_are_sixteen_bytes_wide(dtype: str, word: str, align: int) -> None:
-    # sm_100 has 32-byte accesses, which trap on an address that is no multiple of 32
+    # sm_100 has 32-byte accesses, which trap if the address is not a multiple of 32
     assembly = lower_stages(kernels.line(dtype, align=align), resolve_target("sm_100"))["asm"]
     assert set(re.findall(r"(?:ld|st)\.global\S*?\.(v\d\.b\d+)", assembly)) == {word}
 

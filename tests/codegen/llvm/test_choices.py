@@ -1,4 +1,4 @@
-"""Vectorized branches that only select a value.
+"""Tests of vectorized branches that only select a value.
 
 A lane neither reads nor keeps values of the branch that it does not take.
 """
@@ -15,7 +15,7 @@ from weft.runtime import get_device
 
 
 def pieces(dtype: type, stride: int) -> Kernel:
-    """out[i] = a[i * stride] * 2 if i < m, otherwise b[i - m] if i - m is even, otherwise 7"""
+    """Return the kernel out[i] = a[i * stride] * 2 if i < m else b[i - m] if i - m is even else 7."""
     b = KernelBuilder("pieces")
     first, second = (b.pointer(name, dtype, noalias=True) for name in "ab")
     out = b.pointer("out", dtype, writable=True)

@@ -1,4 +1,4 @@
-"""Functions of the host's vector library with an operand that is the same constant in all calls."""
+"""Tests of calls to the host's vector library in which one operand is the same constant for all elements."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ assert (x == 1100.0).all()
 
 
 def test_a_base_that_is_a_constant() -> None:
-    # in a process of its own: LLVM ends the process where a function changes under its vector variants
+    # in a child process: LLVM aborts if a function changes while its vector variants are in use
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Elementary functions: their errors, their special values, and independence of the position in an array."""
+"""Tests of elementary functions: error bounds, special values, and equal results at all positions in an array."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from weft.codegen.llvm.function_formulas import FORMULAS, has_fma
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.target import Target
 
-STRIDE = 4099  # of all float32 bit patterns, which is about a million of them
-MOST = 3.0  # units in the last place, as the module says
+STRIDE = 4099  # step through all float32 bit patterns, which tests about a million values
+MOST = 3.0  # units in the last place, as the tested module states
 
 pytestmark = pytest.mark.skipif(not has_fma(resolve_target("host")), reason="this machine calls the C library")
 
@@ -66,7 +66,7 @@ def test_error_of_float64(name: str) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_special_values(name: str, kind: type) -> None:
-    """Test arguments near overflow and underflow, infinities, NaN, and the signs of zeros."""
+    """Test infinities, NaN, signed zeros, and arguments near overflow and underflow."""
     tiny, least = np.finfo(kind).tiny, np.finfo(kind).smallest_subnormal
     ends = [88.72283, 88.72284, 103.97, 103.98, 709.782712893384, 709.7827128933841, 744.44, 745.13, 745.14]
     whole = [1, 2, 8, 126, 127, 128, 129, 149, 150, 1022, 1023, 1024, 1025, 1074, 1075, 0.5]
@@ -86,7 +86,7 @@ def test_special_values(name: str, kind: type) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_value_does_not_depend_on_its_place(name: str, kind: type) -> None:
-    """Test equal results in vectors, in loop remainders, for single elements, and in loops that LLVM vectorizes."""
+    """Test that results are equal in vectors, loop remainders, single elements, and loops that LLVM vectorizes."""
     values = np.random.default_rng(1).uniform(0.01, 9, 203).astype(kind)
     right = computed(name, values)
     for part in (slice(0, 1), slice(3, 8), slice(100, 203)):

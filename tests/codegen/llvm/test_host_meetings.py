@@ -1,4 +1,4 @@
-"""Synchronization in explicit kernels on the CPU: barriers, warps, grids, and deadlocks."""
+"""Tests of synchronization in explicit kernels on the CPU: barriers, warps, grids, and deadlocks."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def mask(b: KernelBuilder, bits: int = FULL) -> Value:
 
 
 def reduction(guard: bool = False) -> KernelBuilder:
-    """Return a kernel that computes the sum of a block's elements by a tree in shared memory.
+    """Return a kernel that computes the sum of a block's elements by a tree reduction in shared memory.
 
-    With `guard`, threads beyond the end return at once.
+    With `guard`, threads beyond the end of the array return immediately.
     """
     b = builder("reduction")
     x, out, n = b.pointer("x", np.float32), b.pointer("out", np.float32, writable=True), b.scalar("n")
@@ -122,7 +122,7 @@ def test_barriers_of_blocks_with_three_axes() -> None:
 
 
 def shuffled(mode: str, lane: Any, k: int, width: int) -> Any:
-    """Return the lanes that the lanes `lane` read from in a shuffle."""
+    """Return the source lanes of a shuffle for the destination lanes `lane`."""
     group = lane // width * width
     match mode:
         case "idx":
@@ -276,7 +276,7 @@ def test_lanes_overtake_each_other() -> None:
         k = b.load(turn, zero)
         with b.if_(b.op("greater_equal", k, t, dtype=bool)):
             b.leave("loop")
-        # lanes above k are here
+        # the remaining lanes are those above k
         above = b.op("left_shift", mask(b, 0xFFFFFFFE), b.cast(k, np.uint32))
         value = b.op("add", b.op("multiply", t, b.constant(100)), k)
         (got,) = b.emit("shuffle", (above, value, b.constant(31, np.int32)), (value.type,), mode="idx", width=32)
@@ -289,7 +289,7 @@ def test_lanes_overtake_each_other() -> None:
 
 
 def test_warps_do_not_wait_for_each_other() -> None:
-    """Test warps that run a loop with warp barriers different numbers of times."""
+    """Test warps that execute different numbers of iterations of a loop with warp barriers."""
     b = builder("warps")
     out = b.pointer("out", np.int32, writable=True)
     shared = b.shared(np.int32, 128)

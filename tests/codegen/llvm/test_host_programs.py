@@ -1,4 +1,4 @@
-"""The shared explicit kernels on the CPU device. Compiled code gives the interpreter's results."""
+"""The shared explicit kernels, compiled for the CPU, produce the same results as the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random explicit kernels. Loops and coroutines give the interpreter's results, for both orders of threads."""
+"""Random explicit kernels, compiled to loops and to coroutines, produce the same results as the interpreter."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SEEDS = [*range(8), 120, *(pytest.param(k, marks=pytest.mark.slow) for k in rang
 
 
 def check(seed: int) -> int:
-    """Compare a random kernel interpreted, compiled to loops if possible, and compiled to coroutines.
+    """Compare the results of a random kernel: interpreted, compiled to loops if possible, and compiled to coroutines.
 
-    Return 1 if it was compiled to loops, otherwise 0.
+    Return 1 if the kernel was compiled to loops, otherwise 0.
     """
     threads = random.Random(seed).choice([32, 40, 64, 7])
     kernel = Program(seed, threads).build()

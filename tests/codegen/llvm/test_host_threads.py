@@ -1,4 +1,7 @@
-"""Explicit kernels on the CPU without synchronization: guards, loops, functions, atomics, print and mathematics."""
+"""Tests of explicit kernels on the CPU that do not synchronize threads.
+
+The tests cover guards, loops, functions, atomics, printing and mathematical functions.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ def test_three_axes() -> None:
 
 
 def test_leaves_out_of_nested_loops() -> None:
-    """Test a kernel that finds the first pair (a, b) with a * b == i, by nested loops with exits from inside."""
+    """Test early exits from nested loops, in a kernel that finds the first pair (a, b) with a * b == i."""
     b = builder("factors")
     out = b.pointer("out", np.int32, writable=True)
     i = position(b)
@@ -236,7 +239,7 @@ def test_atomic_counters_wrap() -> None:
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float32, np.float64])
 def test_compare_and_swap(dtype: Any) -> None:
-    """Test a kernel that adds numbers by a compare-and-swap loop, on all cores."""
+    """Test a kernel that computes a sum by a compare-and-swap loop, on all cores."""
     b = builder("swap")
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)
     zero = b.constant(0)

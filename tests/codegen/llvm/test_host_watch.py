@@ -1,4 +1,4 @@
-"""Events of watched kernels on the host: the records of `watch` for threads, blocks, functions and full logs."""
+"""Tests of the events that instrumented kernels record on the host, and of the log of events."""
 
 from __future__ import annotations
 

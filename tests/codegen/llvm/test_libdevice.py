@@ -1,4 +1,4 @@
-"""Functions extracted from libdevice: the code is that of linking the whole library, and is extracted only once."""
+"""Functions extracted from libdevice compile to the same code as the whole library, and are extracted only once."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_code_is_that_of_the_whole_library(calls: dict[str, str], monkeypatc
     whole = ptx_of(text_of(**calls))
 
     def shape(ptx: str) -> list[str]:
-        """Return the sorted mnemonics, since registers, labels and the order of two functions' tables may differ."""
+        """Return the sorted mnemonics. Registers, labels and the order of tables may differ between equal programs."""
         return sorted(line.split()[0] for line in ptx.splitlines() if line.startswith("\t") and line.split())
 
     assert shape(own) == shape(whole)

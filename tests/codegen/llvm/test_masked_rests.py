@@ -1,6 +1,6 @@
-"""Remainders of loops.
+"""Tests of loop remainders.
 
-On machines with masks, the elements after the last whole vector run in some lanes of one more vector.
+On machines with masks, one masked vector computes the elements after the last whole vector.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_rows_of_every_length(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_in_place_touch_nothing_else(kind: str) -> None:
-    """Test that elements next to a slice stay unchanged, although the vectors of the slice also cover them."""
+    """Test that an update of a slice leaves adjacent elements unchanged, although its masked vectors cover them."""
     for length in LENGTHS:
         x = rows(length, kind)
         right = np.ones((3, length + 2, 2), kind)
@@ -74,7 +74,7 @@ def scaled(kind: str, step: int) -> KernelBuilder:
         (MASKS, "float32", 1, True),
         (MASKS, "int8", 1, True),
         (MASKS, "float64", 3, True),
-        (MASKS, "int8", 3, False),  # no machine scatters bytes
+        (MASKS, "int8", 3, False),  # no machine has scatter instructions for bytes
         ("+avx2,+fma", "float32", 1, False),
     ],
 )

@@ -1,6 +1,6 @@
-"""PTX of every template, without a GPU: it assembles, does not spill, and uses no local memory.
+"""The PTX of every template assembles, does not spill, and uses no local memory.
 
-Accesses have 16 bytes, and indices have 32 bits.
+Accesses are 16 bytes wide, and indices are 32 bits wide. The tests need no GPU.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TEMPLATES: dict[str, Callable[[], wf.Array]] = {
     "truth": lambda: (floats(40, 500) > 0).any(axis=1),
     "scan": lambda: floats(40, 500).cumsum(axis=1),
     "gather": lambda: floats(100)[np.array([3, 1, 2])] + 1,
-    # (the sine's reduction of huge arguments keeps a table in local memory, in CUDA C++ too)
+    # (The argument reduction of the sine needs a table in local memory, also in CUDA C++.)
     "math": lambda: wf.exp(floats(1000)) * wf.log(floats(1000)),
     "integers": lambda: wf.arange(1000) // 7,
 }

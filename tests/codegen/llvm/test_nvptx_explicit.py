@@ -1,4 +1,4 @@
-"""PTX of explicit kernels, without a GPU: each operation's instructions, and that the assembler accepts them."""
+"""Explicit kernels compile to the expected PTX instructions, which the assembler accepts. The tests need no GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ F4 = np.dtype("f4")
 
 
 def ptx_of(kernel: Kernel, arch: str = "sm_80", *, assembled: bool = True) -> str:
-    """Return the kernel's PTX. If `assembled`, also check that the assembler accepts it."""
+    """Return the kernel's PTX. If `assembled`, also check that the assembler accepts the PTX."""
     verify_kernel(kernel)
     code = compile_kernel(kernel, resolve_target(arch))
     if assembled:
@@ -50,7 +50,7 @@ def test_programs_assemble(name: str, arch: str) -> None:
 
 
 def between_threads() -> Kernel:
-    """Return a kernel with shuffles, votes, matches, reductions and barriers, for all dtypes that they support."""
+    """Return a kernel with shuffles, votes, matches, reductions and barriers, for all supported dtypes."""
     b = Builder("between")
     x, out = b.pointer("x", "f4", writable=True), b.pointer("out", "u4", writable=True)
     flag, full = b.scalar("flag", bool), b.constant(ALL, U4)
@@ -102,12 +102,12 @@ def test_what_threads_do_together(arch: str) -> None:
     ):
         assert line in ptx, line
     assert ("redux.sync.max.s32" in ptx) == (arch != "sm_75")
-    # one word each, two for those of 64 bits, and complex numbers in two parts
+    # one shuffle per 32-bit word: two for 64-bit types, and two parts for complex numbers
     assert ptx.count("shfl.sync.down.b32") == 9 + 3 * 2 + 2 + 4
 
 
 def test_a_barrier_of_the_grid_waits_for_blocks_and_orders_their_memory() -> None:
-    """Test the order of a grid barrier: block barrier, fence, counter, wait for all blocks, block barrier."""
+    """Test the steps of a grid barrier: block barrier, fence, counter, wait for all blocks, block barrier."""
     parts = ("bar.sync 0;", "fence.sc.gpu;", "atom.global.add.u32", "ld.acquire.gpu.global.b32", "bar.sync 0;", "ret;")
     ptx = re.sub(r"\s+", " ", ptx_of(between_threads()))
     assert re.search(".*".join(map(re.escape, parts)), ptx)
@@ -123,7 +123,7 @@ def test_atomics_that_order_memory(space: str) -> None:
     ptx = ptx_of(b.finish())
     assert f"atom.acq_rel.gpu.{space}.inc.u32" in ptx
     assert f"atom.acq_rel.gpu.{space}.add.u32" in ptx
-    # what the machine has no instruction for stands between fences
+    # atomics without a machine instruction are placed between fences
     assert ptx.count("fence.acq_rel.gpu") == 2
 
 
@@ -171,7 +171,7 @@ def test_accesses_with_hints() -> None:
             for write in ("wb", "cg", "cs", "wt"):
                 b.store(x, i, b.load(x, i, hint=hint), hint=write)
         b.store(x, i, b.load(x, i, volatile=True), volatile=True)
-    kept = b.shared("f4", 8)  # a hint says nothing there
+    kept = b.shared("f4", 8)  # cache hints have no effect on shared memory
     b.store(kept, i, b.load(kept, i, hint="cs"), hint="wt")
     ptx = ptx_of(b.finish())
     for form in ("ld.global.ca.b8", "ld.global.lu.b16", "ld.global.cv.b32", "st.global.wt.b64", "st.global.cs.b8"):
@@ -259,7 +259,7 @@ def add_vectors(index: Any, **attributes: Any) -> Kernel:
 def test_no_wide_multiplication_and_few_parameters() -> None:
     ptx = ptx_of(add_vectors(np.int32), assembled=False)
     assert not re.search(r"mul\.lo\.[su]64|f64|div", ptx)
-    assert ptx.count("add_vectors_param_") == 4 * 2  # declared, and loaded once each
+    assert ptx.count("add_vectors_param_") == 4 * 2  # each parameter is declared once and loaded once
 
 
 def test_launch_bounds_and_registers() -> None:
@@ -271,7 +271,7 @@ def test_launch_bounds_and_registers() -> None:
 
 
 def test_launch_bounds_for_an_older_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    # (a newer one reads these annotations too)
+    # (A newer LLVM reads these annotations, too.)
     monkeypatch.setattr(nvptx, "ATTRIBUTES_SINCE", (1000,))
     monkeypatch.setattr(nvptx.NvptxDialect, "head", _head_without_bounds(nvptx.NvptxDialect.head))
     ptx = ptx_of(add_vectors(np.int32, launch_bounds=(256, 4), max_registers=32))
@@ -299,7 +299,7 @@ def test_fast_mathematics() -> None:
         return b.finish()
 
     exact, fast = ptx_of(kernel()), ptx_of(kernel(fast=True))
-    for ptx in (exact, fast):  # (written out: no function is called)
+    for ptx in (exact, fast):  # (expanded inline, without a function call)
         assert "div.rn" not in ptx
         assert "sqrt.rn" not in ptx
     assert "rcp.approx.ftz.f64" in exact
@@ -325,7 +325,7 @@ def test_device_functions_as_c_calls_them() -> None:
     assert ".entry" not in ptx
     assert ptx.count(".func") == 1
     assert "area_param_1" in ptx
-    # one that calls itself keeps its body beside what is seen from outside
+    # a recursive function keeps a separate body for the exported name
     b = Builder("count", device="down")
     with b.function("down", [I8], [I8]) as (n,):
         with b.if_(b.test("greater", n, b.constant(0, I8)), [I8]) as branch:

@@ -1,8 +1,8 @@
-"""Machine code of the GPU schedules, without a GPU: instructions, registers and access widths for five architectures.
+"""Tests of the machine code of GPU schedules: instructions, registers and access widths for five architectures.
 
-`HAND` is what NVIDIA's compiler (nvcc 13.5.37, -O3 -fmad=false, sm_90) makes of hand-written CUDA C++ that does the same: rows in
-registers with 256 threads of float4, folds by shuffles and one barrier, the last block folding what all blocks found,
-64 x 64 tiles of float4. Divisions are exact, as ours are.
+The tests need no GPU. `HAND` describes hand-written CUDA C++ programs, compiled by NVIDIA's compiler (nvcc 13.5.37, -O3
+-fmad=false, sm_90). Rows are kept in the registers of 256 threads as float4. Reductions use shuffles and one barrier,
+and the last block combines the results of all blocks. Transposes use 64 x 64 tiles of float4. Divisions are exact.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
     find_tool("nvdisasm") is None and find_tool("cuobjdump") is None, reason="no disassembler"
 )
 
-# A disassembler takes half a second: one architecture every day (`test_nvptx` assembles for all), the others now and then.
+# A disassembler takes half a second, so only one architecture is not marked slow. `test_nvptx` assembles for all.
 ARCHITECTURES = [
     "sm_90",
     *(pytest.param(name, marks=pytest.mark.slow) for name in ("sm_75", "sm_80", "sm_100", "sm_120")),
@@ -43,7 +43,7 @@ def forgotten() -> Iterator[None]:
     """Drop the arrays after the tests of this file."""
     yield
     floats.cache_clear()
-    wf.evaluate(wf.zeros(1))  # what was recorded and only compiled goes with the next evaluation
+    wf.evaluate(wf.zeros(1))  # the next evaluation drops programs that were recorded and only compiled
 
 
 def exponentials(x: Any) -> Any:
@@ -88,7 +88,7 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "transpose": lambda: floats(SIDE, SIDE) + floats(SIDE, SIDE, number=1).T,
     "stencil": lambda: jacobi(floats(SIDE, SIDE)),
 }
-# Reductions of chunks that are gone over twice; they count elements.
+# Reductions that read each chunk twice. They count elements.
 TWICE: dict[str, Callable[[], wf.Array]] = {
     "variance": lambda: floats(MANY).var(),
     "exponentials": lambda: (lambda x: wf.exp(x - x.max()).sum())(floats(MANY)),
@@ -104,7 +104,7 @@ HAND = {
     "transpose": Limits(117, 32),
     "stencil": Limits(138, 20),
 }
-# What we allow ourselves.
+# The limits for generated code.
 OURS = {
     "chain": Limits(38, 18),
     "chain of arrays": Limits(41, 20),
@@ -125,7 +125,7 @@ class Code(NamedTuple):
     instructions: list[str]
 
     def names(self) -> Counter[str]:
-        """Return how often each instruction occurs, without predicates and operands."""
+        """Return the number of occurrences of each instruction, without predicates and operands."""
         return Counter(re.sub(r"^@!?U?P\w+\s+", "", text).split()[0] for text in self.instructions)
 
     def count(self, prefix: str) -> int:
@@ -146,7 +146,7 @@ def machine_code(program: wf.Array, arch: str) -> Code:
         texts = [m[1].strip() for m in re.finditer(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", section)]
         while texts and texts[-1].startswith("NOP"):
             texts.pop()
-        found += texts[:-1]  # the last one keeps the processor from running on
+        found += texts[:-1]  # the last instruction only stops the processor from running on
     return Code(kernel.resources, found)
 
 
@@ -160,7 +160,7 @@ def test_as_few_instructions_and_registers_as_by_hand(name: str) -> None:
 def test_what_we_allow_ourselves_is_near_what_hands_write() -> None:
     for name, limits in OURS.items():
         assert limits.instructions <= 1.1 * HAND[name].instructions, name
-        # a thread reads all of its four rows at once, where the hand-written stencil goes row by row
+        # a thread reads four rows at once, whereas the hand-written stencil reads one row at a time
         assert name == "stencil" or limits.registers <= 1.1 * HAND[name].registers, name
 
 
@@ -171,13 +171,13 @@ def test_nothing_spills_and_no_index_is_64_bits_wide(name: str, arch: str) -> No
     assert code.resources["spills"] == code.resources["stack"] == 0
     assert not code.count("LDL")
     assert not code.count("STL")
-    # neither divisions of indices
+    # no divisions of indices
     assert not code.count("I2F")
     assert not code.count("F2I")
-    # nor 64-bit products: of two halves each, at least three multiplications
+    # no 64-bit products of indices, which need at least three multiplications
     assert not code.count("IMAD.WIDE.U32.X")
     assert code.resources["registers"] <= 48
-    # quotients and roots are written out: nothing is called, which would keep registers
+    # quotients and roots are expanded inline, since calls would reserve registers
     assert not code.count("CALL")
 
 
@@ -201,16 +201,16 @@ def test_a_row_is_read_once(name: str, loads: int, arch: str) -> None:
 @pytest.mark.parametrize(("name", "sums"), [("variance", 3), ("exponentials", 2)])
 def test_a_chunk_that_is_gone_over_twice_is_read_once(name: str, sums: int, arch: str) -> None:
     code = code_of(name, arch)
-    # 16,384 elements, 512 threads, vectors of four; and what the sums have of each chunk
+    # 16,384 elements, 512 threads, vectors of four; plus the loads of the partial sums
     assert code.count("LDG.E.128") == code.count("LDG") == 8 + sums
     assert code.resources["spills"] == code.resources["stack"] == 0
-    assert code.resources["registers"] <= 64  # two blocks on a multiprocessor
+    assert code.resources["registers"] <= 64  # so that two blocks fit on a multiprocessor
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_warps_fold_by_shuffles_and_blocks_meet_once_a_fold(arch: str) -> None:
     code = code_of("softmax", arch)
-    assert code.count("SHFL.BFLY") in (2 * 5, 2 * 5 + 1)  # (for sm_75 one stands in both ways of a branch)
+    assert code.count("SHFL.BFLY") in (2 * 5, 2 * 5 + 1)  # (for sm_75, one occurs in both sides of a branch)
     assert code.count("BAR.SYNC") == 2
 
 
@@ -225,18 +225,18 @@ def test_a_long_fold_is_one_launch(arch: str) -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_columns_are_read_as_vectors_and_folded_at_one_meeting(arch: str) -> None:
     code = code_of("sums of columns", arch)
-    assert code.count("LDG.E.128") == code.count("LDG") == 4 + 3  # four rows at once, and what is left
+    assert code.count("LDG.E.128") == code.count("LDG") == 4 + 3  # four rows at once, and the remaining rows
     assert code.count("STG.E.128") == code.count("STG") == 1
-    assert code.count("BAR.SYNC") == 2  # and before the block's next columns
+    assert code.count("BAR.SYNC") == 2  # the second barrier precedes the block's next columns
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_maxima_are_one_instruction(arch: str) -> None:
     if arch == "sm_75":
-        return  # which has none that NaN wins
+        return  # sm_75 has no minimum or maximum that propagates NaN
     names = code_of("softmax", arch).names()
     assert names["FMNMX.NAN"] + names["FMNMX3.NAN"] > 0
-    assert names["FSEL"] <= 4  # two float64, where a divisor is extreme
+    assert names["FSEL"] <= 4  # two float64 values, for extreme divisors
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -248,7 +248,7 @@ def test_tiles_go_through_shared_memory(arch: str) -> None:
 
 @pytest.mark.parametrize("length", [1000, 100_000])
 def test_rows_of_other_lengths_leave_room_for_more_blocks(length: int) -> None:
-    """Test few registers for rows with 32 elements per thread, and for rows that 512 threads read several times."""
+    """Test that long rows need few registers: 32 elements per thread, or 512 threads that read a row several times."""
     (kernel,) = wf.compile(softmax(floats(64, length)), target="sm_90")
     assert kernel.resources["registers"] <= 64
     assert not kernel.resources["spills"]

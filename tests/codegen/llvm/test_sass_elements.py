@@ -1,6 +1,6 @@
-"""Machine code of elementwise programs over rows of any length, without a GPU.
+"""Tests of the machine code of elementwise programs over rows of any length.
 
-The tests check instructions per element, access widths and registers.
+The tests check instructions per element, access widths and registers. They need no GPU.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ PROGRAMS = {
     "mean of nine points": Program(lambda: mean(zeros(4096, 4096)), 15, width=8),
     "nine points": Program(lambda: points(zeros(4096, 4096)), 21, width=8),
     "four points": Program(lambda: jacobi(zeros(4096, 4096)), 9, narrow=4, width=8),
-    # with the slow paths of roots and of quotients
+    # including the slow paths of square roots and quotients
     "norms of three": Program(lambda: norm(zeros(1_000_000, 3)), 28),
     "normalised channels": Program(
         lambda: (zeros(*IMAGE, dtype=np.uint8) / np.float32(255) - zeros(3)) / zeros(3), 33, 56, narrow=4
@@ -120,5 +120,5 @@ def test_accesses_are_wide_and_nothing_spills(name: str, arch: str) -> None:
     assert sum(each.startswith("STG") for each in wide) == code.count("STG") >= 1
     assert code.count("LDG") - sum(each.startswith("LDG") for each in wide) <= PROGRAMS[name].narrow
     assert not code.count("LDG.E.U8")
-    assert not code.count("I2F.U32.RP")  # divisions of indices
+    assert not code.count("I2F.U32.RP")  # no divisions of indices
     assert not code.count("CALL")

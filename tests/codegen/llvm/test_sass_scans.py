@@ -1,4 +1,4 @@
-"""Machine code of scans along long rows, without a GPU."""
+"""Tests of the machine code of scans along long rows. The tests need no GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def zeros(dtype: str) -> wf.Array:
     return wf.asarray(np.zeros(LENGTH, dtype))
 
 
-# programs, registers at most, elements of a vector
+# program, limit of registers, elements of a vector
 PROGRAMS: dict[str, tuple[Callable[[], wf.Array], int, int]] = {
     "float32": (lambda: wf.cumsum(zeros("f4") * 0.5) * 2.0, 64, 4),
     "beside its input": (lambda: (lambda x: wf.cumsum(x) + x)(zeros("f4")), 80, 4),
@@ -44,11 +44,11 @@ def test_a_tile_is_read_and_written_once_in_whole_vectors(name: str, arch: str) 
     if arch == "sm_90":
         assert resources["registers"] <= registers
     names = re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", disassemble(kernel.cubin))
-    # 16 elements a thread; and once more one by one, where the row ends
+    # 16 elements per thread in vectors, and a scalar copy of the loop for the end of a row
     assert sum(n.startswith("LDG.E.128") for n in names) == 16 // vector
     assert sum(n.startswith("STG.E.128") for n in names) == 16 // (vector if name != "counts" else 2)
     assert sum(n.startswith("BAR.SYNC") for n in names) == 3
-    assert sum(n.startswith("ATOM") for n in names) == 2  # the block's number; the next launch's
+    assert sum(n.startswith("ATOM") for n in names) == 2  # one for the block's number, and one for the next launch
     assert not [n for n in names if n.startswith(("MEMBAR", "LDL", "STL"))]
-    if arch not in ("sm_75", "sm_80"):  # where shuffles have a way by a call for lanes that came apart
+    if arch not in ("sm_75", "sm_80"):  # these have a slow path with a call for shuffles of diverged lanes
         assert not [n for n in names if n.startswith("CALL")]

@@ -1,4 +1,4 @@
-"""Machine code of the sort kernels, without a GPU. The elements of a thread stay in registers."""
+"""Tests of the machine code of sort kernels, which keep elements in registers. The tests need no GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytest.importorskip("cuda.bindings.nvjitlink")
 pytestmark = pytest.mark.skipif(
     find_tool("nvdisasm") is None and find_tool("cuobjdump") is None, reason="no disassembler"
 )
-REGISTERS = 128  # of which a multiprocessor has enough for two blocks
+REGISTERS = 128  # a multiprocessor has enough registers for two such blocks
 COUNTS, BOARD = "uint32[:, ::1]", "uint64[:, ::1], uint32[::1], uint32[::1], int64, int64"
 
 
@@ -42,7 +42,7 @@ def test_a_sweep(dtype: str, items: int, numbered: bool, instructions: int) -> N
     assert len(names) <= instructions
     assert used <= REGISTERS
     assert sum(name.startswith("MATCH") for name in names) == items
-    assert sum("STRONG" in name for name in names if name.startswith("LDG")) == 1  # what other tiles found
+    assert sum("STRONG" in name for name in names if name.startswith("LDG")) == 1  # the load of other tiles' results
 
 
 @pytest.mark.parametrize(("dtype", "items", "numbered"), [("f4", 16, False), ("u4", 8, True), ("f8", 8, False)])
@@ -53,4 +53,4 @@ def test_rows_within_a_block(dtype: str, items: int, numbered: bool) -> None:
     names, used = mnemonics(kernel, f"{order.word}[::1], {result}, int64, int64, int64")
     assert not [name for name in names if name.startswith(("LDL", "STL", "CALL"))]
     assert used <= REGISTERS
-    assert sum(name.startswith("LDG") for name in names) == items  # each element once
+    assert sum(name.startswith("LDG") for name in names) == items  # each element is loaded once

@@ -1,4 +1,4 @@
-"""Machine code of temporal blocking, without a GPU."""
+"""Tests of the machine code of temporal blocking. The tests need no GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gray_scott() -> wf.Array:
     return u
 
 
-# programs; steps; instructions of a turn, for a point and a step
+# program, number of steps, limit of instructions per iteration for one point and step
 PROGRAMS: dict[str, tuple[Callable[[], wf.Array], int, int]] = {
     "jacobi": (jacobi, 5, 23),
     "gray_scott": (gray_scott, 5, 49),
@@ -41,7 +41,7 @@ PROGRAMS: dict[str, tuple[Callable[[], wf.Array], int, int]] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_steps_are_straight_code_that_meets_once_a_turn(name: str, arch: str) -> None:
     make, count, most = PROGRAMS[name]
-    wf.evaluate(wf.zeros(1))  # what others recorded and only compiled is gone: no loop is cut for it
+    wf.evaluate(wf.zeros(1))  # drop what other tests recorded and only compiled, which could cut a loop
     (kernel,) = wf.compile(make(), target=arch)
     assert kernel.resources["spills"] == kernel.resources["stack"] == 0
     assert kernel.resources["registers"] <= 48
@@ -49,7 +49,7 @@ def test_steps_are_straight_code_that_meets_once_a_turn(name: str, arch: str) ->
     names = re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", disassemble(kernel.cubin))
     assert not [n for n in names if n.startswith(("LDL", "STL", "CALL", "I2F", "F2I"))]
     meetings = [k for k, n in enumerate(names) if n.startswith("BAR.SYNC")]
-    assert len(meetings) == 2  # where rings are cleared, and a turn
+    assert len(meetings) == 2  # one after the ring buffers are cleared, and one per iteration
     turn = names[meetings[0] + 1 : meetings[1]]
-    assert sum(n.startswith("LDG") for n in turn) == (1 if name == "jacobi" else 2)  # each array once
+    assert sum(n.startswith("LDG") for n in turn) == (1 if name == "jacobi" else 2)  # each array is read once
     assert len(turn) <= most * count

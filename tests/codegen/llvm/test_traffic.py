@@ -1,6 +1,6 @@
-"""Memory accesses of running PTX.
+"""Tests of the memory accesses that PTX kernels execute on a simulated GPU.
 
-Each byte is read once, without bank conflicts and with few instructions.
+Kernels read each byte once, without bank conflicts and with few instructions.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from weft.runtime import override
 
 RNG = np.random.default_rng(2)
 WARP = 32
-# Instructions of threads that an H200 issues while it moves a byte: 132 multiprocessors x 4 x 32 x 1.98 GHz at 4.3 TB/s.
+# Thread instructions that an H200 issues per byte moved: 132 multiprocessors x 4 x 32 x 1.98 GHz at 4.3 TB/s.
 A_BYTE = 7.8
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Traffic, list[np.ndarray]]]]:
-    """Return a function that runs a program, and returns the total traffic of its kernels and the results."""
+    """Return a function that runs a program. It returns the total memory traffic of the kernels, and the results."""
     stand_in = PtxStandIn(1 << 28)
     device = make_ptx_device(stand_in)
 
@@ -54,7 +54,7 @@ def f4(*shape: int) -> np.ndarray:
 
 
 def softmax(x: Any) -> Any:
-    x = 0.5 - x * 0.25  # nobody else's kernel: what was met with other sizes before has kernels for sizes of a class
+    x = 0.5 - x * 0.25  # unlike expressions of other tests, for which kernels for any sizes may exist
     e = wf.exp(x - x.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
@@ -84,7 +84,7 @@ def test_running_sums_of_other_lengths_are_written_in_whole_vectors(measured: An
         return wf.cumsum(0.5 - a * 0.125, axis=1)
 
     measured(work, f4(8, 1000))
-    x = f4(8, 1200)  # found again: the kernel is for any whole vectors
+    x = f4(8, 1200)  # reuses the kernel, which supports all lengths that are whole vectors
     traffic, (found,) = measured(work, x)
     np.testing.assert_allclose(found, np.cumsum(0.5 - x * 0.125, axis=1), rtol=1e-4)
     assert traffic.written * SECTOR == x.nbytes
@@ -94,7 +94,7 @@ def test_running_sums_of_other_lengths_are_written_in_whole_vectors(measured: An
 def test_folds_read_each_byte_once(axis: int | None, measured: Any) -> None:
     x = f4(512, 256)
     traffic, _ = measured(lambda a: a.sum(axis=axis), x)
-    assert x.nbytes <= traffic.read * SECTOR <= 1.02 * x.nbytes  # and partial results
+    assert x.nbytes <= traffic.read * SECTOR <= 1.02 * x.nbytes  # plus partial results
     assert traffic.passes == traffic.requests
     assert traffic.instructions * WARP < x.nbytes * A_BYTE
 
@@ -139,10 +139,10 @@ def test_time_steps_together_read_and_write_once(measured: Any, monkeypatch: pyt
     resized._known.clear()
     together, (found,) = measured(jacobi, x)
     assert np.array_equal(found, wanted)
-    # four parts of 64 rows and 240 columns: twelve rows more, in which rings are filled, and 16 columns
+    # four parts of 64 rows and 240 columns read twelve more rows, which fill the ring buffers, and 16 more columns
     assert x.nbytes <= together.written * SECTOR <= 1.01 * x.nbytes
     assert x.nbytes < together.read * SECTOR <= 1.25 * x.nbytes
     assert together.read + together.written < (single.read + single.written) / 3.5
     assert together.passes == together.requests
-    # 25 for a point and step, with halos and with turns in which rings are filled
+    # 25 per point and step, plus halos and iterations that fill the ring buffers
     assert together.instructions * WARP < 4 * x.size * 35

@@ -1,4 +1,4 @@
-"""Every op of the op table compared with its reference.
+"""Every op of the op table matches its reference.
 
 All loops are tested with edge values and random values, on every target and tier.
 """
@@ -39,24 +39,24 @@ def shiftable(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def as_exponent(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return a mask of the exponents `y` that are tested.
 
-    NumPy raises an error for negative exponents of integers. For large complex exponents, errors of the logarithm are
-    multiplied.
+    NumPy raises an error for negative exponents of integers. Large complex exponents multiply the error of
+    the logarithm.
     """
     return (y >= 0) | (y.dtype.kind != "i") if y.dtype.kind != "c" else np.abs(y) < 4
 
 
-# Operands that a row is for, where it is not for all.
+# The valid operands of ops that are not defined for all operands.
 DOMAINS: dict[str, Any] = {
     **dict.fromkeys(("_truncate_divide", "_truncate_remainder"), divisible),
     **dict.fromkeys(("_shift_left", "_shift_right", "_shift_right_logical"), shiftable),
     **dict.fromkeys(("power", "float_power"), as_exponent),
-    # (from one zero to the other NumPy 2.4 stays for float16, where 2.5 goes)
+    # (For float16, NumPy 2.4 returns the first of two zeros, and NumPy 2.5 returns the second.)
     "nextafter": lambda x, y: (x != 0) | (y != 0) | (x.dtype != np.float16),
-    "reciprocal": lambda x: (x != 0) | (x.dtype.kind not in "iu"),  # (else NumPy's own depends on the machine)
+    "reciprocal": lambda x: (x != 0) | (x.dtype.kind not in "iu"),  # (otherwise NumPy's result depends on the machine)
 }
-# Rows whose results are differences of what is near 1: within their bound of that.
+# Ops whose results are differences of values near 1. Their error is bounded relative to 1.
 CANCELLING = {"sinc", "lgamma", "logaddexp", "logaddexp2"}
-# Of zeros of both signs NumPy gives either, by the dtype and the machine.
+# For zeros of both signs, NumPy returns either zero, depending on the dtype and the machine.
 EXTREMES = {"minimum", "maximum", "fmin", "fmax"}
 
 
@@ -112,16 +112,16 @@ def operands_of(row: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
     if row.name in DOMAINS:
         inside = DOMAINS[row.name](*found)
         found = [x[inside] for x in found]
-        if row.name.startswith("_"):  # whole vectors: no guard protects lanes without an element
+        if row.name.startswith("_"):  # whole vectors only: no guard protects lanes without an element
             found = [np.resize(x, -(-len(x) // 64) * 64) for x in found]
     return found
 
 
 def wanted_of(row: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    """Return the reference result as `dtype`. If the op is not exact, it is computed in a wider type."""
+    """Return the reference result as `dtype`. The result of an inexact op is computed in a wider type."""
     reference = getattr(np, row.ufunc) if row.ufunc else row.reference
     if row.ulp and dtype.kind == "f":
-        wider = np.longdouble if row.ufunc else np.float32  # (in which halves are computed)
+        wider = np.longdouble if row.ufunc else np.float32  # (in which float16 is computed)
         operands = [x.astype(np.result_type(x, wider)) if x.dtype.kind == "f" else x for x in operands]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -159,7 +159,7 @@ def differences(row: OpDef, operands: list[np.ndarray], found: np.ndarray, wante
         return found != wanted
     ulp, scale = row.ulp, np.where(row.name in CANCELLING, 1, 0)
     if operands[-1].dtype.kind == "c" and row.name not in ("where", "clip"):
-        # (NumPy's own log1p loses what is small beside 1)
+        # (NumPy's log1p is inaccurate for small arguments)
         ulp, scale = max(ulp, 128 if "power" in row.name else 4), np.abs(wanted) + (row.name == "log1p")
     same = np.ones(wanted.shape, bool)
     with np.errstate(all="ignore"):

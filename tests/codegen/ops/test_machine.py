@@ -1,4 +1,4 @@
-"""Ops that NumPy lacks: known values, and PTX. Comparisons with references are in test_every_row.py."""
+"""Tests of ops that NumPy lacks: known values, and PTX. test_every_row.py compares the ops with their references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scatters on the host. Indices and values are computed in vectors, a block ahead of the writes."""
+"""Scatters on the host compute blocks of indices and values in vectors, and then write each block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from weft.codegen.passes.cut_scatters import BLOCK, cut_scatters, settle_scatter
 
 
 def counts(*, work: int = 8, alone: bool = True, fold: str = "add") -> Kernel:
-    """``value = x[c, i] * (work + 1); out[c, |value| % 7] += value`` with `fold` in place of ``+``"""
+    """Return the kernel ``value = x[c, i] * (work + 1); out[c, |value| % 7] += value``.
+
+    The reduction `fold` takes the place of ``+``.
+    """
     b = KernelBuilder("kernel")
     chunks, length = b.scalar("chunks"), b.scalar("length")
     x = b.pointer("x", np.int32, noalias=alone)
@@ -54,7 +57,7 @@ def test_work_goes_in_vectors() -> None:
 
 
 def test_nothing_is_cut_in_vain_or_wrongly() -> None:
-    for kernel in (counts(work=0), counts(alone=False)):  # no work worth keeping; what is read may be what is written
+    for kernel in (counts(work=0), counts(alone=False)):  # too little work, or possible aliasing of input and output
         assert cut_scatters(kernel) is kernel
 
 

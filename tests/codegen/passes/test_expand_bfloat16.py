@@ -1,4 +1,4 @@
-"""bfloat16 in kernel IR. Expanded kernels give the results of the interpreter with ml_dtypes."""
+"""Kernels with expanded bfloat16 operations produce the same results as the interpreter, which uses ml_dtypes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVERY = np.arange(65536, dtype=np.uint16).view(BRAIN)
 
 
 def _pointwise(write: Any, result: Any = BRAIN) -> Kernel:
-    """out[i] = write(x[i], y[i])"""
+    """Return the kernel out[i] = write(x[i], y[i])."""
     b = KernelBuilder("pointwise")
     x, y = b.pointer("x", BRAIN), b.pointer("y", BRAIN)
     out = b.pointer("out", result, writable=True)

@@ -1,6 +1,8 @@
-"""Expanded quotients and roots for GPUs have the bits of IEEE 754, for all approximations within the documented errors.
+"""Divisions and square roots that are expanded for GPUs are correctly rounded.
 
-The steps of a GPU are compiled for this machine. Its approximate instructions are replaced by tables or by exact
+This holds for all approximations within the documented error bounds.
+
+The code for GPUs is compiled for this machine. The GPU's approximate instructions are replaced by tables, or by exact
 results with errors up to the documented bounds.
 """
 
@@ -19,7 +21,7 @@ from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.passes.expand_division import expand_division
 from weft.codegen.passes.rewrite import Rewriter
 
-# Quotients or roots that a turn of the loop does. More with one divisor than otherwise share a branch take another way.
+# Quotients or roots per iteration. "one divisor" has more quotients than can share a branch, to test another path.
 FORMS = {"pair": 1, "pairs": 4, "one divisor": 6, "root": 1, "roots": 4}
 
 
@@ -74,7 +76,7 @@ def flushed(values: np.ndarray) -> np.ndarray:
 
 
 def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Return the values moved by `units` floats if they stay within `bound` of `exact`, otherwise unchanged."""
+    """Move values by `units` floats. Values that would not stay within `bound` of `exact` are unchanged."""
     moved = (values.view(np.int32) + np.int32(units)).view(np.float32)
     ordinary = np.isfinite(values) & (values != 0) & np.isfinite(moved)
     return np.where(ordinary & (np.abs(moved - exact) <= bound), moved, values)
@@ -82,29 +84,29 @@ def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray)
 
 @np.errstate(all="ignore")
 def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
-    """Return results that ``rcp.approx.ftz.f32`` may give, since its documented error is one unit in the last place."""
+    """Return possible results of ``rcp.approx.ftz.f32``, whose documented error is one unit in the last place."""
     exact = 1 / flushed(y).astype(np.float64)
     nearest = exact.astype(np.float32)
     found = off_by(nearest, units, exact, np.spacing(np.abs(nearest)).astype(np.float64))
-    # the machine's own division would be wrong if it gave 1/2 for the significand of all ones
+    # the machine's division would be wrong if the result were 1/2 for the significand with all bits set
     one = (y.view(np.int32) & 0x7FFFFF == 0x7FFFFF) & (found.view(np.int32) & 0x7FFFFF == 0)
     return flushed(np.where(one, nearest, found))
 
 
 @np.errstate(all="ignore")
 def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
-    """Return results that ``rsqrt.approx.ftz.f32`` may give, since its documented relative error is 2^-22.4."""
+    """Return possible results of ``rsqrt.approx.ftz.f32``, whose documented relative error is 2^-22.4."""
     exact = 1 / np.sqrt(flushed(x).astype(np.float64))
     return off_by(exact.astype(np.float32), units, exact, exact * 2.0**-22.4)
 
 
 @np.errstate(all="ignore")
 def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = False) -> None:
-    """Compare results with NumPy's. With `short`, also fail if an element does not take the short path."""
+    """Compare the results of a form with NumPy's. With `short`, fail if an element does not take the short path."""
     kernel, function = modelled(form)
     if "root" in form:
         near, wanted = root_reciprocals(y, units), np.sqrt(y)
-        skew = 1 + units / 3 * 2.0**-23  # and rounding: 2^-22.4
+        skew = 1 + units / 3 * 2.0**-23  # with rounding, 2^-22.4
     else:
         near, wanted = reciprocals(y, units), (x.reshape(y.size, -1) / y[:, None]).ravel()
         skew = 1 + units * 2.0**-17
@@ -119,7 +121,7 @@ def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = Fal
 
 
 def check_pairs(x: np.ndarray, y: np.ndarray) -> None:
-    """Check x / y computed alone, together with other quotients, and together with quotients by the same divisor.
+    """Check x / y when it is computed alone, with other quotients, and with quotients by the same divisor.
 
     The square roots of y are checked alone and together with other roots.
     """
@@ -141,7 +143,7 @@ def any_floats(count: int, seed: int) -> np.ndarray:
     return bits(np.random.default_rng(seed).integers(0, 1 << 32, count, dtype=np.uint32))
 
 
-# Significands that make roundings hard: few bits, all bits, next to a half, roots of two and three.
+# Significands that are hard to round: few bits, all bits, next to a half, roots of two and three.
 SIGNIFICANDS = np.array(
     [0, 1, 2, 3, 0x400000, 0x3FFFFF, 0x400001, 0x7FFFFF, 0x7FFFFE, 0x7FFFFD, 0x3504F3, 0x5DB3D7, 0x2AAAAB]
 )
@@ -206,13 +208,13 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
     x, y = hard_pairs(np.concatenate([last, drawn]))
     assert x.size > 50_000
     check_pairs(x, y)
-    check_pairs(x * np.float32(2.0**-120), y * np.float32(2.0**30))  # (subnormal: wrongly rounded if rounded twice)
+    check_pairs(x * np.float32(2.0**-120), y * np.float32(2.0**30))  # (subnormal: must be rounded only once)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(32))
 def test_all_quotients_next_to_the_middle(part: int) -> None:
-    """Test all odd significands of divisors. Even ones come no nearer to a midpoint than their odd parts."""
+    """Test all odd significands of divisors. Quotients by even significands are not closer to a midpoint."""
     step = (1 << 23) // 32
     for start in range((1 << 23) + part * step + 1, (1 << 23) + (part + 1) * step, 1 << 15):
         x, y = hard_pairs(np.arange(start, start + (1 << 15), 2))
@@ -262,7 +264,7 @@ def test_the_interpreter_takes_the_same_steps() -> None:
 
 
 def kernel_of(*quotients: tuple[Any, Any], dtype: Any = np.float32) -> Kernel:
-    """Return a kernel that computes quotients of constants and of scalar parameters, which are given by names."""
+    """Return a kernel that computes quotients of constants and scalar parameters. Strings are names of parameters."""
     b = KernelBuilder("some", np.int32, "threaded")
     out = b.pointer("out", dtype, writable=True)
     names = dict.fromkeys(v for pair in quotients for v in pair if isinstance(v, str))

@@ -42,7 +42,7 @@ def test_other_variables_stay() -> None:
     early, twice, branch, given = (b.local(INT) for _ in range(4))
     (t,) = b.emit("thread_index", (), (INT,), axis=0)
     with b.loop(t, "serial"):
-        b.store(x, zero, b.load(early, zero))  # what the turn before wrote
+        b.store(x, zero, b.load(early, zero))  # the value of the previous iteration
         b.store(early, zero, t)
     b.store(twice, zero, t)
     b.store(twice, zero, zero)
@@ -62,7 +62,7 @@ def test_addresses_do_not_wrap() -> None:
     x, n = b.pointer("x", INT, writable=True), b.scalar("n", np.int64)
     row = b.cast(n, INT)
     place = b.op("add", b.op("multiply", row, b.constant(3)), b.constant(1))
-    tested = b.cast(n, INT)  # looked at before it serves as an address
+    tested = b.cast(n, INT)  # tested before it is used as an address
     other = b.op("add", tested, b.constant(1))
     with b.if_(b.op("less", tested, b.constant(5), dtype=bool)):
         b.store(x, other, b.load(x, place))

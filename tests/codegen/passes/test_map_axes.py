@@ -1,4 +1,4 @@
-"""GPU schedules. The interpreted threaded kernel is compared with the logical kernel."""
+"""Kernels mapped to GPU threads produce the same results as the logical kernels. Both are interpreted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
 
 
 def both(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray], *, exact: bool, grid: int = 2) -> Kernel:
-    """Interpret a logical kernel, and its mapping to threads in both orders of threads. Compare the outputs.
+    """Interpret a logical kernel and its threaded form, in both orders of threads. Compare the outputs.
 
     Return the mapped kernel.
     """
@@ -75,7 +75,7 @@ def test_line_of_every_width(dtype: str, lanes: int) -> None:
 
 
 def vectors(threaded: Kernel) -> set[str]:
-    """Return the names of the pointers through which a thread accesses 16 bytes at a time."""
+    """Return the names of the pointers that threads access in vectors of 16 bytes."""
     arrays = {o.results[0]: o.operands[0].name for o in threaded.walk() if o.opcode == "offset"}
     return {arrays[o.operands[0]] for o in threaded.walk() if o.attributes.get("align") == 16}
 
@@ -111,7 +111,7 @@ def test_64_bit_indices() -> None:
 def test_strided(length: int) -> None:
     x = numbers(length * 3 + 1, "f4")
     threaded = both(kernels.strided(), [x, length, 3], [np.zeros(length, "f4")], exact=True)
-    assert vectors(threaded) == {"out", "x"}  # x is read with a stride too, element by element
+    assert vectors(threaded) == {"out", "x"}  # x is also read with a stride, one element at a time
 
 
 SHAPES = [
@@ -146,7 +146,7 @@ def test_transposed(a: int, n: int, dtype: str) -> None:
 @pytest.mark.parametrize(("dtype", "along"), [("f4", 32), ("f8", 32), ("i2", 16), ("i1", 8)])
 def test_tiles_of_transposed_operands_are_as_high_as_a_sector(dtype: str, along: int) -> None:
     def widest(kernel: Kernel) -> int:
-        """Return the largest number of threads along a row among those that the kernel chooses from."""
+        """Return the largest number of threads along a row that the kernel can choose."""
         threaded = map_axes(kernel, GPU)
         numbers = {o.results[0]: o.attributes["value"] for o in threaded.walk() if o.opcode == "constant"}
         chosen = [o for o in threaded.body.operations if o.opcode == "where" and o.operands[1] in numbers]
@@ -171,11 +171,11 @@ def test_space_divides_once_a_tile() -> None:
     assert deepest == 2
     assert depth_of[0] > 0
     assert depth_of[1] > 0
-    # the loop along the row only counts how many columns are left
+    # the loop along the row only counts the remaining columns
     assert depth_of[2] == 0
 
 
-# -- folds ------------------------------------------------------------------------------------------
+# -- reductions -------------------------------------------------------------------------------------
 
 TABLES = [(0, 5), (5, 0), (1, 1), (3, 7), (5, 33), (2, 300), (1, 1000), (1, 2500), (70, 3), (300, 2)]
 
@@ -265,10 +265,10 @@ def test_several_loops_over_a_row(count: int, length: int) -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("double", "mirror"),  # reads what other threads have written
-        ("mirror", "double"),  # writes what other threads read before
-        ("head", "none"),  # overwrites what all threads read on the way in
-        ("fill", "mirror"),  # reads what the first thread has written
+        ("double", "mirror"),  # reads elements that other threads have written
+        ("mirror", "double"),  # writes elements that other threads read before
+        ("head", "none"),  # overwrites an element that all threads read first
+        ("fill", "mirror"),  # reads an element that the first thread has written
         ("mirror", "fill"),
         ("double", "head"),
     ],
@@ -287,7 +287,7 @@ def test_threads_wait_for_each_other(first: str, second: str, length: int) -> No
 @pytest.mark.parametrize(("first", "second"), [("double", "mirror"), ("mirror", "double"), ("double", "head")])
 @pytest.mark.parametrize(("length", "threads"), [(70, 32), (1030, 256), (40, 0), (70, 0), (1030, 0)])
 def test_threads_of_a_row_wait_for_each_other(first: str, second: str, length: int, threads: int) -> None:
-    exact = threads > 0  # else the launch finds out how many
+    exact = threads > 0  # otherwise the launch determines the number of threads
     kernel = describe_shapes(kernels.two_loops(first, second), {"count": 1, "length": length}, GPU, exact=exact)
     assert isinstance(found := kernel.attributes["schedule"], EachRow if exact else AnyRows)
     assert not exact or found.threads == threads
@@ -298,7 +298,7 @@ def test_threads_of_a_row_wait_for_each_other(first: str, second: str, length: i
 @pytest.mark.parametrize(("count", "length"), [(5, 30), (100, 20)])
 def test_columns_that_all_threads_go_on_with(count: int, length: int) -> None:
     x = numbers(count * length, "f8")
-    # one block: its shared memory is used again for the next columns
+    # one block, which reuses its shared memory for the next columns
     threaded = both(kernels.centred_columns(), [x, count, length], [np.zeros_like(x)], exact=False, grid=1)
     assert threaded.attributes["scheme"] == "columns"
 
@@ -314,7 +314,7 @@ def test_the_tree_does_not_depend_on_the_grid() -> None:
     assert len(set(found)) == 1
 
 
-# -- items, and what is refused -----------------------------------------------------------------------
+# -- scans, and rejected kernels ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("count", "length"), [(0, 3), (1, 5), (200, 3), (3, 0)])

@@ -1,4 +1,4 @@
-"""Random array programs, interpreted with the GPU schedules and compared with NumPy."""
+"""Random array programs, interpreted with the GPU schedules, match NumPy's results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Strided loops in which all threads of a block execute an iteration before the next one begins.
+"""Tests of strided loops in which all threads of a block execute an iteration before the next iteration begins.
 
-Results stay the same, and loops in which threads may diverge stay unchanged.
+The results do not change. Loops in which threads may diverge are left alone.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def early(x, o):
         o[i] = x[i] + 1
 
 
-# -- loops that each thread runs by itself ---------------------------------------------------------------
+# -- loops that remain independent for each thread -------------------------------------------------------
 
 
 def stops_early(x, o):
@@ -172,7 +172,7 @@ _alone: dict[str, Any] = {}
 
 
 def alone(function: Callable[..., None], grid: Any, block: Any, x: np.ndarray) -> np.ndarray:
-    """Return the result without the pass, in which each thread executes its iterations on its own."""
+    """Return the result without the pass. Each thread then executes its iterations independently."""
     out = np.zeros(x.shape if x.ndim == 2 else max(x.size, 8))
     if function.__name__ not in _alone:
         seen: list[Any] = []

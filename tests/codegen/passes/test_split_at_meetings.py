@@ -1,4 +1,4 @@
-"""Tests of the values that are uniform in a block, and of the split of threads' work at barriers."""
+"""Tests of the uniformity analysis, and of the split of kernels at barriers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FULL = 0xFFFFFFFF
 
 
 class Source:
-    """A kernel under construction, with values that most tests use."""
+    """A kernel builder with the values that most tests use."""
 
     def __init__(self) -> None:
         self.b = b = KernelBuilder("kernel", np.int32, "threaded", explicit=True)
@@ -68,7 +68,7 @@ def test_who_returned_is_not_apart() -> None:
     assert found.returns
     assert barrier in found.late
     assert barrier not in found.apart
-    assert value in found.varying  # nobody may be left to read it
+    assert value in found.varying  # since every thread may have returned before the load
 
 
 def test_a_variable_of_a_branch_is_common_to_who_takes_it() -> None:
@@ -94,7 +94,7 @@ def test_runs_between_barriers() -> None:
     split = split_at_meetings(kernel)
     assert split is not None
     assert shape(split, kernel) == "rmrmr"
-    assert split.crossing == {value}  # the thread's number is cheap to have again
+    assert split.crossing == {value}  # the thread's index is cheap to recompute
 
 
 def test_a_shuffle_is_sent_and_received() -> None:
@@ -204,7 +204,7 @@ def test_a_branch_with_a_shuffle_is_taken_in_step() -> None:
     branch = split.branches[shuffle]
     assert branch is not None
     assert branch[1] == 0
-    assert shuffle not in split.strict  # who passes by ends
+    assert shuffle not in split.strict  # the threads that skip the shuffle end
     s = Source()
     with s.b.if_(s.less(s.t, s.n)):
         s.b.store(s.x, s.t, s.shuffle(s.t))

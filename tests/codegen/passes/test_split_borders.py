@@ -1,4 +1,4 @@
-"""Loops over concatenated or shifted arrays have a middle range without selections."""
+"""Loops over concatenated or shifted arrays are split, so that the middle range needs no selections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.codegen.passes.split_borders import split_borders
 
 
 def rolled() -> Kernel:
-    """``out[i, j] = (x[i - 1, j] if i >= first else y[j]) + (x[i, j] if j <= last else y[i])``"""
+    """Return the kernel ``out[i, j] = (x[i - 1, j] if i >= first else y[j]) + (x[i, j] if j <= last else y[i])``."""
     b = KernelBuilder("rolled")
     rows, columns, first, last = (b.scalar(name) for name in ("rows", "columns", "first", "last"))
     x, y = (b.pointer(name, np.float64, noalias=True) for name in "xy")

@@ -1,4 +1,4 @@
-"""Branches around barriers pass their results through memory. The effect is the same, and threads run as loops."""
+"""Branches that contain barriers pass their results through memory, so that threads compile to loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strides of addresses between threads, and the loops that are chosen by these strides."""
+"""Tests of the strides of addresses between threads, and of the innermost loop that is chosen by the strides."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def expected_tiles(a: np.ndarray) -> np.ndarray:
     whole[: a.shape[0], : a.shape[1]] = a
     sums = np.repeat(whole.reshape(len(whole), -1, 8).sum(2), 8, axis=1)
     i, j = np.indices(whole.shape)
-    lanes = ((j % 8) * 8 + i % 8) % 32  # x is the row
+    lanes = ((j % 8) * 8 + i % 8) % 32  # x is the row index
     return (sums + whole * 1000 + lanes)[: a.shape[0], : a.shape[1]]
 
 

@@ -17,7 +17,10 @@ from weft.codegen.passes.tile_transposes import ROOM, tile_size, tile_transposes
 
 
 def sum_with_transposed(dtype: type = np.float32, *, alone: bool = True, square: bool = False) -> Kernel:
-    """``out[i, j] = a[i, j] + b[j, i]``. If `square`, `b` is read at the flat index ``i + j * j`` instead."""
+    """Return the kernel ``out[i, j] = a[i, j] + b[j, i]``.
+
+    If `square`, the kernel reads `b` at the flat index ``i + j * j`` instead.
+    """
     b = KernelBuilder("kernel")
     rows, columns = b.scalar("rows"), b.scalar("columns")
     first = b.pointer("a", dtype, noalias=True)
@@ -56,7 +59,7 @@ def test_it_computes_the_same(shape: tuple[int, int], monkeypatch: pytest.Monkey
 
 
 def test_complex_numbers_beside_a_transposed_operand() -> None:
-    a = np.arange(1 << 18, dtype=np.float32).reshape(512, 512)  # so large that tiles pay
+    a = np.arange(1 << 18, dtype=np.float32).reshape(512, 512)  # large enough that tiling pays off
     b = np.arange(1 << 18, dtype=np.complex64).reshape(512, 512) * np.complex64(1j)
     with wf.device("cpu"):
         assert np.array_equal(np.asarray(wf.asarray(a).T + wf.asarray(b)), a.T + b)

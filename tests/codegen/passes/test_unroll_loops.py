@@ -24,7 +24,7 @@ from weft.codegen.pipeline import run_passes
 
 
 def sums(name: str = "add") -> Kernel:
-    """``out[i] = sum(x[i, :])``"""
+    """Return the kernel ``out[i] = sum(x[i, :])``, with the reduction `name` in place of the sum."""
     b = KernelBuilder("sums")
     rows, columns, stride = b.scalar("rows"), b.scalar("columns"), b.scalar("stride")
     x, out = b.pointer("x", np.float32, noalias=True), b.pointer("out", np.float32, writable=True)
@@ -90,7 +90,7 @@ def test_compiled_for_every_type_and_length(dtype: type, columns: int, rows: int
         assert np.array_equal(a.max(axis=1), x.max(axis=1))
         assert np.array_equal(a.argmin(axis=1), x.argmin(axis=1))
         assert np.allclose(a.sum(axis=1), x.sum(axis=1), rtol=1e-6)
-        # the last element is the last one of its memory
+        # the last element is at the end of its memory
         assert np.allclose((a[:, None, :] * a[None]).sum(axis=2), (x[:, None, :] * x[None]).sum(axis=2), rtol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Code that equals earlier code, such as a notebook cell that runs again, is recorded as quickly as a loop."""
+"""Code that equals earlier code, such as a repeated notebook cell, is recorded as quickly as the body of a loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_cell_run_again_is_recorded_by_look_up(monkeypatch: pytest.MonkeyPatch
         names = {"wf": wf, "x": wf.ones(5), "y": wf.arange(5.0)}
         wf.evaluate(names["x"], names["y"])
         anew.clear()
-        exec(compile(CELL, "<cell>", "exec"), names)  # a code object of its own each time
+        exec(compile(CELL, "<cell>", "exec"), names)  # creates a new code object each time
         counts.append(len(anew))
         found.append(names["x"].tolist())
     assert counts[2] <= 8 < 80

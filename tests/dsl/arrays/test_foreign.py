@@ -180,7 +180,7 @@ def test_sparse(program: str) -> None:
 
 
 class Logged:
-    """A type that implements both array protocols, and logs the calls."""
+    """A type that implements both of NumPy's array protocols, and logs the calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -1,6 +1,6 @@
-"""Assignments through boolean masks.
+"""Tests of selections and assignments by boolean masks.
 
-They have NumPy's values on every device, and no Python loop visits the elements.
+The values are NumPy's on every device, and no Python loop visits the elements.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_on_a_gpu_a_mask_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(type(device), "download", watched)
         found = a[a > 0] * 2
         wf.evaluate(found)
-        assert max(most) == 1  # their number
+        assert max(most) == 1  # one: the number of selected elements
         monkeypatch.undo()
         np.testing.assert_array_equal(np.asarray(found), x[x > 0] * 2)
 
@@ -124,7 +124,7 @@ def test_few_elements_are_taken_at_once(dtype: str) -> None:
         for axes in range(1, wanted.ndim + 1):
             mask = wf.asarray(np.arange(24)[: np.prod(wanted.shape[:axes])].reshape(wanted.shape[:axes]) % 3 == 1)
             taken = array[mask]
-            assert taken._storage.buffer is not None  # nothing is left to do
+            assert taken._storage.buffer is not None  # already evaluated
             found = np.asarray(taken)
             assert found.dtype == wanted.dtype
             np.testing.assert_array_equal(found, wanted[np.asarray(mask)])
@@ -175,7 +175,7 @@ def test_what_a_mask_takes_is_an_array_of_any_dtype(dtype: str, few: int) -> Non
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("shape", [(40_000,), (300, 300), (300, 300, 2)])
 def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs: bool) -> None:
-    """Test that a mask that changes between two selections selects by its current elements."""
+    """Test that selections use the current elements of a mask, which changes between two selections."""
     x = RNG.standard_normal(shape)
     mask = (
         np.sin(np.arange(x[..., 0].size if x.ndim == 3 else x.size) * 0.01) > 0 if runs else RNG.random(shape[:2]) > 0.5
@@ -193,7 +193,7 @@ def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs:
 @pytest.mark.parametrize("shape", [(20_000,), (20_000, 4), (200, 100, 2), (20_000, 0)])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0, "runs"])
 def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> None:
-    """Test masks of medium size, for contiguous arrays, reversed arrays, and masks with runs."""
+    """Test random masks and masks with runs of equal elements, for contiguous and reversed arrays of medium size."""
     x = RNG.standard_normal(shape)
     for axes in range(1, len(shape) + (0 not in shape)):
         count = int(np.prod(shape[:axes]))
@@ -238,7 +238,7 @@ def test_a_mask_of_other_bytes_writes_nothing_behind_the_result(monkeypatch: pyt
     x, mask = np.arange(20_003.0), (np.arange(20_003) % 200).astype(np.uint8).view(bool)
     out = np.zeros(30_000)
     bytes_ = mask.view(np.uint8)
-    copy_masked(x, bytes_ != 0, out[: np.count_nonzero(bytes_)])  # (from here on by the kernel)
+    copy_masked(x, bytes_ != 0, out[: np.count_nonzero(bytes_)])  # (later calls use the kernel)
     for room in (np.count_nonzero(bytes_), 1000, 5):
         out[:] = 0
         copy_masked(x, mask, out[:room])

@@ -1,4 +1,4 @@
-"""Native operators give the same results as the Python functions that they replace."""
+"""Operators in native code have the same results as the Python functions that they replace."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operato
 
 @pytest.mark.parametrize("operate", OPERATORS)
 def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) -> None:
-    """Test that an operation repeated at one call site reuses its expression, and that other call sites do not."""
+    """Test that an operation repeated at one call site reuses its expression, unlike operations at other call sites."""
     a, b = np.arange(1, 13).reshape(3, 4), np.arange(3, 15).reshape(3, 4)
     x, y = wf.asarray(a), wf.asarray(b)
     cases: list[Callable[[Any, Any], Any]] = [
@@ -138,7 +138,7 @@ WRITES: dict[str, Callable[[Any, Any, int], Any]] = {
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("fresh", [False, True])
 def test_writes_are_found_again(name: str, fresh: bool) -> None:
-    """Test writes to arrays in memory and to pending arrays. Earlier expressions keep their values."""
+    """Test that writes to arrays in memory and to pending arrays do not change the values of earlier expressions."""
     for _ in range(3):
         b = np.arange(12.0).reshape(3, 4)
         a = b + 0.5
@@ -202,9 +202,7 @@ def test_what_an_operator_does_not_take() -> None:
         Array.__add__(x)  # type: ignore[operator]
     with pytest.raises(TypeError):
         Array.__add__(x, x, x)  # type: ignore[operator]
-    with pytest.raises(
-        (TypeError, AttributeError)
-    ):  # (TypeError once Python calls native code for it, as of NumPy's arrays)
+    with pytest.raises((TypeError, AttributeError)):  # (TypeError once Python calls native code, as for NumPy's arrays)
         Array.__add__(5, x)  # type: ignore[operator]
     assert not (x == "text").any()
     with pytest.raises(DeviceMismatchError):
@@ -250,7 +248,7 @@ def test_nothing_is_left_behind() -> None:
         storages = sum(type(thing) is Storage for thing in gc.get_objects())
         return [storages, len(INTERNED), *map(sys.getrefcount, (x._storage, y._storage, Array, Scalar, go.__code__))]
 
-    for _ in range(2):  # (what takes the place of memory is recorded at other positions once that memory is unshared)
+    for _ in range(2):  # (once memory is unshared, its replacement is recorded at other positions)
         go()
     before = referred()
     go()

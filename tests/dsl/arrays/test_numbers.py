@@ -1,4 +1,4 @@
-"""Python numbers as operands. Plans and kernels are reused when the numbers change."""
+"""Tests of Python scalars as operands. Plans and kernels are reused when the scalars change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATEMENTS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def in_place(xp: Any, x: Any, k: Any) -> Any:
-    """Update a whole array and a part of it."""
+    """Update a whole array, and then a part of the array."""
     y = x.copy()
     y += k
     y[1:-1] *= k
@@ -36,7 +36,7 @@ STATEMENTS["in place"] = in_place
 
 
 def check(statement: Callable[[Any, Any, Any], Any], dtype: str, numbers: list[Any]) -> None:
-    """Run the statement with each of the numbers, and compare the results with NumPy's."""
+    """Run the statement with each scalar, and compare the results with NumPy's."""
     source = (np.arange(40) % 7 + 1).astype(dtype)
     x = wf.asarray(source)
     for number in numbers:
@@ -95,7 +95,7 @@ def test_numpys_scalars_are_arguments_at_once() -> None:
     before = wf.statistics()["plans"]
     found = [float((x * np.float64(k)).sum()) for k in (1.0, 2.0)]
     assert found == [780.0, 1560.0]
-    assert wf.statistics()["plans"] <= before + 1  # of the sum, if no other test had one
+    assert wf.statistics()["plans"] <= before + 1  # for the sum, if no earlier test has planned it
 
 
 def test_numbers_of_a_program_that_stays_the_same_are_constants() -> None:
@@ -131,7 +131,7 @@ def test_loops_that_begin_behind_other_statements_are_cut_turn_by_turn() -> None
 def test_integers_that_are_compared_leave_the_dtype(compare: Callable[[Any, Any], Any], dtype: str) -> None:
     """Test comparisons with integers within and beyond the dtype's range.
 
-    These are different comparisons, so the number cannot be an argument of one kernel.
+    Integers beyond the range need another comparison, so one kernel with the integer as an argument is not enough.
     """
     source = np.arange(40).astype(dtype)
     x = wf.asarray(source)

@@ -1,4 +1,4 @@
-"""Scatters with repeated indices. They have NumPy's values on every device, and the same bits in each run."""
+"""Scatters with repeated indices have NumPy's values on every device, and the same bits in every run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_sums_of_floats_are_as_exact_as_in_order(size: int, places: int, dtype: 
         getattr(np, op).at(again, wf.asarray(where), wf.asarray(values))
         assert np.asarray(found).tobytes() == np.asarray(again).tobytes()
         error = np.abs(np.asarray(found).astype(np.longdouble) - wanted)
-    steps = 1 + (folded if device == "cpu" else 0)  # on a GPU only the last step is rounded
+    steps = 1 + (folded if device == "cpu" else 0)  # on a GPU, only the last step is rounded
     assert np.all(error <= np.finfo(dtype).eps * steps * bound)
 
 

@@ -1,4 +1,4 @@
-"""Repeated calls of functions are memoized: one look-up finds the expression that recording would give."""
+"""Repeated calls of functions are memoized. One look-up finds the expression that recording would create."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "matmul": lambda xp, x, k: x @ x.T + xp.dot(x[0], x[1]),
     "einsum": lambda xp, x, k: xp.einsum("ij,kj->ik", x, x),
     "round": lambda xp, x, k: xp.round(x, 1),
-    # what is not to be found again, or with something else
+    # programs that must not reuse an expression, or not with the same arguments
     "changing number": lambda xp, x, k: xp.clip(x, 0.1 * k, 5.0) + xp.where(x < 0.25 * k, k, x),
     "changing shift": lambda xp, x, k: xp.roll(x, k, axis=0),
     "zeros of two signs": lambda xp, x, k: 1 / xp.where(x > 10, x, -0.0 if k % 2 else 0.0),
@@ -45,7 +45,7 @@ def test_what_is_found_again_is_what_would_be_recorded(name: str) -> None:
     for k in range(7):
         values = rng.standard_normal((4, 5))
         x = wf.asarray(values)
-        x = x + 1 if k % 3 == 2 else x  # in memory, or recorded
+        x = x + 1 if k % 3 == 2 else x  # either in memory or pending
         wanted = PROGRAMS[name](np, values + 1 if k % 3 == 2 else values, k)
         found = PROGRAMS[name](wf, x, k)
         np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-13)
@@ -79,7 +79,7 @@ def test_options_taken_from_arrays_are_not_found_again() -> None:
     }
     for name, make in made.items():
         wanted = [make(np, values, n) for n in counts]
-        for numbers in (which, [which[k] + 0 for k in range(4)]):  # in memory, and pending
+        for numbers in (which, [which[k] + 0 for k in range(4)]):  # in memory, then pending
             found = [make(wf, x, n) for n in numbers]
             for mine, theirs in zip(found, wanted, strict=True):
                 np.testing.assert_allclose(np.asarray(mine), theirs, err_msg=name, strict=True)

@@ -1,6 +1,6 @@
-"""Boolean selections that are assigned back stay pending.
+"""Boolean selections that are assigned back with the same mask stay pending.
 
-All elements are computed, and the values are NumPy's.
+The kernel computes all elements, and the values are NumPy's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def grow(np: Any, x: Any, step: Any, turns: int) -> Any:
-    """Grow elements while they are small. Each iteration assigns through two masks."""
+    """Increase elements while they are small. Each iteration assigns through two masks."""
     size, when = np.zeros_like(x), np.zeros(x.shape, dtype=np.int64)
     inside = np.ones(x.shape, dtype=bool)
     for turn in range(turns):
@@ -50,7 +50,7 @@ def test_what_goes_back_is_one_kernel_with_what_surrounds_it() -> None:
 
 
 def test_a_selection_that_something_else_needs_is_taken() -> None:
-    """Test that a selection with another use is executed, and that later ones at the same line run immediately."""
+    """Test that a selection with another use is executed, and that later selections at its line run immediately."""
     x = np.random.default_rng(2).random((N, N))
     array = wf.asarray(x)
     for turn in range(5):
@@ -102,7 +102,7 @@ def test_another_mask_and_another_count_are_no_way_back() -> None:
 
 
 def test_numbers_that_change_go_back_too() -> None:
-    """Test that changing numbers are arguments of the memoized operation."""
+    """Test that scalars that change are arguments of the memoized operation."""
     x = np.random.default_rng(5).random((N, N))
     array, theirs = wf.asarray(x), x > 0.5
     ours = wf.asarray(theirs)

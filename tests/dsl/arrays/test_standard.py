@@ -1,4 +1,4 @@
-"""Attributes and methods of the array API standard and of NumPy's arrays, except arithmetic."""
+"""Tests of attributes and methods of the array API standard and of NumPy's arrays, except arithmetic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.arrays.methods import view  # (`weft.cuda` gives arrays Numba's, which is of the same memory)
+from weft.dsl.arrays.methods import view  # (`weft.cuda` replaces the method by Numba's ``view``, which shares memory)
 
 
 def test_the_namespace_says_what_it_can_do() -> None:
@@ -45,7 +45,7 @@ def test_the_namespace_says_what_it_can_do() -> None:
 def test_new_arrays_go_where_they_are_wanted(make: Any) -> None:
     found = make("simt")
     assert found.device.name == "simt"
-    assert wf.ones_like(found).device.name == "simt"  # and what is made like them goes there too
+    assert wf.ones_like(found).device.name == "simt"  # arrays made like it are on the same device
     assert wf.ones(2).device.name != "simt"
 
 
@@ -73,7 +73,7 @@ def test_bits_of_what_is_not_evaluated() -> None:
     np.testing.assert_array_equal(y, wanted)
     assert x.sum().view(np.int32) == np.float32(10).view(np.int32)
     bits = view(x, np.int32)
-    x += 1  # the bits are a copy
+    x += 1  # does not change the copied bits
     assert bits[0] == np.float32(1).view(np.int32)
     with pytest.raises(ValueError, match="read-only"):
         bits[0] = 3
@@ -100,7 +100,7 @@ def test_read_only_arrays() -> None:
     ):
         with pytest.raises(ValueError, match="read-only"):
             write()
-    view[0] = 7  # through another array object
+    view[0] = 7  # writes through another array object
     assert (x + 1)[1] == 8 and x.copy().flags.writeable
     x.setflags(write=True)
     x[0] = 5
@@ -135,7 +135,7 @@ def test_bytes_are_exported() -> None:
     if sys.version_info >= (3, 12):
         assert memoryview(x).tolist() == [0, 1, 2, 3]
         with pytest.raises(BufferError):
-            x.__buffer__(1)  # somebody who wants to write
+            x.__buffer__(1)  # request a writable buffer
 
 
 def test_frequencies_of_a_dtype() -> None:

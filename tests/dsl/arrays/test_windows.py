@@ -1,4 +1,7 @@
-"""Indices that are used repeatedly, and elements that are written immediately: aliasing and earlier values."""
+"""Tests of repeated indices and of elements that are written immediately.
+
+Views see the written elements, and earlier results keep the old values.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def test_what_was_recorded_or_exported_keeps_the_old_element() -> None:
 
 
 def test_views_are_those_of_their_storage() -> None:
-    """Test the same reshaped array over storages of two shapes: as a whole storage, and as a view of one."""
+    """Test operations on a reshaped array that is a whole storage, or a view of a storage of another shape."""
     for shape in ((4,), (2, 2), (4,)):
         x = wf.ones(shape).reshape(4)[None]
         assert x[0].shape == (4,)

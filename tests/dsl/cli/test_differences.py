@@ -1,4 +1,4 @@
-"""The verdicts of ``weft run --compare``."""
+"""Tests of the comparison of results by ``weft run --compare``."""
 
 from __future__ import annotations
 

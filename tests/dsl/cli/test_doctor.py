@@ -1,4 +1,4 @@
-"""``weft doctor`` with missing or broken parts."""
+"""Tests of ``weft doctor`` on machines with missing or broken parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that use `__main__`. ``weft run`` and ``python`` give the same output, exit status and files."""
+"""Programs that use `__main__` have the same output, exit status and files under ``weft run`` and ``python``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _script(text: str, **beside: str) -> Case:
     return Case({"script.py": text, **{f"{name}.py": source for name, source in beside.items()}})
 
 
-# Every program may state with ``on_weft(x)`` that x is weft's array under weft, and NumPy's under Python.
+# Programs call ``on_weft(x)`` to assert that x is weft's array under weft, and NumPy's under Python.
 CHECK = """
 import os
 def on_weft(x):

@@ -1,4 +1,4 @@
-"""The reasons that `weft run --compare` gives if a program is not faster on weft."""
+"""Tests of the explanations that ``weft run --compare`` prints if a program is not faster on weft."""
 
 from __future__ import annotations
 

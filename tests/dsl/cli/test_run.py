@@ -1,4 +1,4 @@
-"""The command line on real programs."""
+"""Tests of ``weft run`` with complete programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device arrays are weft arrays: copies, layouts, records, shared memory and unshared memory."""
+"""Tests of the device arrays of weft.cuda: copies, layouts, records, and memory shared with other arrays."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_methods_of_device_arrays() -> None:
     assert not cuda.is_cuda_array(GRID)
 
 
-# -- memory that somebody writes to --------------------------------------------------------------------
+# -- writes to arrays ----------------------------------------------------------------------------------
 
 
 def test_what_was_recorded_before_a_copy_keeps_its_values() -> None:
@@ -245,7 +245,7 @@ def test_another_dtype_sees_the_same_memory() -> None:
     array[1] = 1.0
     assert bits[1] == 0x3F800000
     assert array.view(np.uint8).shape == (8,)
-    assert array.view(">u4").tobytes() == array.tobytes()  # (another byte order is NumPy's)
+    assert array.view(">u4").tobytes() == array.tobytes()  # (NumPy handles other byte orders)
     assert isinstance(array.view(np.float32), weft.Array)
     assert (bits.copy() + 1).tolist() == [0x40400001, 0x3F800001]
     assert (bits + 1).tolist() == (1 + bits).tolist() == [0x40400001, 0x3F800001]
@@ -255,7 +255,7 @@ def test_another_dtype_sees_the_same_memory() -> None:
         cuda.to_device(np.zeros(3, np.float32)).view(np.float64)
 
 
-# -- host memory that the device sees ----------------------------------------------------------------
+# -- mapped host memory ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [cuda.mapped_array, cuda.managed_array])
@@ -304,7 +304,7 @@ def test_mapping_host_arrays(start: int) -> None:
 
 
 class Exporter:
-    """Host memory that is described as the memory of another library's GPU array. The CPU device accepts it."""
+    """Host memory that is described as another library's GPU array, which the CPU device accepts."""
 
     def __init__(self, values: np.ndarray, **changes: Any) -> None:
         self.values = values

@@ -1,4 +1,4 @@
-"""Devices and contexts of weft.cuda on a machine without a GPU."""
+"""Tests of the devices and contexts of weft.cuda on a machine without a GPU."""
 
 from __future__ import annotations
 

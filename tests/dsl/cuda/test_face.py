@@ -1,4 +1,4 @@
-"""The names of weft.cuda: how they are imported, that they exist, and what importing them loads."""
+"""Tests of the names of weft.cuda: imports, missing names, and the modules that an import loads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft import cuda
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# what Numba CUDA 0.30 has and a program may use, but linking and memory managers, which are refused with a reason
+# public names of Numba CUDA 0.30, except for linking and memory managers, which are rejected with a reason
 NUMBA = """
 In Out InOut Reduce activemask all_sync any_sync as_cuda_array atomic ballot_sync blockDim blockIdx brev cbrt cg close clz
 compile compile_all compile_for_current_device compile_ptx compile_ptx_for_current_device const cuda_error current_context

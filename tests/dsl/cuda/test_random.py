@@ -1,4 +1,4 @@
-"""Random numbers in kernels and on the host.
+"""Tests of random numbers in kernels and on the host.
 
 Seeds, jumps and values are compared with computations on Python integers.
 """
@@ -26,7 +26,7 @@ def rotated(x: int, k: int) -> int:
 
 
 def step(state: State) -> tuple[int, State]:
-    """Return a number of xoroshiro128+, as its authors published it in 2016, and the next state."""
+    """Return the number that xoroshiro128+ (the version of 2016) computes from a state, and the next state."""
     s0, s1 = state
     mixed = s0 ^ s1
     return (s0 + s1) & MASK, (rotated(s0, 55) ^ mixed ^ ((mixed << 14) & MASK), rotated(mixed, 36))
@@ -43,7 +43,7 @@ def jumped(state: State) -> State:
 
 
 def seeded(seed: int) -> State:
-    """Return a state in which both words are the first number of splitmix64."""
+    """Return a state in which both words are the first number of splitmix64 for the seed."""
     z = (seed + 0x9E3779B97F4A7C15) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
@@ -61,7 +61,7 @@ def states(count: int, seed: int, start: int = 0) -> list[State]:
 
 
 def test_splitmix64_gives_its_published_numbers() -> None:
-    # of the seed 1234567, the first number of the reference program
+    # the first number of the reference program for the seed 1234567
     assert seeded(1234567)[0] == 6457827717110365317
 
 
@@ -77,7 +77,7 @@ def test_a_far_subsequence_is_reached_by_squaring() -> None:
     random.init_xoroshiro128p_states(near, 5)
     random.init_xoroshiro128p_states(far, 5, subsequence_start=300)
     assert far[0] == near[300]
-    random.init_xoroshiro128p_states(far, 5, subsequence_start=2**63)  # and this one ends
+    random.init_xoroshiro128p_states(far, 5, subsequence_start=2**63)  # a huge start must not take forever
 
 
 def test_no_states() -> None:

@@ -1,4 +1,4 @@
-"""Streams and events of weft.cuda on the CPU."""
+"""Tests of the streams and events of weft.cuda on the CPU."""
 
 from __future__ import annotations
 

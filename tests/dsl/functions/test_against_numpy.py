@@ -1,4 +1,4 @@
-"""Functions compared with NumPy's, over dtypes and shapes."""
+"""Functions have NumPy's results, for all dtypes and for many shapes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_neighbours_of_floats(dtype: str) -> None:
         wanted = np.nextafter(x[:, None], x)
     wanted = np.where(
         x[:, None] == x, x, wanted
-    )  # (of zeros of both signs NumPy before 2.5 gave the first for float16)
+    )  # (for zeros of both signs, NumPy before 2.5 returned the first zero for float16)
     found = np.asarray(wf.nextafter(wf.asarray(x)[:, None], wf.asarray(x)))
     close(found, wanted, 0)
     numbers = ~np.isnan(wanted)
@@ -101,7 +101,7 @@ REDUCTIONS = (
 )
 
 
-# Every dtype at these shapes, each a way of its own to fold; what the others add depends on no dtype.
+# Shapes for every dtype, each with another reduction schedule. Further shapes need not be tested for every dtype.
 EVERY_DTYPE = ((), (7,), (3, 5), (2, 1000))
 
 
@@ -124,7 +124,7 @@ def test_reductions(name: str, shape: tuple[int, ...]) -> None:
             assert np.asarray(found).dtype == np.asarray(wanted).dtype, (dtype, axis)
             tolerance = 2e-3 if np.asarray(wanted).dtype == np.float16 else 1e-5
             if dtype == "float16" and name in ("var", "std"):
-                tolerance = 1e-2  # NumPy rounds the distances to float16 before it squares them
+                tolerance = 1e-2  # NumPy rounds the deviations to float16 before it squares them
             np.testing.assert_allclose(found, wanted, rtol=tolerance, equal_nan=True)
 
 
@@ -258,9 +258,9 @@ def test_rows_are_sorted_on_several_threads() -> None:
 
 
 def test_the_bounds_of_clip_are_promoted_together() -> None:
-    """Test that uint8 and 3.5 with a float16 bound give float16.
+    """Test that ``clip`` of a uint8 array with the bounds 3.5 and a float16 array returns float16.
 
-    If each bound were promoted on its own, they would give float64.
+    If each bound were promoted separately, the result would be float64.
     """
     x, high = np.array([1, 9], np.uint8), np.array(4, np.float16)
     found = wf.clip(wf.asarray(x), 3.5, wf.asarray(high))

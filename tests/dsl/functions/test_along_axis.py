@@ -1,4 +1,4 @@
-"""Functions that take elements at indices that differ from row to row."""
+"""Tests of functions that read or write elements at different indices in each row."""
 
 from __future__ import annotations
 

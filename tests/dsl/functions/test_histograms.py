@@ -1,4 +1,4 @@
-"""Histograms, counts, and insertion indices. They equal NumPy's on every device."""
+"""Histograms, counts, and insertion indices have NumPy's values on every device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BINS: list[Any] = [10, 257, [-20.0, -3, 0, 0.5, 7, 60], [-5, 0, 5]]
 
 
 def same(found: Any, wanted: Any, **bounds: float) -> None:
-    """Assert that arrays, or tuples of them, are equal or within bounds."""
+    """Assert that two arrays or tuples of arrays are equal or within bounds."""
     pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
     for mine, theirs in pairs:
         assert isinstance(mine, wf.Array)

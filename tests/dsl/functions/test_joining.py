@@ -1,4 +1,4 @@
-"""Concatenations of many arrays. They have NumPy's results, and need no plan with a write for each array."""
+"""Concatenations of many arrays have NumPy's results, and their plans do not have a write per array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mapping of names to weft's own functions."""
+"""Tests of the mapping from NumPy's functions to weft's functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_public_functions_of_modules_are_listed(module: str) -> None:
     found = import_module(f"weft.dsl.functions.{module}")
     for name in found.__all__:
         own = OWN[name]
-        # (native code may have taken its place already)
+        # (native code may already have replaced the function)
         assert inspect.isbuiltin(own) or inspect.unwrap(own) is inspect.unwrap(getattr(found, name))
 
 

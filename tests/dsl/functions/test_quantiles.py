@@ -1,4 +1,4 @@
-"""Medians, quantiles and percentiles with GPU schedules. They have NumPy's bits for every method."""
+"""Medians, quantiles and percentiles with GPU schedules have the same bits as NumPy's, for every method."""
 
 from __future__ import annotations
 

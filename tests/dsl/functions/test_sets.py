@@ -1,4 +1,4 @@
-"""Set functions, with GPU schedules and on the host. They give NumPy's results on the arrays' device."""
+"""Set functions have NumPy's results, and run on the device of their arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def same(found: Any, wanted: Any) -> None:
 
 @pytest.fixture
 def at_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the device. If it is not the CPU, computation on the host is forbidden."""
+    """Return the device of a test. If the device is not the CPU, computation on the host raises an error."""
     name = request.param
     if name == "simt":
 

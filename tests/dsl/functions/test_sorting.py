@@ -1,4 +1,4 @@
-"""Sorting with GPU schedules. It is stable, and has NumPy's order, including the signs of zeros."""
+"""Sorts with GPU schedules are stable, and have NumPy's order, including signed zeros and NaNs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REAL = ["?", "u1", "i1", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8"]
 
 
 def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return elements of all sizes, with duplicates.
+    """Return elements of all magnitudes, with duplicates.
 
     Floats include NaNs of both signs, infinities, and signed zeros.
     """
@@ -34,7 +34,7 @@ def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def same(found: Any, wanted: Any) -> None:
-    """Assert that arrays, or tuples of them, have the same bits."""
+    """Assert that two arrays or tuples of arrays have the same bits."""
     pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
     for mine, theirs in pairs:
         array = np.asarray(mine)
@@ -50,7 +50,7 @@ def ordered(x: np.ndarray, axis: int) -> np.ndarray:
     return np.take_along_axis(x, np.argsort(x, axis, "stable"), axis)
 
 
-# what a block orders, alone and with others; rows of several tiles
+# rows that a block sorts alone or with other rows, and rows of several tiles
 SHAPES = {
     "u1": [(1, 1), (3, 300), (2, 2048), (40, 7), (300, 3), (1, 4097), (2, 9001)],
     "f4": [(40, 7), (2, 2500), (1, 4097)],
@@ -127,7 +127,7 @@ def test_keys_of_several_arrays(device: str) -> None:
 @pytest.mark.parametrize("dtype", ["?", "i4", "f4"])
 def test_different_values(dtype: str, device: str) -> None:
     x = sample(dtype, (20, 30))
-    x[x == 0] = 0  # (of zeros with different signs any may stand for all)
+    x[x == 0] = 0  # (of zeros with different signs, any zero may be returned)
     with wf.device(device):
         a = wf.asarray(x)
         np.testing.assert_array_equal(wf.unique(a), np.unique(x), strict=True)
@@ -198,7 +198,7 @@ def test_bfloat16_is_ordered_to_the_bit() -> None:
         same(wf.sort(wf.asarray(x)), np.take_along_axis(x, wanted, -1))
 
 
-# (bytes that differ: all, none, one, the first, the last, some in the middle)
+# (the bytes that differ: all, none, one, the first, the last, some in the middle)
 @pytest.mark.parametrize("mask", [-1, 0, 0xFF00, 0xFF, -(2**24), 0xFF00FF00])
 def test_turns_whose_digit_all_share_move_nothing(mask: int) -> None:
     x = sample("i4", (2, 2300)) & np.array(mask).astype("i4")
@@ -219,7 +219,7 @@ def test_sorts_are_recorded_and_explained() -> None:
         assert "at most 4 turns of 8 bits, 2 tiles a row: 7 kernels" in told
         same(y, ordered(x * 2, -1) + 1)
         assert "rows within blocks: 1 kernel that moves 0.0048 MB" in str(wf.explain(wf.argsort(a[:, :200])))
-        for _ in range(3):  # found again
+        for _ in range(3):  # cached at the call site
             same(wf.argsort(a * 2), np.argsort(x * 2, -1, "stable"))
 
 

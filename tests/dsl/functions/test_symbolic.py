@@ -1,4 +1,4 @@
-"""sympy expressions as fused functions, compared with sympy's own numbers."""
+"""sympy expressions that become fused functions have the values that sympy computes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_common_parts_are_computed_once() -> None:
     f = wf.lambdify((x, y), part + sympy.exp(part) + sympy.cos(part), wrt=x)
     names = [instruction[0] for instruction in f.program.instructions]
     assert names.count("sqrt") == 1
-    assert names.count("sin") == 2  # of x, and of the root in a derivative
+    assert names.count("sin") == 2  # the sine of x, and the sine of the root in a derivative
     assert names.count("exp") == 1
 
 

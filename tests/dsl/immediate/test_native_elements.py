@@ -1,4 +1,4 @@
-"""Elements that native code reads and writes. They have NumPy's scalars, numbers and errors."""
+"""Native code reads and writes elements with NumPy's scalar types, values and errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_elements_are_set_as_numpy_sets_them(name: str) -> None:
 
     for key in KEYS:
         if type(key) is bool or (type(key) is tuple and True in [k for k in key if type(k) is bool]):
-            continue  # (masks, which have a file of their own)
+            continue  # (masks are tested in test_masks.py)
         for value in VALUES:
             theirs = ARRAYS[name]()
             ours = wf.asarray(theirs.copy(order="K"))

@@ -1,6 +1,6 @@
-"""Small operations in native code.
+"""Tests of small operations in native code.
 
-They have the values, references and errors of the Python implementation.
+Their results, aliases and errors are those of the Python implementation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def test_native_code_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     native_immediate._install()
     assert not hasattr(vars(wf.Array)["__add__"], "__code__")
     monkeypatch.setattr(native_immediate, "_install", None)
-    native_immediate.quicken()  # (once is enough)
+    native_immediate.quicken()  # (installed only once)
 
 
 def test_values_that_a_mask_takes_are_set_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_numpy_arrays_take_small_results_at_the_call() -> None:
 
 
 def test_numpy_arrays_take_small_results_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test NumPy arrays as destinations of small results: native code gives NumPy's errors, and leaks no references."""
+    """Test small results written to NumPy arrays. Native code raises NumPy's errors, and leaks no references."""
     native_immediate._install()
     weights, step = np.arange(3.0), wf.asarray(np.full(3, 0.5))
     python: list[str] = []
@@ -301,7 +301,7 @@ def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monke
 
 
 class Foreign:
-    """A type that implements operators itself."""
+    """A type that implements operators with arrays."""
 
     __array_ufunc__ = None
 
@@ -385,7 +385,7 @@ def test_native_code_leaves_nothing_behind() -> None:
     before, made = referred(), sys.getrefcount(wf.Array)
     go()
     assert referred() == before
-    # (what is made native or memoized meanwhile refers to the class as well, a few times in all, not each turn)
+    # (native code and memoization may add a few references to the class, but not in every iteration)
     assert sys.getrefcount(wf.Array) - made < 200
 
 
@@ -459,7 +459,7 @@ def test_native_code_leaves_what_is_not_small_or_not_usual_to_python() -> None:
     native_immediate._install()
     column, row = wf.asarray(np.arange(9000.0)).reshape(-1, 1), wf.asarray(np.arange(9000.0))
     wf.evaluate(column, row)
-    assert wf.where(column > row, column, row).shape == (9000, 9000)  # (recorded: never computed here)
+    assert wf.where(column > row, column, row).shape == (9000, 9000)  # (pending, and never computed)
     x = wf.asarray(np.arange(6.0))
     assert same(wf.sort(x, descending=True), np.arange(6.0)[::-1])
     assert same(wf.concatenate([x, [1, 2]]), np.concatenate([np.arange(6.0), [1, 2]]))
@@ -546,7 +546,7 @@ def test_bytes_that_are_many_are_reduced_whole_in_native_code(name: str, monkeyp
             (x[::-1], array[::-1], {}, False),
         ):
             assert same(getattr(ours, name)(**options), getattr(theirs, name)(**options))
-            python.clear()  # (the first call looks for the memory)
+            python.clear()  # (the first call locates the memory of the array)
             assert same(getattr(ours, name)(**options), getattr(theirs, name)(**options))
             assert native == (name not in python), (code, theirs.shape, options, python)
     with pytest.raises(ValueError, match="out of bounds"):

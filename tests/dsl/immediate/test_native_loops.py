@@ -1,6 +1,6 @@
-"""Small arrays that are computed by native inner loops.
+"""Tests of small arrays that native inner loops compute.
 
-They have NumPy's bits, warnings and errors, without leaks.
+The loops have NumPy's bits, warnings and errors, and leak no references.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def outcome(work: Callable[[], Any]) -> Any:
 
 
 def same_where_immediate(ours: Callable[[], Any], theirs: Callable[[], Any], what: Any) -> None:
-    """Assert that `ours` has the same result, warnings or exception as NumPy's `theirs`."""
+    """Assert that `ours` has the same result and warnings, or exception, as NumPy's `theirs`."""
     found, expected = outcome(ours), outcome(theirs)
     assert found == expected, what
 
@@ -174,7 +174,7 @@ def test_ufuncs_and_numpys_ufuncs() -> None:
     a = wf.asarray(x)
     assert np.multiply(a, 2.0).tolist() == (x * 2.0).tolist()
     assert type(np.multiply(np.float64(2), a)) is Array
-    for function in (wf.exp, np.exp):  # compiled: the bits of what is recorded
+    for function in (wf.exp, np.exp):  # compiled: must have the bits of recorded operations
         found = [np.asarray(function(a)).tobytes() for _ in range(3)]
         with override(immediate=0):
             assert {np.asarray(wf.exp(wf.asarray(x))).tobytes()} == set(found)
@@ -198,7 +198,7 @@ def test_errors_and_warnings_are_numpys() -> None:
         x * 1e308 * 1e308
     with np.errstate(all="raise"), pytest.raises(FloatingPointError):
         x /= zero
-    assert x.tolist() == [1.0, 0.0] or np.isinf(x.tolist()[0])  # NumPy writes before it raises
+    assert x.tolist() == [1.0, 0.0] or np.isinf(x.tolist()[0])  # NumPy writes the result before it raises the error
 
 
 @pytest.mark.parametrize("code", ["f4", "f8", "c8", "c16", "i8"])
@@ -213,7 +213,7 @@ def test_products_have_numpys_bits(code: str) -> None:
                 for right in some:
                     cases = [(left.T, right), (left[:, 0], right[:, -1]), (left[:, 0], right), (left.T, right[:, 0])]
                     for a, b in cases:
-                        x, y = a._values, b._values  # (a copy may have other strides, and other bits)
+                        x, y = a._values, b._values  # (a copy could have other strides, and therefore other bits)
                         same_where_immediate(lambda: a @ b, lambda: x @ y, (n, m))  # noqa: B023
                         if x.ndim == y.ndim == 1 and code[0] != "i":
                             same_where_immediate(lambda: wf.dot(a, b), lambda: np.dot(x, y), (n, m))  # noqa: B023
@@ -251,13 +251,13 @@ def test_references_are_exact() -> None:
         gc.collect()
         return np.array([*map(sys.getrefcount, kept), len(gc.get_objects())])
 
-    # (what is memoized or compiled meanwhile makes objects once; what is left behind is left in each turn)
+    # (memoization and compilation create objects once; a leak would create objects in each iteration)
     counts = [referred() for _ in range(6)]
     assert np.min(np.abs(np.diff(counts, axis=0)), axis=0).max() < 20
 
 
 def test_the_loops_are_called() -> None:
-    """Test that inner loops compute these operations, and that the fallback behind them is not called."""
+    """Test that inner loops compute these operations, and that the fallback is not called."""
 
     def refuse(*given: Any) -> Any:
         raise AssertionError
@@ -269,7 +269,7 @@ def test_the_loops_are_called() -> None:
     assert type(behind) is Builtin and python_function("Py_IncRef")
     assert add(x, x).tolist() == [0, 2, 4]
     assert add(x, 1).tolist() == [1, 2, 3]
-    # an array of a dtype's own object, as unpickled ones have, and parts of a large array
+    # an array with a separate dtype object, as after unpickling, and a part of a large array
     again = wf.asarray(np.arange(3, dtype=pickle.loads(pickle.dumps(np.dtype(float)))))
     large = wf.asarray(np.ones((200, 200)))[0, :3]
     large._values  # noqa: B018

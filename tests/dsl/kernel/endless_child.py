@@ -1,6 +1,6 @@
-"""Endless kernels, each of which is ended by a signal.
+"""A program with endless kernels, each of which a signal ends.
 
-`test_interrupts` runs this file as a program, and reads its output.
+`test_interrupts` runs this program, and reads its output.
 """
 
 # mypy: ignore-errors
@@ -18,7 +18,7 @@ from weft import cuda
 
 @cuda.jit
 def waits(x, go, after):
-    """Loop endlessly in the blocks from `after` on."""
+    """Loop endlessly in all blocks whose index is at least `after`."""
     i = cuda.grid(1)
     while cuda.blockIdx.x >= after and go[0] == 0:
         x[i] += 0
@@ -33,7 +33,7 @@ def meets(x):
 
 @cuda.jit
 def exchanges(x):
-    """Loop endlessly around a warp barrier that half of the lanes reach, so that threads are compiled to coroutines."""
+    """Loop endlessly over a warp barrier that half of the lanes reach. Threads are compiled to coroutines."""
     t = cuda.threadIdx.x
     while x[0] == 0:
         if t % 2 == x[1]:
@@ -80,7 +80,7 @@ class Closed:
 
 
 def ended(kernel, *arguments):
-    """Run a kernel until a timer's signal ends it. Return how it ended, with "late" if it took long."""
+    """Run a kernel until a timer signal ends it. Return how the kernel ended, with "late" if that took long."""
     begun = time.perf_counter()
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
@@ -101,7 +101,7 @@ def main():
     """Print one line for each kernel."""
     zeros, shut = np.zeros(64 * 256), np.zeros(4)
     for kernel in (waits[1, 1], waits[64, 256]):
-        kernel(zeros + 0, shut + 1, 0)  # compiled before the clock runs
+        kernel(zeros + 0, shut + 1, 0)  # compile before the timer starts
     signal.signal(signal.SIGALRM, raises)
     print("one", ended(waits[1, 1], zeros, shut, 0))
     print("again", ended(waits[1, 1], zeros, shut, 0))

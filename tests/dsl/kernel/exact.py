@@ -1,4 +1,4 @@
-"""Exact rational arithmetic with rounding in any direction, which is a reference for library functions."""
+"""Exact rational arithmetic with rounding in any direction, as a reference for library functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.dsl.kernel.python_mode.argument_conversion import round_fraction
 def directed(exact: Fraction, dtype: np.dtype, direction: str) -> float:
     """Round a rational number to a float of a dtype.
 
-    `direction` is rn, rd, ru or rz. Zero has the sign of the number.
+    `direction` is rn, rd, ru or rz. A zero result has the sign of `exact`.
     """
     nearest = round_fraction(exact, dtype)
     if direction == "rn" or exact == 0:
@@ -39,13 +39,13 @@ def _fraction(value: np.floating, exact: Fraction) -> Fraction:
 def root(exact: Fraction, dtype: np.dtype, direction: str) -> float:
     """Return the rounded square root of a positive rational number.
 
-    Integers with more digits than any float give the exact result.
+    The root is computed with integers that have more digits than any float.
     """
     scale = 1 << 1400
     digits = math.isqrt(exact.numerator * scale * scale // exact.denominator)
     below = Fraction(digits, scale)
     if below * below != exact:
-        below += Fraction(1, 2 * scale)  # between two rationals finer than every float: rounds like the root
+        below += Fraction(1, 2 * scale)  # between the two nearest rationals, so it rounds like the root
     return directed(below, dtype, direction)
 
 

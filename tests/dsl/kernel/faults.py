@@ -1,8 +1,8 @@
-"""Kernels with one deliberate fault each, for the sanitizer.
+"""Kernels with one deliberate fault each, for tests of the sanitizer.
 
-Lines that may be named are marked by ``# fault``: of a race both parties. `kind` is one of the sanitizer's kinds: ``"out of
-bounds"``, ``"uninitialised"``, ``"race"``, ``"divergent barrier"``, ``"misaligned"``. Every kernel is what a person might
-write; without the fault it would be right.
+The comment ``# fault`` marks the lines that the report may name. A race has two such lines. `kind` is one of the
+sanitizer's kinds: ``"out of bounds"``, ``"uninitialised"``, ``"race"``, ``"divergent barrier"``, ``"misaligned"``. The
+kernels are realistic, and would be correct without the fault.
 """
 
 # mypy: ignore-errors
@@ -23,8 +23,8 @@ from weft import cuda, float32, float64
 class Fault:
     """A kernel with a fault, its launch, and the expected report.
 
-    `array` is the name of the array in the report, and `index` the index in it (None if several indices are right).
-    `blank` has the positions of arguments that are replaced by uninitialized device arrays.
+    `array` is the name of the array in the report. `index` is the reported index, or None if several indices are
+    correct. `blank` contains the positions of arguments that are replaced by uninitialized device arrays.
     """
 
     function: Callable[..., Any]
@@ -97,7 +97,7 @@ def write_before_the_start(x, out):
 
 @fault("out of bounds", "m", (0, 4), MATRIX, launch=(1, (5, 3)))
 def column_too_many(m):
-    # inside the memory, but of another row
+    # inside the memory, but in another row
     x, y = cuda.grid(2)
     if y < m.shape[0]:
         m[y, x] = x  # fault

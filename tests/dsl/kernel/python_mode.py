@@ -19,7 +19,7 @@ def run(kernel: Callable[..., None], grid: Any, block: Any, *arguments: Any, sha
 
 
 def by_thread(kernel: Callable[..., Any], threads: int = 32, dtype: Any = np.int64, grid: int = 1) -> np.ndarray:
-    """Return the result of a function in each thread. The function has no arguments."""
+    """Call a function without arguments in each thread, and return the results."""
 
     def store(out: np.ndarray) -> None:
         value = kernel()

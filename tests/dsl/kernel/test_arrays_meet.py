@@ -1,6 +1,7 @@
-"""Kernels and arrays together.
+"""Tests of kernels together with arrays.
 
-Arguments are lazy arrays, host arrays and other libraries' arrays. Device functions occur in expressions.
+The arguments of kernels are lazy arrays, host arrays and other libraries' arrays. Lazy expressions call device
+functions.
 """
 
 from __future__ import annotations

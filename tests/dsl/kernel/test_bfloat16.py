@@ -1,6 +1,6 @@
-"""bfloat16 in explicit kernels.
+"""Tests of bfloat16 in explicit kernels.
 
-Compiled kernels on the CPU and plain Python give the same bits, and kernels assemble for GPUs.
+Kernels have the same bits compiled for the CPU and as plain Python, and the assembler accepts their PTX.
 """
 
 from __future__ import annotations

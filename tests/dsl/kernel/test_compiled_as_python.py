@@ -1,4 +1,4 @@
-"""Kernels compiled for the CPU behave as plain Python in corner cases of the CUDA model."""
+"""Kernels compiled for the CPU behave like plain Python in corner cases of the CUDA model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 def agree(function: Callable[..., None], grid: Any, block: Any, *arguments: np.ndarray, shared: int = 0) -> None:
-    """Launch a kernel compiled and as plain Python, and compare the arrays. At least one array must change."""
+    """Run a kernel compiled and as plain Python, and compare the arrays. At least one array must change."""
     kernel = weft.kernel(function)
     wanted, found = ([array.copy() for array in arguments] for _ in range(2))
     with override(kernel_python=True):
@@ -210,7 +210,7 @@ def test_compare_and_swap(dtype: Any) -> None:
     agree(kernel, 1, 1, np.array([2, 3], dtype), np.zeros((4, 3), dtype))
 
 
-# -- bits and numbers --------------------------------------------------------------------------------
+# -- bit operations and scalars ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])

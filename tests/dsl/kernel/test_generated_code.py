@@ -1,4 +1,4 @@
-"""Properties of the code of explicit kernels: weakly typed numbers, narrow indices, and few parameters."""
+"""Tests of the code generated for explicit kernels: float32 arithmetic, 32-bit indices, and few parameters."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def matrix_scale(m: Any, out: Any) -> None:
 
 
 def ptx_of(function: Any, *types: str) -> str:
-    """Return PTX for sm_80."""
+    """Return the PTX of a kernel for sm_80."""
     ptx: str = cuda.compile_ptx(function, f"void({', '.join(types)})", cc=(8, 0))[0]
     return ptx
 
 
 def parameters(ptx: str) -> int:
-    """Return the number of the kernel's parameters."""
+    """Return the number of parameters of the kernel."""
     head = ptx[ptx.index(".visible .entry") :]
     return head[: head.index(")")].count(".param")
 
@@ -68,7 +68,7 @@ def test_vector_add_is_lean(dtype: str) -> None:
 
 @pytest.mark.parametrize("layout", ["[:, ::1]", "[::1, :]", "[:, :]"])
 def test_narrow_indices_where_extents_allow(layout: str) -> None:
-    """Test that a launch with arrays below 2 GB has no 64-bit products for strides."""
+    """Test that kernels for arrays below 2 GB do not multiply indices by strides in 64 bits."""
     cases: list[tuple[Any, list[str], int]] = [
         (matrix_scale, [f"float32{layout}"] * 2, 10),
         (vector_add, ["float32[:]"] * 3, 9),

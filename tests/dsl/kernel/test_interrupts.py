@@ -1,6 +1,6 @@
-"""Signal handlers and kernels on the CPU.
+"""Tests of signal handlers that run during kernels on the CPU.
 
-An exception of a handler ends a kernel at any point. A handler that returns lets it continue.
+If the handler raises an exception, the kernel ends. If the handler returns, the kernel continues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs of introductory texts on CUDA in Python. They run with only the import changed."""
+"""Programs of introductory texts on CUDA in Python run if only their import is changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import weft
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "examples" / "kernels"
 
-# program -> arguments of its main(), each a case; every main() checks its own result
+# program -> arguments of main() for each case; every main() checks its own result
 CASES: dict[str, list[tuple[int, ...]]] = {
     "vector_add": [(100_000,), (1,), (127,), (129,)],
     "stride_loop": [(10_007,), (1,), (511,), (513,)],
@@ -55,7 +55,7 @@ def test_launching_with_numpy_arrays_warns_of_the_copies() -> None:
 
 
 def test_no_warning_where_nothing_is_copied() -> None:
-    """Test that the CPU device works in the memory of NumPy arrays, and gives no warning."""
+    """Test that the CPU device uses the memory of NumPy arrays directly, and issues no warning about copies."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load("stride_loop").main(100)

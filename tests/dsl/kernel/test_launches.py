@@ -1,4 +1,4 @@
-"""The kernel object: launches, ahead-of-time specialization, inspection, and compilation without a launch."""
+"""Tests of the kernel object: launches, ahead-of-time specialization, inspection, and compilation without a launch."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_compile_to_ptx() -> None:
 
 
 def test_compile_with_device_functions() -> None:
-    """Compile a kernel that calls device functions. numba-cuda cannot do this without a GPU."""
+    """Test the compilation of a kernel that calls device functions. numba-cuda needs a GPU for this."""
 
     @cuda.jit(device=True)
     def inner(v: Any) -> Any:
@@ -249,7 +249,7 @@ def test_fast_math() -> None:
 
     exact, _ = cuda.compile_ptx(divide, "void(float32[::1], float32[::1])", cc=(8, 0))
     fast, _ = cuda.compile_ptx(divide, "void(float32[::1], float32[::1])", cc=(8, 0), fastmath=True)
-    assert "fma.rn.f32" in exact  # exact division, written out
+    assert "fma.rn.f32" in exact  # exact division, expanded inline
     assert "div.approx.ftz.f32" not in exact
     assert "div.approx.ftz.f32" in fast
 

@@ -1,4 +1,4 @@
-"""libdevice's functions. Declarations are compared with the bitcode, and values are tested in plain Python."""
+"""Tests of libdevice's functions: declarations match the bitcode, and values are right in plain Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.dsl.cuda import libdevice
 from weft.dsl.cuda.libdevice import FUNCTIONS
 from weft.runtime import find_libdevice
 
-# What libdevice has and we do not: they take pointers to arrays or strings, or nobody calls them.
+# Functions of libdevice that weft lacks: they take pointers to arrays or strings, or are not used in practice.
 ABSENT = set(
     "nan nanf norm normf rnorm rnormf rcp64h cyl_bessel_i0 cyl_bessel_i0f cyl_bessel_i1 cyl_bessel_i1f".split()
 )
@@ -28,7 +28,7 @@ NAN, INF = math.nan, math.inf
 
 
 def declared() -> dict[str, tuple[str, list[str]]]:
-    """Return the result and parameter types of the functions in the bitcode, by their names without prefix."""
+    """Return the result and parameter types of the functions in the bitcode, by their names without the prefix."""
     llvm = pytest.importorskip("llvmlite.binding")
     path = find_libdevice()
     if path is None:
@@ -69,11 +69,11 @@ def test_wrong_number_of_arguments() -> None:
     assert repr(FUNCTIONS["frexp"]) == "<library function frexp(float64) -> float64, int32>"
 
 
-# -- directions of rounding ------------------------------------------------------------------------
+# -- rounding modes --------------------------------------------------------------------------------
 
 
 def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
-    """Return finite numbers of all sizes, including subnormal, huge, round and random ones."""
+    """Return finite numbers of all magnitudes, including subnormal, huge, round and random numbers."""
     generator = np.random.default_rng(seed)
     info = np.finfo(dtype)
     kinds = (float(info.smallest_subnormal), 7 * float(info.smallest_subnormal), float(info.tiny), float(info.max))
@@ -85,9 +85,9 @@ def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
 
 
 def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
-    """Return cases of x*y + z in which much smaller bits decide the rounding, or in which x*y overflows."""
+    """Return operands for which much smaller bits decide the rounding of x*y + z, or for which x*y overflows."""
     half, top = (27, 1000) if dtype is D else (12, 120)
-    middle = 2.0**half + 1  # its square is a little above the middle of two numbers of the dtype
+    middle = 2.0**half + 1  # its square is slightly above the midpoint of two numbers of the dtype
     tiny, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
     pairs = [(1.5, 2.0), (middle, middle), (middle, 2.0 ** (half - 1) + 1), (1 + 2.0**-half, 1 - 2.0**-half)]
     pairs += [(2.0 ** (top // 2), 2.0 ** (top // 2) * 1.5), (2.0 ** (top // 2) * middle, 2.0 ** (top // 3) * middle)]
@@ -112,7 +112,7 @@ def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
 
 
 def tuples(dtype: np.dtype, length: int, count: int) -> list[tuple[Any, ...]]:
-    """Return tuples of operands. In some, sums nearly cancel."""
+    """Return tuples of operands. The sums of some tuples nearly cancel."""
     generator = np.random.default_rng(length)
     pool = numbers(dtype, length, 40)
     found = [tuple(pool[k] for k in generator.integers(0, len(pool), length)) for _ in range(count)]
@@ -304,7 +304,7 @@ def test_nearest_remainder_and_its_quotient() -> None:
             assert same(libdevice.remainderf(x, y), math.remainder(x, y))
 
 
-# function, arguments, result: where the C standard or libdevice itself says what comes out
+# function, arguments, result: special cases that the C standard or libdevice defines
 SPECIAL: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
     ("frexp", (0.0,), (0.0, 0)), ("frexp", (INF,), (INF, 0)), ("frexp", (NAN,), (NAN, 0)),
     ("modf", (INF,), (0.0, INF)), ("modf", (-1.5,), (-0.5, -1.0)), ("modf", (-0.0,), (-0.0, -0.0)),

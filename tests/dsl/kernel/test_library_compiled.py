@@ -1,4 +1,4 @@
-"""Library functions compiled for the CPU, compared with plain Python. For a GPU, their calls are checked."""
+"""Library functions compiled for the CPU agree with plain Python, and compile to the right calls for a GPU."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from weft.dsl.kernel.launch.dispatcher import kernel
 from weft.dsl.kernel.library.library_functions import BF16, FP16, LibraryFunction
 from weft.runtime import find_libdevice
 
-# Units in the last place that a row on vectors of the C library and one on scalars may be apart.
+# Maximum difference between vector and scalar versions of C library functions, in units in the last place.
 UNITS = 16
-# Near their zeros these are right against their amplitude, lgamma against 1.
+# Near their zeros, these functions are accurate relative to their amplitude, and lgamma relative to 1.
 AMPLITUDE = ("j0", "j1", "jn", "y0", "y1", "yn", "lgamma")
 CHUNK = 14
 SAMPLES = 160
@@ -28,7 +28,7 @@ def signature(function: LibraryFunction) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def chunks() -> Iterator[tuple[str, ...]]:
-    """Yield groups of functions that have the same dtypes. A kernel tests each group."""
+    """Yield groups of functions with the same dtypes. One kernel tests each group."""
     tables = {"": FUNCTIONS, "fp16.": FP16, "bf16.": BF16}
     groups: dict[Any, list[str]] = {}
     for prefix, table in tables.items():
@@ -45,7 +45,7 @@ def find(name: str) -> LibraryFunction:
 
 
 def samples(dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
-    """Return numbers of a dtype, including difficult ones."""
+    """Return numbers of a dtype, including special and extreme values."""
     if dtype.kind == "f":
         edges = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, np.inf, -np.inf, np.nan, 5e-324, 1e-310, 1e300, -1e300, 26, -27]
         edges += [2.0**31 - 1, 2.0**31, -(2.0**31) - 1, 2.0**63, 1e10, 0.1]
@@ -121,7 +121,7 @@ def make_kernel(functions: tuple[LibraryFunction, ...]) -> Any:
 
 
 def close(name: str, found: Any, wanted: Any) -> bool:
-    """Return whether results agree: integers and infinities exactly, and floats within UNITS."""
+    """Return whether results agree. Finite floats may differ by UNITS units in the last place."""
     if same(found, wanted) or (found == 0 and wanted == 0):
         return True
     if found.dtype.kind != "f" or not (np.isfinite(found) and np.isfinite(wanted)):

@@ -1,4 +1,4 @@
-"""Behaviour that programs for Numba CUDA and numba-cuda's own tests rely on."""
+"""Tests of behaviour on which programs for Numba CUDA and numba-cuda's own tests rely."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_modules_that_are_reached_as_attributes() -> None:
 
 
 class Foreign:
-    """An array of an unknown library."""
+    """An array of an unknown library, with ``__cuda_array_interface__``."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values

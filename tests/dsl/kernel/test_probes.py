@@ -1,4 +1,4 @@
-"""Every language probe gives Python's result when compiled for the CPU, and assembles for a GPU."""
+"""Every language probe has the same result compiled for the CPU as in Python, and assembles for a GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make(probe: Probe) -> Any:
 
 
 def run(probe: Probe) -> tuple[Any, ...]:
-    """Return the arguments after a launch of the probe."""
+    """Launch the probe, and return the arguments after the launch."""
     arguments = probe.copies()
     make(probe)[probe.launch](*arguments, **probe.keywords)
     return arguments
@@ -49,7 +49,7 @@ def test_on_the_cpu(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
 @QUIET
 @EACH
 def test_as_python(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run the probes as plain Python, which is the reference for compiled kernels."""
+    """Test the probes as plain Python, which is the reference for compiled kernels."""
     wanted, arguments = probe.wanted(), probe.copies()
     capsys.readouterr()
     with override(kernel_python=True), np.errstate(all="ignore"):
@@ -61,7 +61,7 @@ def test_as_python(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("probe", [p for p in PROBES if p.ahead], ids=lambda probe: probe.name)
 def test_for_a_gpu(probe: Probe) -> None:
-    """Compile for sm_80 without a GPU. If the assembler is installed, assemble too."""
+    """Test the compilation of the probes for sm_80. If the assembler is installed, it must accept the PTX."""
     types = tuple(typeof(value) for value in bound(probe))
     ptx, result = cuda.compile_ptx(probe.function, types, cc=(8, 0), **compiling(probe))
     assert str(result) in ("void", "none")

@@ -1,4 +1,4 @@
-"""Common CUDA programs give the right results for every size and launch."""
+"""Common CUDA programs have the right results for every size and launch configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels run as plain Python: thread indices, synchronization, and error messages."""
+"""Tests of kernels run as plain Python: thread indices, synchronization, and error messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.dsl.kernel.language.kernel_errors import LaunchError
 from weft.dsl.kernel.python_mode.simulate import DivergenceError
 from weft.dsl.kernel.python_mode.simulate_intrinsics import ACTIONS
 
-# -- the usual programs ------------------------------------------------------------------------
+# -- common programs ---------------------------------------------------------------------------
 
 
 def test_vector_add_with_a_guard() -> None:
@@ -115,7 +115,7 @@ def test_a_device_function_has_one_shared_array() -> None:
     assert out.tolist() == [2808] * 8
 
 
-# -- where a thread stands -----------------------------------------------------------------------
+# -- thread indices ------------------------------------------------------------------------------
 
 
 def test_threads_know_their_numbers() -> None:
@@ -303,7 +303,7 @@ def test_an_error_says_its_thread(waits: bool) -> None:
         run(kernel, 2, (2, 2), np.zeros(3))
     assert "in thread (0, 0, 0) of block (1, 0, 0), kernel kernel" in notes(caught.value)
     assert not any(thread.name == "weft kernel" for thread in threading.enumerate())
-    assert len(ended) == (8 if waits else 5)  # every thread that had started was unwound
+    assert len(ended) == (8 if waits else 5)  # every started thread has been unwound
 
 
 def test_wrong_arguments_name_the_function() -> None:
@@ -328,7 +328,7 @@ def test_shared_arrays_of_types_that_are_none() -> None:
         run(lambda: cuda.shared.array(4, "no such type"), 1, 1)
 
 
-# -- what a debugger sees --------------------------------------------------------------------------------
+# -- threads and debugging -------------------------------------------------------------------------------
 
 
 def test_threads_that_never_wait_run_in_the_calling_thread() -> None:

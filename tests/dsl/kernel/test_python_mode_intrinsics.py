@@ -1,4 +1,4 @@
-"""Warps, groups, memory, atomics and numbers in kernels run as plain Python."""
+"""Tests of warps, groups, memory, atomics and scalars in kernels that run as plain Python."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_shuffles() -> None:
     assert shuffled("shfl_up_sync", 3) == [10 * (k - 3 if k >= 3 else k) for k in lanes]
     assert shuffled("shfl_down_sync", 3, 16) == [10 * (k + 3 if k % 16 < 13 else k) for k in lanes]
     assert shuffled("shfl_xor_sync", 1) == [10 * (k ^ 1) for k in lanes]
-    # across groups a lane may look at lower groups, not at higher ones
+    # a lane may read from lower groups, but not from higher groups
     assert shuffled("shfl_xor_sync", 8, 8) == [10 * (k ^ 8 if k & 8 else k) for k in lanes]
 
 
@@ -414,7 +414,7 @@ def test_a_lock_made_of_atomics() -> None:
         while cuda.atomic.cas(lock, 0, 0, 1) != 0:
             cuda.nanosleep(10)
         before = total[0]
-        cuda.nanosleep(10)  # the others run meanwhile
+        cuda.nanosleep(10)  # lets other threads run
         total[0] = before + 1
         cuda.threadfence()
         cuda.atomic.exch(lock, 0, 0)
@@ -436,7 +436,7 @@ def test_atomics_want_one_element() -> None:
         run(lambda x: cuda.atomic.add(x, 7, 1), 1, 1, np.zeros(2, np.int32))
 
 
-# -- bits and numbers ------------------------------------------------------------------------------------
+# -- bit operations and scalars --------------------------------------------------------------------------
 
 
 def test_bits() -> None:

@@ -1,6 +1,6 @@
-"""Invalid and unsupported programs.
+"""Tests of invalid and unsupported programs.
 
-Each ends in a documented error, which names the problem and shows the source line.
+Each program raises a documented error, which names the problem and shows the source line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_refused(refusal: Refusal) -> None:
         assert refusal.function.__code__.co_filename in message, message
         assert f"line {refusal.line}" in message, message
         assert any(set(line.strip()) == {"^"} for line in message.splitlines()), message
-    # nothing ran
+    # the kernel has not run
     for old, now in zip(before, refusal.arguments, strict=True):
         if isinstance(old, np.ndarray):
             np.testing.assert_array_equal(now, old)
@@ -95,7 +95,7 @@ CHECKED: list[tuple[Callable[..., Any], Any, int, type[Exception], str]] = [
 def test_checked_mode(
     function: Callable[..., Any], array: Any, number: int, error: type[Exception], pattern: str
 ) -> None:
-    """Test that ``debug=True`` reports bad indices, failed asserts and raised errors with block and thread."""
+    """Test that ``debug=True`` reports the block and thread of bad indices, failed asserts and raised errors."""
     with pytest.raises(error) as caught:
         weft.kernel(debug=True)(function)[2, 4](array, number)
         cuda.synchronize()

@@ -21,7 +21,7 @@ KINDS = {"out of bounds", "uninitialised", "race", "divergent barrier", "misalig
 
 
 def launch(fault: Fault) -> None:
-    """Run the kernel of a fault."""
+    """Run the kernel that contains the given fault."""
     arguments = [
         cuda.device_array(a.shape, a.dtype) if k in fault.blank else a.copy() if isinstance(a, np.ndarray) else a
         for k, a in enumerate(fault.arguments)

@@ -1,4 +1,4 @@
-"""The sanitizer in special cases: synchronization (warps, fences, grids), views, records, and its reports."""
+"""Tests of the sanitizer in special cases: synchronization of warps and grids, fences, views, and records."""
 
 # mypy: ignore-errors
 
@@ -21,7 +21,7 @@ FULL = 0xFFFFFFFF
 
 
 def found(function, launch, *arguments, **options):
-    """Return the reports of a launch."""
+    """Return the sanitizer's reports on a launch."""
     with wf.sanitize():
         try:
             weft.kernel(**options)(function)[launch](*arguments)
@@ -31,11 +31,11 @@ def found(function, launch, *arguments, **options):
 
 
 def kinds(function, launch, *arguments, **options):
-    """Return the kind, the array and the index of each report."""
+    """Return the kind, the array and the index of each report on a launch."""
     return [(r.kind, r.array, r.index) for r in found(function, launch, *arguments, **options)]
 
 
-# -- what orders threads ----------------------------------------------------------------------------
+# -- synchronization --------------------------------------------------------------------------------
 
 
 def across_a_warp(out, mask):
@@ -55,7 +55,7 @@ def across_two_warps(out):
 
 
 def two_masks(out):
-    # lane 0 meets lane 1, then lane 1 meets lane 2: lane 2 knows what lane 0 did
+    # lanes 0 and 1 synchronize, then lanes 1 and 2: lane 0's writes are visible to lane 2
     part = cuda.shared.array(1, int32)
     t = cuda.threadIdx.x
     if t == 0:
@@ -163,7 +163,7 @@ def test_the_grid_meets():
 
 
 def shared_again(x, out):
-    # the next block finds what this one left: it may not read it
+    # reads shared memory that an earlier block has left, which is an error
     part = cuda.shared.array(4, float64)
     t = cuda.threadIdx.x
     if cuda.blockIdx.x == 0:
@@ -233,7 +233,7 @@ def of_a_recursion(x, out):
     out[cuda.grid(1)] = calls_itself(x, cuda.grid(1))
 
 
-# -- views, records, other memory ---------------------------------------------------------------------
+# -- views, records, and other memory -----------------------------------------------------------------
 
 
 class Pair(NamedTuple):
@@ -384,7 +384,7 @@ def test_complex_numbers():
 
 
 def test_arrays_of_another_device():
-    """Test that arrays of another device are copied to the CPU and back."""
+    """Test that the sanitizer copies arrays of another device to the CPU and back."""
     other = CpuDevice()
     source, target = (wrap(*over(other, other.upload(v), v.dtype, (4,), (8,))) for v in (np.arange(4.0), np.zeros(4)))
 

@@ -1,4 +1,4 @@
-"""The race detector, compared with a simple detector that has full vector clocks and compares every pair of accesses."""
+"""Tests of the race detector against a simple detector, which compares all accesses by full vector clocks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SITES = [
 ]
 BARRIER, WARP, FENCE, GRID = range(3, 7)
 LANES, PLACES = 2, 5
-SIZE = 32 + LANES  # threads of a block: the two warps have two busy lanes each
+SIZE = 32 + LANES  # threads of a block: each of the two warps has two active lanes
 BUSY = (0, 1, 32, 33)
-Event = tuple[int, int, int, int]  # site, block, thread, place (of a warp operation its mask)
+Event = tuple[int, int, int, int]  # site, block, thread, address (for a warp operation, its mask)
 
 
 def events(source: random.Random, at_once: bool) -> list[Event]:
@@ -49,7 +49,7 @@ def events(source: random.Random, at_once: bool) -> list[Event]:
 
 
 def races(made: list[Event], values: int) -> bool:
-    """Return whether any two accesses race, by vector clocks over all threads.
+    """Return whether two accesses race, by vector clocks over all threads.
 
     Event k writes the value k modulo `values`.
     """
@@ -59,7 +59,7 @@ def races(made: list[Event], values: int) -> bool:
         clocks[a][a] = 1
     released: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
     places: dict[int, dict[tuple[int, int], int]] = {}
-    past: list[tuple[int, tuple[int, int], int, int, int]] = []  # site, who, clock, place, value
+    past: list[tuple[int, tuple[int, int], int, int, int]] = []  # site, thread, clock, address, value
     k = 0
 
     def join(group: list[tuple[int, int]]) -> None:
@@ -119,7 +119,7 @@ def test_it_finds_what_vector_clocks_find(at_once: bool) -> None:
 def test_writes_of_the_same_value(at_once: bool) -> None:
     """Test that the detector reports no false race.
 
-    It may miss a race with an access before two writes of the same value.
+    The detector may miss a race with an access before two writes of the same value.
     """
     source = random.Random(8)
     missed = 0

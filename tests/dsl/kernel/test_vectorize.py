@@ -1,4 +1,4 @@
-"""User-defined functions in lazy expressions: vectorize, guvectorize and reduce."""
+"""Tests of user-defined functions in lazy expressions: ``vectorize``, ``guvectorize`` and ``reduce``."""
 
 from __future__ import annotations
 

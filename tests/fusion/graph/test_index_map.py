@@ -1,4 +1,4 @@
-"""Affine index maps. A decoded view reads the same elements as NumPy's strides."""
+"""Tests of affine index maps. A view that is decoded from strides reads the same elements as in NumPy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ slices = st.builds(
 )
 
 
-# on a machine that does other work as well, examples may take any time
+# on a busy machine, examples may take any time
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
 def test_slices_and_transposes_decode(shape: list[int], data: st.DataObject) -> None:
@@ -60,10 +60,10 @@ def test_slices_and_transposes_decode(shape: list[int], data: st.DataObject) -> 
     ("base", "shape", "strides", "offset", "decodes"),
     [
         ((12,), (3, 4), (4, 1), 0, True),  # a reshape that splits an axis
-        ((3, 4), (12,), (1,), 0, False),  # one that merges two
-        ((3, 4), (3,), (5,), 0, False),  # the diagonal: no whole step of either axis
+        ((3, 4), (12,), (1,), 0, False),  # a reshape that merges two axes
+        ((3, 4), (3,), (5,), 0, False),  # the diagonal, whose stride is not a multiple of one axis
         ((3, 4), (2, 3, 4), (0, 4, 1), 0, True),  # repeated along a new axis
-        ((3, 4), (4,), (3,), 0, False),  # from row to row at a slant that wraps
+        ((3, 4), (4,), (3,), 0, False),  # a diagonal that wraps around
     ],
 )
 def test_what_decodes(

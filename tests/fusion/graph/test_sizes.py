@@ -1,4 +1,4 @@
-"""Traced sizes. They record computations and conditions, which are then evaluated for other sizes."""
+"""Tests of traced sizes, which record computations and conditions for later evaluation with other sizes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ ASKED = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operat
 
 @pytest.mark.parametrize("ask", ASKED, ids=lambda f: f.__name__)
 def test_a_comparison_holds_for_the_numbers_that_it_holds_for(ask: Callable[[Any, Any], bool]) -> None:
-    """Test that a trace accepts exactly the numbers for which the comparison has the same result."""
+    """Test that a trace accepts exactly the sizes for which the comparison has the recorded result."""
     pairs = list(product(range(2, 5), repeat=2))
     for own in pairs:
         forms: list[tuple[Callable[[Any, Any], bool], Trace]] = [
@@ -116,7 +116,7 @@ def test_conditions_that_nothing_depends_on_are_forgotten() -> None:
     before = trace.mark()
     assert int(trace.sizes[0]) == 6
     trace.forget(before)
-    assert int(trace.sizes[0]) == 6  # asked again
+    assert int(trace.sizes[0]) == 6  # requests the size again
     assert trace.finish([])([7]) is None
 
 

@@ -1,4 +1,4 @@
-"""The memory of plans: an arena that is allocated before the first kernel, and failures to allocate it."""
+"""Tests of the arena of a plan, which is allocated before the first kernel, and of failed allocations."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
 
 
 def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
-    """Return the positions of values whose memory a result reuses."""
+    """Return the positions of the values whose memory a result reuses."""
     found: set[int] = set()
     for step in reversed(steps):
         if isinstance(step, Take) and step.place in outputs | found:
@@ -102,7 +102,7 @@ def test_results_have_blocks_of_their_own() -> None:
     pool: Any = get_device("cpu").memory
     with wf.device("cpu"):
         x = wf.asarray(np.arange(30.0))
-        for _ in range(4):  # the first times one by one, then from shelves
+        for _ in range(4):  # the first runs launch one kernel at a time, and later runs use free lists
             gc.collect()
             before = pool.held
             made = [x + k for k in range(1, 20)]
@@ -133,7 +133,7 @@ def test_copies_and_calls_get_buffers_of_the_arena() -> None:
     assert arranged.index(carved[-1]) < arranged.index(call)
 
 
-# -- no memory --------------------------------------------------------------------------------------------
+# -- out of memory ----------------------------------------------------------------------------------------
 
 
 def _stencil(xp: Any, a: Any, b: Any) -> Any:
@@ -170,7 +170,7 @@ PROGRAMS = (_stencil, _rows, _in_place, _masks)
 
 @contextmanager
 def failing(after: int) -> Iterator[list[int]]:
-    """Within the ``with`` block, make the CPU device's allocation after the first `after` ones fail."""
+    """Within the ``with`` block, let `after` allocations on the CPU device succeed, and the next allocation fail."""
     device: Any = get_device("cpu")
     asked = [0]
     plain = type(device).allocate
@@ -197,7 +197,7 @@ def test_a_plan_without_memory_has_changed_nothing(program: Callable[..., Any]) 
     with failing(1 << 30) as asked:
         wf.evaluate(*program(wf, wf.asarray(x), wf.asarray(y)))
     memory: Any = get_device("cpu").memory
-    gc.collect()  # what other tests left
+    gc.collect()  # objects that other tests left
     for after in range(asked[0]):
         held = memory.held
         a = b = results = None
@@ -215,7 +215,7 @@ def test_a_plan_without_memory_has_changed_nothing(program: Callable[..., Any]) 
             del found
         del a, b, results, caught
         wf.evaluate(wf.zeros(1))
-        gc.collect()  # what was recorded, is needed by nobody and refers to each other
+        gc.collect()  # unreachable recordings with reference cycles
         assert memory.held == held, f"memory is lost where allocation {after} fails"
 
 

@@ -1,6 +1,6 @@
-"""Values that are computed together with the requested ones.
+"""Tests of values that are computed in the same kernels as the requested values.
 
-The bits of sums do not depend on other results.
+The bits of a sum do not depend on the other results.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_folds_around_a_mean_come_with_it() -> None:
     assert float(mean) == pytest.approx(A.mean(), rel=1e-5, abs=1e-6)
     assert float(spread) == pytest.approx(A.std(), rel=1e-5)
     assert float(distances) == pytest.approx(A.var() * A.size * 10, rel=1e-5)
-    assert kernels() == 2  # the parts, and then their results
+    assert kernels() == 2  # one for partial results, and one that combines them
 
 
 def test_what_goes_on_from_an_update_is_evaluated_with_it() -> None:
@@ -67,7 +67,7 @@ def test_what_goes_on_from_an_update_is_evaluated_with_it() -> None:
     wf.reset_statistics()
     first = float(e[7, 5])
     moved, made = wf.statistics()["bytes"], kernels()
-    mine = np.asarray(h)  # (nothing is left to do)
+    mine = np.asarray(h)  # (already computed)
     assert (wf.statistics()["bytes"], kernels()) == (moved, made)
     theirs, wanted = step(x.copy(), y.copy(), z)
     assert first == theirs[7, 5] and np.array_equal(mine, wanted) and np.array_equal(e, theirs)
@@ -85,11 +85,11 @@ def test_what_takes_the_place_of_memory_is_evaluated_with_a_number() -> None:
 
     given = [A.astype(np.float64) + k for k in range(4)]
     x, r, p, ap = wf.evaluate(*[wf.asarray(each) for each in given])
-    other = x * 2  # (x is not alone with its memory)
+    other = x * 2  # (x shares its memory with a pending expression)
     descend(x, r, p, ap, 2)
     wf.evaluate(x, other)
     found = descend(x, r, p, ap, 3)
-    assert x._storage.buffer is not None  # (pending, it would be a plan of its own later)
+    assert x._storage.buffer is not None  # (if it were pending, it would need another plan later)
     wanted = [each.copy() for each in given]
     descend(*wanted, 2)
     assert found == pytest.approx(descend(*wanted, 3), rel=1e-12)
@@ -107,7 +107,7 @@ def test_parts_that_write_as_much_as_there_is_share_a_kernel() -> None:
         return found
 
     rng = np.random.default_rng(7)
-    shapes = (260, 250), (259, 250), (260, 249), (260, 250)  # (too large to be a small result)
+    shapes = (260, 250), (259, 250), (260, 249), (260, 250)  # (too large to count as a small result)
     given = [rng.standard_normal(shape) for shape in shapes]
     wf.reset_statistics()
     found = np.asarray(apply(*map(wf.asarray, given)))

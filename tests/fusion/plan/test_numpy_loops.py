@@ -1,6 +1,6 @@
-"""Single operations that run NumPy's loops.
+"""Tests of single operations that run NumPy's inner loops.
 
-They have the bits of kernels and of NumPy, for every layout and number of threads.
+The results have the bits of kernels and of NumPy, for every layout and number of threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "argmin of rows": lambda xp, x: xp.argmin(x, -1),
     "argmax of columns": lambda xp, x: xp.argmax(x, 0),
     "count": lambda xp, x: xp.count_nonzero(x),
-    "one flag": lambda xp, x: xp.isfinite(x),  # (of integers it holds everywhere)
+    "one flag": lambda xp, x: xp.isfinite(x),  # (for integers, the result is a constant)
     "sum": lambda xp, x: (x > 50).sum(),
 }
 
@@ -50,7 +50,7 @@ def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def check(operation: Callable[[Any, Any], Any], x: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare results of NumPy, of weft's use of NumPy's loops on one and on three threads, and of kernels.
+    """Compare the results of NumPy, of kernels, and of NumPy's loops as weft runs them on one and three threads.
 
     Operands are contiguous, strided and pending.
     """
@@ -108,7 +108,7 @@ def test_a_lone_copy_compiles_nothing() -> None:
     wf.evaluate(wf.roll(x, 3))
     assert statistics()["kernels"] == statistics()["compilations"] == 0
     assert "NumPy's loop" in str(wf.explain(wf.roll(x, 3)))
-    # (in company it is a choice inside a kernel)
+    # (fused with other operations, it is a selection inside a kernel)
     reset_statistics()
     np.testing.assert_array_equal(np.asarray(wf.roll(x, 3) + x), np.roll(x.numpy(), 3) + x.numpy())
     assert statistics()["kernels"] == 1

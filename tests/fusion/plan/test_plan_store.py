@@ -1,4 +1,4 @@
-"""Plans of another process are read from disk if they equal those that this process would make."""
+"""A process reads the plans of another process from disk if they equal the plans that it would make."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _stored(tmp_path: Path) -> Iterator[None]:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clear the caches that are empty in a new process."""
+    """Clear the caches that would be empty in a new process."""
     monkeypatch.setattr(execute, "_plans", OrderedDict())
     monkeypatch.setattr(resized, "_known", OrderedDict())
     monkeypatch.setattr(resized, "_absent", set())
@@ -44,7 +44,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counts(work: Callable[[], Any]) -> tuple[Any, int, int]:
-    """Return the result of `work`, the number of plans that it made, and the number of plans that it read."""
+    """Call `work`. Return its result, the number of plans that were made, and the number of plans that were read."""
     before = wf.statistics()
     found = work()
     after = wf.statistics()
@@ -122,7 +122,7 @@ def test_other_sizes_find_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plans_for_some_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that long programs have plans for their exact sizes, which are found for these sizes only."""
+    """Test that the plan of a long program is stored for its exact sizes, and is not reused for other sizes."""
     monkeypatch.setattr(resized, "AT_ONCE", 0)
     with wf.device("cpu"):
         for shape, wanted in (((60, 70), 1), ((60, 70), 0), ((50, 70), 1), ((50, 70), 0), ((60, 70), 0)):
@@ -217,7 +217,7 @@ def test_profiles_tell_of_plans_that_were_read(monkeypatch: pytest.MonkeyPatch) 
 def test_the_time_lost_by_interpreting_is_known_to_the_next_process(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = wf.asarray(np.arange(500.0)), wf.asarray(np.ones(500))
     with override(interpret="never"):
-        wf.evaluate(chain(x, y))  # (so that the CPU is described on disk)
+        wf.evaluate(chain(x, y))  # (so that the description of the CPU is cached on disk)
     processes = 0
     with override(interpret="auto"):
         made = 0
@@ -243,7 +243,7 @@ def ticks(step: float) -> Callable[[], float]:
 def test_a_computation_is_data() -> None:
     lines = [["t0", "*", "x0", "x1"], ["", "<", "t0", 100], ["t1", "gcd", "t0", 12], ["", "!=", "x1", 0]]
     text = json.loads(json.dumps([2, lines, ["t1", 7, "x0"]]))
-    for _ in range(6):  # as it is read, then as a function
+    for _ in range(6):  # interpreted at first, then compiled to a function
         computation = Computation.from_data(text)
         for _ in range(6):
             assert computation([4, 9]) == (12, 7, 4)

@@ -1,4 +1,4 @@
-"""Loops over indices, or over slices of changing lengths. They reuse their plan and give NumPy's values."""
+"""Loops over indices, or over slices of changing lengths, reuse their plan and have NumPy's values."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_offsets_that_equal_lengths_are_of_the_same_form(monkeypatch: pytest.Mon
         wf.evaluate(x, y)
         forms.clear()
         values, before = np.arange(400.0).reshape(20, 20), wf.statistics()["plans"]
-        # some positions equal the length of a row or of the window
+        # some positions equal the length of a row or of the slice
         for row, place in ((2, 7), (1, 5), (3, 20), (2, 44), (4, 40), (1, 25), (7, 31)):
             y[place : place + 5] = x[row, 3:8] * 0.5
             wf.evaluate(y)
@@ -207,7 +207,7 @@ def test_random_loops_over_positions(seed: int, monkeypatch: pytest.MonkeyPatch)
     compiled = [np.asarray(value) for value in run(wf)]
     for mine, theirs in zip(compiled, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, err_msg=random_loop(seed))
-    for how in ("never", "always", "always"):  # (interpreted, iterations run the programs of others at other offsets)
+    for how in ("never", "always", "always"):  # (interpreted: iterations share programs at other offsets)
         with override(interpret=how):
             for mine, theirs in zip(run(wf), compiled, strict=True):
                 np.testing.assert_array_equal(np.asarray(mine), theirs, err_msg=random_loop(seed))
@@ -311,7 +311,7 @@ def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_lengths_of_no_order_are_planned_once() -> None:
-    """Test rows of random lengths. Rows are evaluated together, few plans are made, and the third run makes none."""
+    """Test that rows of random lengths are evaluated together, with few plans, and no new plan in the third run."""
     source = np.random.default_rng(0)
     ends = np.concatenate([[0], source.integers(0, 7, 900)]).cumsum()
     columns, values = source.integers(0, 50, ends[-1]), source.random(ends[-1])
@@ -332,7 +332,7 @@ def test_lengths_of_no_order_are_planned_once() -> None:
 
 
 def test_long_programs_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that a program too long for plans of other sizes finds its own plan again in the second run."""
+    """Test that a program that is too long for plans of variable size reuses its own plan in the second run."""
 
     def program(m: ModuleType) -> Any:
         x, total = m.arange(N, dtype=float), m.zeros(N)

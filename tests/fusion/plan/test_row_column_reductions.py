@@ -1,6 +1,6 @@
-"""Reductions along rows and columns of an array in one kernel.
+"""Tests of reductions along rows and columns of an array in one kernel.
 
-They have the values and bits of two kernels, with a single read of the array.
+The results have the same bits as those of two kernels, and the array is read only once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def bits(array: wf.Array) -> bytes:
 
 
 def check(program: Program, a: np.ndarray, kernels: int | None = 1) -> None:
-    """Assert that the results computed together have the bits of each result computed alone."""
+    """Assert that results that are computed together have the same bits as results that are computed separately."""
     x = wf.asarray(a)
     together = program(x)
     if kernels is not None:
@@ -68,7 +68,7 @@ def test_the_values_are_right() -> None:
 
 
 def test_what_both_read_is_made_once_and_handed_on() -> None:
-    """Test that an elementwise result is written once, and that no reduction reads it from memory."""
+    """Test that one kernel writes an elementwise result and reduces it, without reading the result from memory."""
 
     def program(x: wf.Array) -> Sequence[wf.Array]:
         y = wf.exp(x) + 1
@@ -81,7 +81,7 @@ def test_what_both_read_is_made_once_and_handed_on() -> None:
 
 
 def test_reductions_wait_for_all_blocked_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test two reductions, one before blocked time steps and one that needs a value from between the steps."""
+    """Test a reduction before blocked time steps, and a reduction of a value that an inner time step computes."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
 

@@ -1,6 +1,6 @@
-"""Sums around a mean or a maximum, which are reduced block by block.
+"""Tests of sums around a mean or a maximum, which are reduced block by block.
 
-They take one pass, and have the same bits and the right values.
+One pass over the data suffices. The values are accurate, and the bits are reproducible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.fusion import kernels_of, reset_statistics, statistics
 
 RNG = np.random.default_rng(11)
 DEVICES = ("cpu", "simt")
-LONG = 100_003  # chunks of 16,384, and a part of one
+LONG = 100_003  # several blocks of 16,384, and a partial block
 
 SUMS: dict[str, Callable[[Any, Any], Any]] = {
     "variance": lambda xp, x: x.var(),
@@ -43,7 +43,7 @@ def test_one_kernel_reads_once(device: str, name: str) -> None:
         reset_statistics()
         found = float(SUMS[name](wf, x))
         counted = statistics()
-    assert counted["bytes"] <= values.nbytes * 1.01  # with the results of the parts
+    assert counted["bytes"] <= values.nbytes * 1.01  # including the partial results
     assert len(wf.explain(SUMS[name](wf, wf.asarray(values))).kernels) == 1
     assert found == pytest.approx(SUMS[name](np, values.astype(np.float64)), rel=1e-6)
 
@@ -96,7 +96,7 @@ def test_far_from_zero_it_is_as_good_as_numpys(device: str) -> None:
     exact = float(Fraction(squares * count - total * total, count * count))
     with wf.device(device):
         error = abs(float(wf.asarray(values).var()) - exact)
-    assert error < 5e-6 * exact  # NumPy's is up to five times that, as the mean is rounded to halves
+    assert error < 5e-6 * exact  # NumPy's error is up to five times larger, since it rounds the mean to float16
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -112,7 +112,7 @@ def test_the_same_bits_in_any_company(device: str) -> None:
         assert float(top) == values.max()
         y = wf.asarray(values)
         known = y.mean()
-        large = y * 2  # keeps the recording alive
+        large = y * 2  # keeps the recording open
         later = y.var()
         assert float(known) == float(mean)
         assert float(later) == alone
@@ -125,7 +125,7 @@ def test_a_mean_that_is_known_is_found_again_part_by_part() -> None:
     values = RNG.standard_normal(LONG).astype(np.float32) + 2
     x = wf.asarray(values)
     mean = x.mean()
-    later = [(x * k).var() for k in range(33)]  # more than are computed beside what is asked for
+    later = [(x * k).var() for k in range(33)]  # more than are computed together with a requested value
     last = x.var()
     assert float(mean) == pytest.approx(values.mean(), rel=1e-5)
     assert float(last) == float(wf.asarray(values).var())
@@ -139,7 +139,7 @@ def test_what_is_not_finite(device: str) -> None:
         return float(wf.exp(x - x.max()).sum())
 
     values = RNG.standard_normal(LONG).astype(np.float32)
-    values[:40_000] = -np.inf  # whole chunks
+    values[:40_000] = -np.inf  # all elements of some blocks
     with wf.device(device), np.errstate(all="ignore"):
         assert total(values) == pytest.approx(np.exp(values.astype(float) - values.max()).sum(), rel=1e-6)
         assert np.isnan(total(np.full(LONG, -np.inf, np.float32)))

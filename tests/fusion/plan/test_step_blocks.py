@@ -1,4 +1,4 @@
-"""Temporal blocking on a GPU."""
+"""Tests of temporal blocking with GPU schedules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Merge any number of time steps, and use small blocks, so that there are many blocks."""
+    """Merge any number of time steps, and use small blocks, so that small arrays have many blocks."""
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(GPU), "steps_bytes", 0)
     monkeypatch.setattr(step_blocks, "LEAST_FILLS", 0)
@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def centred(u: Any, k: Any) -> Any:
-    """Update with a coefficient for each point, and a coefficient for each column."""
+    """Update an array with a coefficient for each point and a coefficient for each column."""
     for _ in range(3):
         u[1:-1, 1:-1] = k[1:-1, 1:-1] * steps._five_points(u) + 0.5 * k[0, 1:-1]
     return u
@@ -46,7 +46,7 @@ def brief(u: Any) -> Any:
 
 
 def pieces(u: Any) -> Any:
-    """Update with an intermediate value that is selected from several parts."""
+    """Update an array with an intermediate value that is assembled from several parts."""
     for _ in range(3):
         u[1:-1, 1:-1] = steps._five_points(u)
         w = u[1:-1, 1:-1] * 2
@@ -57,14 +57,14 @@ def pieces(u: Any) -> Any:
 
 
 def handed_on(u: Any) -> Any:
-    """Return the result of two updates, and a value that is computed from it at the updated points."""
+    """Update an array twice. Return the array, and a value that is computed from its updated points."""
     for _ in range(2):
         u[1:-1, 1:-1] = steps._five_points(u)
     return u, u[1:-1, 1:-1] * 2
 
 
 def from_wider(u: Any, v: Any) -> Any:
-    """Update in which a tile contains all computed columns, but not all columns that are read."""
+    """Update an array of 64 columns from a wider array. A tile does not contain all columns that are read."""
     u = u[:, :64].copy()
     for _ in range(3):
         u[1:-1, 1:-1] = steps._five_points(u) + v[1:-1, 1:63] + v[1:-1, 5:67]
@@ -161,7 +161,7 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
     else:
         monkeypatch.setattr(step_blocks, "_set_parts", narrow)
 
-    def halves(u: Any) -> Any:  # a kernel of its own: what is in memory was compiled without fault
+    def halves(u: Any) -> Any:  # a separate kernel, since cached kernels were compiled without the fault
         for _ in range(2):
             u[1:-1, 1:-1] = 0.4375 * (u[:-2, 1:-1] + u[1:-1, 2:])
         return u
@@ -184,13 +184,13 @@ def test_a_third_size_compiles_nothing() -> None:
 def test_plans_are_found_again_at_other_lengths() -> None:
     def run(rows: int, columns: int) -> int:
         _check(_leaning, (rows, columns), 1, "f4", "simt")
-        # (plans for the very sizes that came are kept beside those for any)
+        # (plans for exact sizes are stored together with plans for any sizes)
         return sum(record.exact is None for record in resized._known[next(reversed(resized._known))].templates)
 
     for lengths in (50, 60), (52, 66):
         run(*lengths)
     found = run(57, 70)
-    assert found <= 2  # one of them for special sizes
+    assert found <= 2  # one of them is for special sizes
     assert run(80, 95) == found
 
 

@@ -1,4 +1,4 @@
-"""Temporal blocking on the CPU."""
+"""Tests of temporal blocking on the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Merge any number of time steps, and use small blocks, so that there are many blocks."""
+    """Merge any number of time steps, and use small blocks, so that small arrays have many blocks."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(CPU), "steps", (5,))
@@ -103,7 +103,7 @@ def fixed_walls(u: Any) -> Any:
 
 
 def closed(u: Any) -> Any:
-    """Update with reflecting borders, which are written in place after each step."""
+    """Update an array with reflecting borders, which are written in place after each step."""
     for _ in range(4):
         u[1:-1, 1:-1] = _five_points(u)
         u[-1, :] = u[-2, :]
@@ -115,7 +115,7 @@ def closed(u: Any) -> Any:
 
 
 def damped(u: Any) -> Any:
-    """Update in place at points that the update also reads. No step may run twice."""
+    """Update an array in place with values of the updated points, so that no step may run twice."""
     for _ in range(2):
         u[1:-1] = u[1:-1] + 0.1 * (u[2:] - u[:-2])
         u[0] = u[2]
@@ -132,7 +132,7 @@ def watched(u: Any) -> Any:
 
 
 def changed(u: Any) -> Any:
-    """Use the values of the first step together with those of the last step."""
+    """Compute the difference between the last step and the first step."""
     for turn in range(4):
         u[1:-1, 1:-1] = _five_points(u)
         if turn == 0:
@@ -141,7 +141,7 @@ def changed(u: Any) -> Any:
 
 
 def narrower(u: Any) -> Any:
-    """Compute a result from fewer columns than the time steps before it have."""
+    """Compute a result from fewer columns than the preceding time steps update."""
     for _ in range(4):
         u[1:-1, 1:-1] = _five_points(u)
     return u, u[:, :-2] * 2
@@ -212,7 +212,7 @@ def test_large_arrays_are_joined_by_choice(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_borders_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that borders are written into the existing rows, even in a loop over steps, so that one kernel suffices."""
+    """Test that a loop over steps writes borders in place, so that all steps are one kernel."""
     monkeypatch.undo()
     u = wf.zeros((1024, 2048), np.float32)
     wf.evaluate(u)

@@ -1,4 +1,4 @@
-"""Callbacks before and after a garbage collection."""
+"""Tests of the callbacks before and after a garbage collection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.fusion.record import collecting
 
 @pytest.fixture(autouse=True)
 def _told() -> Iterator[None]:
-    """During a test, install weft's callbacks of the garbage collector only."""
+    """During a test, remove all callbacks of the garbage collector except weft's."""
     before, gc.callbacks[:] = gc.callbacks[:], (collecting._begin, collecting._end)
     yield
     gc.callbacks[:] = before

@@ -1,4 +1,4 @@
-"""Recordings of loops are cut at the heads of the loops. From the third run on, no plan is made."""
+"""Recordings of loops are cut at the loop headers, so that no plan is made from the third run on."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def sequence(text: str) -> list[Any]:
     [
         ("abcabcabc", "a", 3),
         ("xyabcabcab", "a", 3),
-        ("abbbbcabbbbcab", "a", 6),  # the outer loop
+        ("abbbbcabbbbcab", "a", 6),  # the header of the outer loop
         ("aabcbcbcbcbc", "b", 2),  # the loop over a has ended
-        ("a.b.a.b.a.", "a", 4),  # operations that continue a visit
+        ("a.b.a.b.a.", "a", 4),  # a dot is an operation at the same call site
     ],
 )
 def test_the_outermost_loop_is_found(text: str, head: str, length: int) -> None:
@@ -73,7 +73,7 @@ def life(m: ModuleType, steps: int) -> Any:
 
 
 def relaxed(m: ModuleType, steps: int) -> Any:
-    """Run two inner loops in each iteration. The body of each is a single line."""
+    """Run two inner loops in each iteration. Each inner loop has a body of one line."""
     u = m.zeros((30, 30))
     b = m.ones((30, 30))
     for _ in range(steps):
@@ -87,7 +87,7 @@ def relaxed(m: ModuleType, steps: int) -> Any:
 
 @pytest.mark.parametrize("program", [lattice_boltzmann, life, relaxed])
 def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) -> None:
-    native_immediate.quicken(compiling=True)  # (it would take over in the middle of a run, once)
+    native_immediate.quicken(compiling=True)  # (otherwise native code would replace Python code during a run)
     with wf.device("cpu"):
         expected = program(np, 25)
         plans = []
@@ -99,7 +99,7 @@ def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) 
 
 
 def test_plans_of_interpreted_programs_do_not_move_the_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that a program which was interpreted at first is cut at the same operations once it has plans."""
+    """Test that an interpreted program is cut at the same operations after it is compiled."""
     native_immediate.quicken(compiling=True)
     lengths: list[int] = []
     end = recording._end
@@ -121,13 +121,13 @@ def test_plans_of_interpreted_programs_do_not_move_the_cuts(monkeypatch: pytest.
 
 
 def test_iterations_are_cut_alike() -> None:
-    """Test that runs of any number of iterations find the plans of an earlier run, except for the last iterations."""
+    """Test that runs of any length reuse the plans of an earlier run, except for the last iterations."""
     with wf.device("cpu"):
         lattice_boltzmann(wf, 12)
         for steps in (13, 30, 61):
             before = wf.statistics()["plans"]
             np.asarray(lattice_boltzmann(wf, steps))
-            assert wf.statistics()["plans"] - before <= 3  # what is left at the end of a run
+            assert wf.statistics()["plans"] - before <= 3  # the last operations of a run
 
 
 def knapsack(m: ModuleType, weights: list[int], size: int) -> Any:
@@ -141,7 +141,7 @@ def knapsack(m: ModuleType, weights: list[int], size: int) -> Any:
 
 
 def test_iterations_of_other_lengths_share_plans() -> None:
-    """Test that iterations share plans: a line which computes and assigns counts as one call site per iteration.
+    """Test that iterations on slices of different lengths share plans.
 
     Recordings that begin before the loop are cut after a few iterations.
     """

@@ -1,4 +1,4 @@
-"""Primitives have the bits of compiled plans, for every op and loop of the op table."""
+"""Primitives have the same bits as compiled plans, for every op and all its dtypes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e
 
 
 def values(dtype: np.dtype, seed: int, count: int = 331) -> np.ndarray:
-    """Return numbers of a dtype, including the limits of the dtype's range."""
+    """Return values of a dtype, including the limits of the dtype's range."""
     source = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
         if dtype.kind in "iu":
@@ -43,7 +43,7 @@ def values(dtype: np.dtype, seed: int, count: int = 331) -> np.ndarray:
 
 
 def map_values(op: str, operands: Any, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
-    """Apply an op to `operands`, cast to the dtypes of `loop`. The result has the dtype `dtype`."""
+    """Cast `operands` to the dtypes of `loop`, and apply an op. The result has the dtype `dtype`."""
     if op == "cast":
         return primitive(op, loop, dtype)(*operands)
     typed = [
@@ -75,7 +75,7 @@ def same_bits(x: Any, y: Any) -> bool:
         return False
     if x.dtype.kind == "c":
         return same_bits(x.real, y.real) and same_bits(x.imag, y.imag)
-    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)  # (of one element at least one axis)
+    x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)  # (the result has at least one axis)
     numbers, bits = x == x, f"u{x.itemsize}"
     return bool(np.array_equal(numbers, y == y) and (x.view(bits) == y.view(bits))[numbers].all())
 

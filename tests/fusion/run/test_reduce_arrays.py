@@ -1,4 +1,4 @@
-"""Reductions of arrays have the bits of compiled plans, for every layout and length of rows."""
+"""Reductions without a plan have the same bits as compiled plans, for all layouts and row lengths."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_other_reductions(dtype: str) -> None:
     names = {"prod": "multiply", "max": "maximum", "min": "minimum", "argmax": "argmax", "argmin": "argmin"}
     for shape in ((7,), (40, 3), (3, 40), (4, 5, 6), (1,)):
         x = values(kind, 5, int(np.prod(shape))).reshape(shape)
-        x = x + kind.type(1) if kind.kind in "fc" else x  # no zeros of both signs
+        x = x + kind.type(1) if kind.kind in "fc" else x  # avoids zeros of both signs
         for name, row in names.items():
             if kind.kind == "c" and name in ("max", "min", "prod"):
                 continue

@@ -1,4 +1,4 @@
-"""Programs are interpreted until compiling pays off. If planning or compiling fails, they remain interpreted."""
+"""Programs are interpreted until compilation pays off. If planning or compilation fails, they remain interpreted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from weft.runtime import override
 
 @pytest.fixture
 def plans() -> Any:
-    """Return the number of plans made so far."""
+    """Enable the choice of tiers, and return a function that returns the number of plans."""
     wf.reset_statistics()
     with override(interpret="auto"), mock.patch.object(tiers._Rate, "factor", 1.0):
         yield lambda: wf.statistics()["plans"]
@@ -109,14 +109,14 @@ def test_forms_are_kept_for_a_while(plans: Any) -> None:
         assert len(tiers._forms) == 5
 
 
-# -- the net ------------------------------------------------------------------------------------
+# -- fallback to the interpreter ----------------------------------------------------------------
 
 PLANNERS = planning, horizontal_fusion, merge_groups, schedule, kernels, lower, resized
 COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.compile"), pipeline, host
 
 
 def _steps() -> Iterator[str]:
-    """Yield the names of all functions in the modules of planner and compiler, and of the emitter's methods."""
+    """Yield the names of all functions in the modules of the planner and compiler, and of the emitter's methods."""
     for module in (*PLANNERS, *COMPILERS):
         for name, value in vars(module).items():
             if isinstance(value, FunctionType) and value.__module__.startswith(("weft.fusion", "weft.codegen")):
@@ -130,7 +130,7 @@ BREAKABLE = tuple(_steps())
 
 @pytest.mark.parametrize("name", BREAKABLE)
 def test_whatever_fails_is_interpreted_with_one_warning(name: str) -> None:
-    wf.evaluate(wf.asarray(np.ones(3)) + 1)  # (the compiler is loaded)
+    wf.evaluate(wf.asarray(np.ones(3)) + 1)  # (loads the compiler)
     generator = Generator(7000 + BREAKABLE.index(name))
     start = generator.start()
     with suppress(Abandoned):
@@ -161,7 +161,7 @@ def test_the_steps_are_those_of_plans() -> None:
 @pytest.mark.parametrize("few", [0, 16384])
 def test_functions_without_a_loop_are_numpys_below_the_net(few: int) -> None:
     x = np.linspace(0.5, 2.0, 7)
-    for function in ("arctanh", "expm1"):  # (no test before has compiled them)
+    for function in ("arctanh", "expm1"):  # (not compiled by earlier tests)
         with override(strict=False, cache=False, immediate=few):
             with mock.patch("weft.codegen.obtain.obtain_code", side_effect=RuntimeError("broken")):
                 with warnings.catch_warnings(record=True) as caught:
@@ -193,7 +193,7 @@ def test_a_form_warns_once_wherever_its_arrays_are_bound(name: str) -> None:
             warnings.simplefilter("always")
             for others in range(3):
                 for _ in range(others):
-                    y[1:] + 1  # (it takes a slot before the array)
+                    y[1:] + 1  # (takes a slot before the array)
                     y = wf.asarray(np.ones(5))
                 assert same_bits(np.asarray(x * 3.5 - 77), np.arange(23.0) * 3.5 - 77)
     assert [issubclass(w.category, wf.OptimizerWarning) for w in caught] == [True]
@@ -224,7 +224,7 @@ def test_the_report_has_the_program_and_the_error() -> None:
 @pytest.mark.parametrize("error", (RuntimeError, wf.CompileError))
 def test_strict_raises(error: type[Exception]) -> None:
     y = wf.asarray(np.arange(18.0)) * 3 - 2.5
-    for _ in range(len(error.__name__)):  # (no test before has planned it)
+    for _ in range(len(error.__name__)):  # (not planned by earlier tests)
         y = -y
     with mock.patch.object(planning, "make_plan", side_effect=error("broken")), pytest.raises(error):
         wf.evaluate(y)

@@ -1,4 +1,4 @@
-"""Linking of object files without LLVM, compared with linking by LLVM, and rejected files."""
+"""Tests of the linker for object files: results that equal those of LLVM's linker, and rejected files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TAKES = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
 def compiled(text: str, triple: str | None = None) -> bytes:
-    """Return LLVM IR compiled to an object file."""
+    """Compile LLVM IR to an object file, and return its contents."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(triple or llvm.get_process_triple())

@@ -1,4 +1,4 @@
-"""Host memory: rounding of sizes, reuse and release of blocks, and alignment of large blocks."""
+"""Tests of host memory: rounding of sizes, reuse and release of blocks, and alignment of large blocks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_no_more_is_kept_than_the_bound() -> None:
 
 @pytest.mark.parametrize("shelved", [False, True])
 def test_many_threads_take_and_give_back(shelved: bool) -> None:
-    """Test that no block is in use by two threads at a time, and that the counts are right at the end."""
+    """Test that no block is used by two threads at the same time, and that the final counts are right."""
     device = CpuDevice()
     pool: Any = device.memory
     assert not shelved or pool.obtain_shelves() is not None

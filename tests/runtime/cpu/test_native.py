@@ -1,4 +1,4 @@
-"""The runtime in a Python whose object layout its native functions do not support."""
+"""Test of the runtime on a Python version whose object layout the native functions do not support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native worker threads.
+"""Tests of native worker threads.
 
 All work is done exactly once for any caller, even after a fork and at the end of the process.
 """
@@ -61,7 +61,7 @@ def test_several_threads_take_part() -> None:
 
 
 def _threads(workers: Workers, alone: int) -> int:
-    """Return the number of threads that execute a job of 20 ms, which is started while the workers sleep."""
+    """Start a job of 20 ms while the workers sleep, and return the number of threads that execute the job."""
     seen: set[int] = set()
 
     def note(slots: int, start: int, stop: int) -> None:
@@ -78,11 +78,11 @@ def _threads(workers: Workers, alone: int) -> int:
 @pytest.mark.parametrize(("alone", "threads"), [(0, 2), (1, 2), (5_000_000, 2), (10**10, 1)])
 def test_threads_that_sleep_are_woken_for_jobs_that_last(alone: int, threads: int) -> None:
     workers = Workers()
-    assert any(_threads(workers, alone) == threads for _ in range(50))  # (a busy machine runs none, or lets none sleep)
+    assert any(_threads(workers, alone) == threads for _ in range(50))  # (a busy machine may run no worker)
 
 
 def test_what_one_thread_cannot_do_another_does() -> None:
-    """Test that a delayed worker delays only one chunk of work, and not its whole share."""
+    """Test that a blocked thread blocks only one chunk of work, and that other threads do the remaining work."""
     held, seen = threading.Event(), []
     first = threading.Lock()
 
@@ -160,7 +160,7 @@ def test_chunks_are_worth_their_trouble_and_keep_to_lines() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_workers_keep_off_the_processor_of_whoever_starts_jobs() -> None:
-    """Test that workers avoid the caller's processor, on which they would wait until the system moves them."""
+    """Test that workers do not run on the processor of the thread that starts jobs."""
     mine = os.sched_getaffinity(0)
     here = min(mine)
     os.sched_setaffinity(0, {here, max(mine)})

@@ -1,4 +1,4 @@
-"""Free lists of buffers: buffers that are reused, and buffers that are not kept."""
+"""Tests of the free lists of buffers: buffers that are reused, and buffers that are not kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.runtime.errors import CompileError
 
 @pytest.fixture
 def device() -> CpuDevice:
-    """Return a new device with free lists."""
+    """Return a new CPU device with free lists."""
     made = CpuDevice()
     assert made.memory.obtain_shelves() is not None
     return made
@@ -29,7 +29,7 @@ def device() -> CpuDevice:
 
 @pytest.fixture
 def gpu() -> Iterator[Any]:
-    """Yield a GPU with free lists."""
+    """Yield a new CUDA device with free lists, on a stand-in for the driver."""
     made = CudaDevice(0, Machine())
     assert made.memory.obtain_shelves() is not None
     yield made
@@ -71,7 +71,7 @@ def test_requests_are_met_by_one_call_once_they_come_back(device: CpuDevice) -> 
         if turn > 1:
             assert found == first
     assert requests.call is not None
-    requests.call(requests.address, table)  # (again, as after an interrupt: what was there goes back)
+    requests.call(requests.address, table)  # (repeat the call, as after an interrupt: the first buffers are released)
     assert len({table[k].address for k in requests.places}) == 3
     assert device.memory.held == size_class(5000) + 2 * size_class(100)
     del table
@@ -81,7 +81,7 @@ def test_requests_are_met_by_one_call_once_they_come_back(device: CpuDevice) -> 
 
 
 def test_requests_are_prepared_once(device: CpuDevice) -> None:
-    """Test that the words prepared for native code are not replaced, since another thread may be using them."""
+    """Test that requests prepared for native code are not replaced, since another thread may be using them."""
     shelves: Any = device.memory.shelves
     requests = Requests([0], [100])
     shelves.prepare(requests, [256])
@@ -91,7 +91,7 @@ def test_requests_are_prepared_once(device: CpuDevice) -> None:
 
 
 def test_what_native_functions_are_made_of_stays() -> None:
-    """Test that a function keeps its `Builtin` alive. (The cache keeps only one of two equal builtins.)"""
+    """Test that a native function keeps its `Builtin` alive. The cache keeps only one of two equal builtins."""
     builtin = Builtin(TAKE, take_text(), [python_function(name) for name in TAKES])
     call, seen = builtin.call, weakref.ref(builtin)
     del builtin
@@ -102,7 +102,7 @@ def test_what_native_functions_are_made_of_stays() -> None:
 
 
 def test_what_the_collector_finds_gives_its_block_back_once(device: CpuDevice) -> None:
-    """Test that a buffer in a reference cycle returns its block exactly once: `__del__` runs before it is freed."""
+    """Test that a buffer in a reference cycle returns its block exactly once."""
     for _ in range(3):
         buffer = device.allocate(3000)
         buffer.unwritten = [buffer]
@@ -128,7 +128,7 @@ def test_no_more_is_kept_than_the_bound(device: CpuDevice) -> None:
 def test_a_buffer_that_could_not_be_finished_has_no_block(device: CpuDevice) -> None:
     shelves: Any = device.memory.shelves
     with warnings.catch_warnings(), pytest.raises(TypeError):
-        warnings.simplefilter("error")  # (what is ignored in a destructor is a warning of pytest's)
+        warnings.simplefilter("error")  # (pytest reports errors in destructors as warnings)
         shelves.make(4096)
     assert shelves.take(4096, 4096) is None
     with pytest.raises(TypeError, match="cannot create"):

@@ -1,4 +1,4 @@
-"""Device `simt`: GPU schedules on the CPU, and the detection of errors that would occur on a GPU."""
+"""Tests of device `simt`, which runs GPU schedules on the CPU and detects errors that would occur on a GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Z = np.random.default_rng(2).random((3, 40, 300)).astype("f4")
 def planted(fault: str) -> Kernel:
     """Return a scheduled kernel with the given fault.
 
-    Except for the fault, thread t writes to out[t] the value that thread 63 - t has stored in shared memory.
+    Without the fault, thread t would write to out[t] the value that thread 63 - t has stored in shared memory.
     """
     b = KernelBuilder("planted", np.int32, "threaded")
     out = b.pointer("out", np.float32, writable=True, align=16)
@@ -80,7 +80,7 @@ def test_a_kernel_without_a_fault_runs_silently(way: str) -> None:
     ("fault", "kind"),
     [
         ("no barrier", "race"),
-        ("warp only", "race"),  # between warps, which a shuffle does not order
+        ("warp only", "race"),  # a race between warps, which a shuffle does not synchronize
         ("unwritten", "uninitialised"),
         ("divergent", "divergent barrier"),
         ("misaligned", "misaligned"),
@@ -95,7 +95,7 @@ def test_a_planted_fault_is_found_where_threads_are_watched(fault: str, kind: st
 
 
 def test_a_missing_barrier_changes_bits_with_the_order_of_threads() -> None:
-    """Test that values read too early are NaN: in the first half of the threads, or in the second half if backward."""
+    """Test that threads read NaN before a value is written. The order of threads decides which half reads NaN."""
     forward, backward = run_planted("no barrier", ""), run_planted("no barrier", "backward")
     assert np.isnan(forward[: THREADS // 2]).all()
     assert np.array_equal(forward[THREADS // 2 :], WANTED[THREADS // 2 :])
@@ -178,7 +178,7 @@ def test_schedules_have_no_races_and_any_number_of_blocks_gives_the_same_bits(na
 
 
 def test_no_signal_ends_a_plans_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that signals do not interrupt a kernel of a plan, which would leave an array half overwritten."""
+    """Test that signals do not interrupt a kernel of a plan, since arrays would be left partly overwritten."""
 
     def ended(*_: int) -> None:
         raise AssertionError("it can be ended")
@@ -189,10 +189,10 @@ def test_no_signal_ends_a_plans_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_barriers_of_schedules_are_needed_and_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that without barriers the watched device reports races in row reductions."""
+    """Test that the instrumented device reports races in row reductions without barriers."""
     monkeypatch.setattr(ThreadWriter, "barrier", lambda self: None)
     with override(cache=False), wf.device("simt::watched"):
-        rows = wf.asarray(X) * 0.4375  # a kernel of its own: what is in memory was compiled with barriers
+        rows = wf.asarray(X) * 0.4375  # a separate kernel, since cached kernels were compiled with barriers
         with pytest.raises(wf.SanitizerError, match="race"):
             wf.evaluate(rows.sum(axis=1))
 

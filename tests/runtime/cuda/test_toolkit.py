@@ -1,4 +1,4 @@
-"""The search for parts of CUDA's toolkit."""
+"""Tests of the search for parts of the CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACES = ("wheel", "conda", "prefix", "home", "path", "cuda", "cuda-12.9", "cuda
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """Return a folder for each location that is searched, by name. None of the folders exists yet."""
+    """Return a folder for each searched location, by name. The folders do not exist yet."""
     found = {name: tmp_path / name for name in PLACES}
     monkeypatch.setattr(toolkit, "SYSTEM", tmp_path)
     monkeypatch.setattr(toolkit, "DISTRIBUTION", (found["debian"],))

@@ -23,7 +23,7 @@ LOGIC: dict[str, Any] = {"and": np.logical_and, "or": np.logical_or, "xor": np.l
 
 
 class Arithmetic(Operands):
-    """Instructions for sums, products, quotients and functions."""
+    """Instructions for sums, products, quotients and elementary functions."""
 
     def _arithmetic(self, name: str, work: Callable[..., Any]) -> Step:
         if self.has("cc"):
@@ -57,7 +57,10 @@ class Arithmetic(Operands):
         return self.each(lambda *v: work(*(x.astype(double) for x in v)), kinds)
 
     def _carried(self, name: str, takes: bool) -> Step:
-        """Return the step for an operation with carry. It uses the carry flag if `takes`, and sets it with ``.cc``."""
+        """Return the step for an operation with carry.
+
+        The step reads the carry flag if `takes`, and sets the carry flag if the instruction has ``.cc``.
+        """
         put, gives = self.write(self.operands[0]), self.has("cc")
         readers = [self.read(text, self.kind.replace("s", "u")) for text in self.operands[1:]]
         high = self.has("hi")
@@ -121,7 +124,7 @@ class Arithmetic(Operands):
         if self.rounding():
             raise ValueError(self.rounding())
         if self.has("approx"):
-            # of float64 only the upper word is looked at
+            # for float64, only the upper word of the operand is used
             if self.kind == "f64":
                 high = np.uint64(0xFFFFFFFF00000000)
                 return self.same(lambda a: (work((a.view("u8") & high).view("f8")).view("u8") & high).view("f8"), 1)

@@ -1,4 +1,4 @@
-"""PTX instructions on bits, which each thread executes independently.
+"""PTX instructions for bit operations, which each thread executes independently.
 
 In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.1 and 9.7.8.
 """

@@ -1,8 +1,8 @@
-"""A stand-in that executes PTX. With it, all parts of a CUDA device are tested without a GPU.
+"""A stand-in for the driver that executes PTX, so that all parts of a CUDA device are tested without a GPU.
 
 In: modules as text, and launches. Out: results, and in `memory.wrong` the errors at which a GPU would have stopped.
-Invariant: machine code is rejected, as a driver rejects that of a newer toolkit, so that weft loads PTX text instead. A
-kernel gets its parameters as bytes at the offsets that its text declares.
+Invariant: machine code is rejected, as a driver rejects machine code of a newer toolkit, so that weft loads PTX text
+instead. A kernel gets its parameters as bytes at the offsets that its text declares.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INVALID_IMAGE, INVALID_PTX, NOT_FOUND = 209, 218, 500
 
 @dataclass(frozen=True, slots=True)
 class Started(Launched):
-    """A launch, with the bytes of its parameters as the kernel reads them."""
+    """A launch, with the bytes of the parameters that the kernel reads."""
 
     parameters: bytes = b""
 
@@ -43,13 +43,13 @@ class Text:
 
 
 class PtxStandIn(RunningStandIn):
-    """A driver of a GPU simulated with NumPy."""
+    """A driver for a GPU that is simulated with NumPy."""
 
     def __init__(self, total: int = 4 << 30) -> None:
         self.texts: dict[int, Text] = {}
         self.programs: dict[int, Program] = {}
         self.seed = 0
-        self.traffic: list[Traffic] | None = None  # a list here is filled, a launch each
+        self.traffic: list[Traffic] | None = None  # if it is a list, each launch appends its traffic
         super().__init__(total)
 
     def _bodies(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class PtxStandIn(RunningStandIn):
         except Fault as fault:
             self._say(f"{loaded.name}: {fault}")
             return fault.code
-        except Exception as error:  # a driver gives codes; the test sees what it was
+        except Exception as error:  # the driver returns a code; record the error for the test
             self._say(f"{loaded.name}: {error!r}")
             return LAUNCH_FAILED
         return 0
@@ -141,7 +141,7 @@ _numbers = itertools.count(200)
 
 
 def make_ptx_device(stand_in: PtxStandIn) -> CudaDevice:
-    """Return a CUDA device on the stand-in. Its name is unique, since plans are stored by name."""
+    """Return a CUDA device on the stand-in. The device has a unique name, since plans are stored by device name."""
     return CudaDevice(next(_numbers), stand_in.table)
 
 

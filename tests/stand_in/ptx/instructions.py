@@ -54,7 +54,7 @@ def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[st
     made[name] = program
     program.calls = made
     for called in sorted({o for i in function.code if i.name == "call" for o in i.operands} & set(module.functions)):
-        # a variable in shared memory is the block's, whoever names it
+        # a shared variable belongs to the block, whichever function uses it
         inner = make_ready(module, called, symbols, made)
         if inner.shared_bytes > sum(v.size for v in module.variables.values() if v.space == "shared"):
             raise ValueError(f"shared memory of {called} alone")
@@ -65,10 +65,10 @@ def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[st
 
 
 class Maker(Arithmetic, Choices, Bits, Memory, Meetings):
-    """Translator of an instruction into a step."""
+    """A translator from a PTX instruction to a step of a program."""
 
     def step(self) -> Any:
-        """Return the step for the instruction."""
+        """Return the step that executes the instruction."""
         i, made = self.i, getattr(self, f"_{self.i.name}", None)
         if made is None:
             raise ValueError(f"unknown instruction: {i.text}")

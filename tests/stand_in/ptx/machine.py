@@ -3,9 +3,9 @@
 In: a function of a `Module`, a launch, memory. Out: the changed memory, or a `Fault`. Invariant: each thread follows
 its own branches, and warps are not synchronized. A barrier holds the threads of a block until all have arrived, and a
 warp instruction holds the lanes of its mask. An access outside a block of memory, or at an address that is not a
-multiple of the access size, is a fault. Uninitialized registers, shared memory and local memory contain garbage. Order:
-usually the threads that are furthest behind go first, but sometimes others do, so that a loop that waits for another
-thread can end.
+multiple of the access size, is a fault. Uninitialized registers, shared memory and local memory contain garbage.
+Usually the threads with the least progress run first. Sometimes other threads run first, so that a loop that waits for
+another thread can end.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Step = Callable[["Grid", Lanes], None]
 WARP = 32
 SHARED_WINDOW, LOCAL_WINDOW, WINDOW = 1 << 56, 1 << 57, 1 << 32
 ILLEGAL_ADDRESS, MISALIGNED, LAUNCH_FAILED, ASSERTION = 700, 716, 719, 710
-MOST_LANES = 1 << 15  # of blocks that run side by side
+MOST_LANES = 1 << 15  # maximum number of lanes that run concurrently
 RUBBISH = 0xA5
-CALL_BITS, MOST_CALLS = 24, 60  # local memory of calls inside each other
-DRIFT = 0.25  # how often some warps go on before the others: who relies on others without waiting for them is found out
-PATIENCE = 5_000_000  # jumps of threads after which nobody is believed to come to an end
+CALL_BITS, MOST_CALLS = 24, 60  # address bits of the local memory of a call, and maximum depth of calls
+DRIFT = 0.25  # probability that some warps run ahead, which exposes missing synchronization
+PATIENCE = 5_000_000  # number of jumps after which a launch counts as endless
 REGISTER = {"pred": np.bool_, "b16": np.uint16, "b32": np.uint32, "b64": np.uint64}
 REGISTER |= {"u16": np.uint16, "s16": np.uint16, "f16": np.uint16, "u32": np.uint32, "s32": np.uint32}
 REGISTER |= {"f32": np.uint32, "u64": np.uint64, "s64": np.uint64, "f64": np.uint64}
@@ -57,7 +57,7 @@ class Program:
     shared_bytes: int
     local_bytes: int
     symbols: dict[str, int]  # addresses of variables
-    calls: dict[str, Program] = field(default_factory=dict)  # what may be called, by name
+    calls: dict[str, Program] = field(default_factory=dict)  # functions that may be called, by name
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class Together:
 
 
 class Grid:
-    """Those blocks of a launch that run concurrently."""
+    """The state of the blocks of a launch that run concurrently."""
 
     def __init__(
         self,
@@ -141,8 +141,8 @@ class Grid:
         self.special = _special(launch, inside, number)
         self.shared_size = program.shared_bytes + launch.shared_bytes
         self.shared = np.full(max(1, self.blocks * self.shared_size) + 16, RUBBISH, np.uint8)
-        self.depth = 0  # of calls
-        self.locals: list[np.ndarray] = []  # by depth
+        self.depth = 0  # depth of the current call
+        self.locals: list[np.ndarray] = []  # local memory by depth of calls
         self.carry = np.zeros(self.lanes, np.bool_)
         self.active = np.flatnonzero(self.alive)
         self._enter(program)
@@ -174,7 +174,7 @@ class Grid:
     # -- memory -----------------------------------------------------------------------------------------
 
     def load(self, space: str, at: Any, lanes: np.ndarray, dtype: Any, count: int) -> list[np.ndarray]:
-        """Read `count` consecutive numbers for each lane."""
+        """Read `count` consecutive values for each lane."""
         dtype = np.dtype(dtype)
         found = [np.zeros(len(lanes), dtype) for _ in range(count)]
         for chosen, view, index in self._places(space, at, lanes, dtype, count, False):
@@ -183,14 +183,14 @@ class Grid:
         return found
 
     def store(self, space: str, at: Any, lanes: np.ndarray, values: list[Any]) -> None:
-        """Write consecutive numbers for each lane."""
+        """Write consecutive values for each lane."""
         dtype = values[0].dtype
         for chosen, view, index in self._places(space, at, lanes, dtype, len(values), True):
             for k, value in enumerate(values):
                 view[index + k] = value[chosen] if value.ndim else value
 
     def _places(self, space: str, at: Any, lanes: np.ndarray, dtype: np.dtype, count: int, writes: bool) -> Any:
-        """Divide an access by memory blocks. Yield the lanes, the block as an array, and the indices of each part."""
+        """Split an access by memory blocks. For each part, yield the lanes, the block as an array, and the indices."""
         at = np.broadcast_to(np.asarray(at).astype(np.uint64), (len(lanes),))
         if not len(lanes):
             return
@@ -221,7 +221,7 @@ class Grid:
             if (at.astype(np.int64) + size > length).any():
                 raise Fault(ILLEGAL_ADDRESS, f"{int(at.max()):#x} of {length} bytes of {space} memory")
             whose = self.block_of[lanes] if space == "shared" else lanes
-            # blocks' own memory starts at multiples of what is read, or index would not be whole
+            # if the memory of each block starts at a multiple of the access size, the indices are whole numbers
             flat = whose.astype(np.int64) * length + at.astype(np.int64)
             if length % dtype.itemsize == 0:
                 yield slice(None), memory[: len(memory) // 16 * 16].view(dtype), flat // dtype.itemsize
@@ -320,7 +320,7 @@ class Run:
 
     def _next(self) -> tuple[int, np.ndarray]:
         at = min(self.ready)
-        # (by chance: turns are counted in steps that a loop may never leave)
+        # (at random: a deterministic choice might never leave a loop)
         if len(self.ready) > 1 and self.grid.random.random() < 1 / 8:
             at = int(self.grid.random.choice(list(self.ready)))
         parts = self.ready.pop(at)
@@ -337,7 +337,7 @@ class Run:
             self.ready.setdefault(at, []).append(lanes)
 
     def _go(self, at: int, lanes: np.ndarray) -> None:
-        """Run `lanes` from step `at` until they diverge, wait or end, or reach a step where they may reconverge."""
+        """Run `lanes` from step `at` until they diverge, wait, end, or reach a step where they may reconverge."""
         grid, steps, leaders = self.grid, self.grid.program.steps, self.grid.program.leaders
         while True:
             every = slice(None) if len(lanes) == grid.lanes else lanes
@@ -401,7 +401,7 @@ class Run:
                 return
 
     def _meet(self, at: int, lanes: np.ndarray, step: Together) -> tuple[np.ndarray, np.ndarray]:
-        """Divide lanes at a warp operation into those whose masks are complete and those that must wait."""
+        """Divide lanes at a warp operation into lanes whose masks are complete, and lanes that must wait."""
         grid = self.grid
         before = self.held.pop(at, None)
         if before is not None:
@@ -425,7 +425,7 @@ class Run:
         self._release()
 
     def _release(self) -> bool:
-        """Resume threads at barriers that enough threads of their block have reached. Return whether there were any."""
+        """Resume threads at barriers that enough threads have reached. Return whether any thread was resumed."""
         grid = self.grid
         living = np.bincount(grid.block_of, grid.alive, grid.blocks).astype(np.int64)
         gone = False
@@ -464,7 +464,7 @@ class Run:
 def run(
     program: Program, memory: Any, launch: Any, parameters: bytes, seed: int = 0, traffic: Traffic | None = None
 ) -> None:
-    """Run a launch to its end. If `traffic` is given, count memory accesses in it.
+    """Run a launch to its end. If `traffic` is given, add the memory accesses to it.
 
     Raises `Fault` for an error that would stop a GPU.
     """

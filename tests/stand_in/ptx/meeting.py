@@ -1,7 +1,7 @@
-"""PTX instructions that access memory or involve several threads: loads, stores, atomics, barriers and warp operations.
+"""PTX instructions for memory accesses, atomics, barriers and warp operations.
 
-In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.9 and 9.7.13. Invariant: atomics
-that several threads execute at the same time take effect in random order.
+In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.9 and 9.7.13. Invariant:
+atomics that several threads execute at the same time take effect in random order.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Memory(Operands):
         return load
 
     def _parameter(self, puts: list[Any], dtype: np.dtype) -> Step:
-        """Return a step that reads a parameter of the kernel or of the called function, or the result of a call."""
+        """Return a step that reads a parameter of the kernel or function, or the result of a call."""
         name, _, more = self.operands[1].strip("[]").partition("+")
         offset, size = int(more or 0), dtype.itemsize
         if self.function.is_kernel and name in self.function.parameters:
@@ -231,7 +231,7 @@ class Meetings(Operands):
     _bar = _barrier
 
     def _folding(self) -> Barrier:
-        """Return a barrier that also counts the threads whose condition holds, or combines conditions by and / or."""
+        """Return a barrier that also counts the threads whose condition holds, or combines their conditions."""
         op = next(p for p in self.parts if p in ("popc", "and", "or"))
         put, number = self.write(self.operands[0]), self.read(self.operands[1], "u32")
         text = self.operands[-1]
@@ -262,7 +262,7 @@ class Meetings(Operands):
             source = {"up": lane - b, "down": lane + b, "bfly": lane ^ b, "idx": least | (b & ~segment)}[mode]
             inside = source >= most if mode == "up" else source <= most
             source = np.where(inside, source, lane)
-            given = np.full(g.lanes, 0xA5A5A5A5, np.uint32)  # lanes that are not here have nothing to give
+            given = np.full(g.lanes, 0xA5A5A5A5, np.uint32)  # absent lanes have no value
             given[lanes] = value(g, m)
             put(g, m, given[lanes - lane + source])
             if put_valid is not None:
@@ -346,7 +346,7 @@ class Meetings(Operands):
 
 
 def _ballot(g: Grid, lanes: np.ndarray) -> np.ndarray:
-    """Return for each warp a bit mask of its lanes that are in `lanes`."""
+    """Return a bit mask for each warp, with a bit for each lane in `lanes`."""
     found = np.zeros(g.lanes // 32, np.uint32)
     np.bitwise_or.at(found, g.warp_of[lanes], np.uint32(1) << g.lane_of[lanes])
     return found

@@ -1,7 +1,7 @@
 """PTX arithmetic on arrays, for operations that NumPy does not have.
 
 In: arrays of one type. Out: arrays. Invariant: results are rounded once, unless the instruction is an approximation.
-Approximations are off by a unit in the last place for some inputs, as on a GPU, and are deterministic.
+Approximations have errors of a unit in the last place for some inputs, as on a GPU, and are deterministic.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def directed(op: str, rounding: str, a: Any, b: Any, c: Any = None) -> np.ndarra
 
 
 def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
-    """Return the rounded result for float64, computed with fractions."""
+    """Return the rounded result for float64, computed with exact fractions."""
     plain = {"add": a + b, "sub": a - b, "mul": a * b, "fma": a * b + c}[op]
     if not all(map(math.isfinite, (a, b, c))):
         return plain
@@ -114,7 +114,7 @@ def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
 def towards(high: np.ndarray, low: np.ndarray, rounding: str) -> np.ndarray:
     """Return ``high + low`` rounded to float32 in the given direction."""
     near = high.astype(np.float32)
-    off = (high - near.astype(np.float64)) + low  # the true value less the rounded one
+    off = (high - near.astype(np.float64)) + low  # the difference between the exact and the rounded value
     up = np.nextafter(near, np.float32(np.inf))
     down = np.nextafter(near, np.float32(-np.inf))
     match rounding:
@@ -142,20 +142,20 @@ def approximate(exact: np.ndarray, dtype: Any, units: int = 1) -> np.ndarray:
     near = np.asarray(exact.astype(dtype))
     bits = near.view(_BITS[near.dtype]).astype(np.uint64)
     choice = (bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(63)
-    # the neighbour on the other side of the true value is less than a unit from it
+    # the neighbour on the other side of the exact value is also within one unit
     above = near.astype(np.float64) < exact
     side = np.where(above, np.asarray(np.inf, dtype), np.asarray(-np.inf, dtype)).astype(dtype)
     other = np.nextafter(near, side)
     if units > 1:
         other = np.nextafter(other, side)
     off = np.isfinite(near) & (near.astype(np.float64) != exact) & (np.abs(near) > np.finfo(dtype).tiny * 4)
-    # a machine whose division is made of its reciprocal cannot give a power of two that is none
+    # an inexact result must not be a power of two, or divisions that use the reciprocal would be wrong
     off &= np.abs(np.frexp(other)[0]) != 0.5
     return np.where(off & (choice == 1), other, near)
 
 
 def smaller(a: Any, b: Any, sign: int) -> Any:
-    """Return ``min`` (sign 1) or ``max`` (-1) of floats. Numbers win over NaNs, and -0 is less than +0."""
+    """Return ``min`` (sign 1) or ``max`` (sign -1) of floats. NaNs are ignored, and -0 is less than +0."""
     a, b = np.broadcast_arrays(a, b)
     kind = _BITS[a.dtype]
     chosen = np.fmin(a, b) if sign > 0 else np.fmax(a, b)
@@ -171,7 +171,7 @@ def to_integer(x: Any, dtype: np.dtype, rounding: str) -> Any:
     info = np.iinfo(dtype)
     with np.errstate(all="ignore"):
         inside = np.where((whole > info.min) & (whole < info.max), whole, 0.0)
-        # the largest 64-bit integers are no doubles: what reaches the end is the end
+        # the largest 64-bit integers are not representable as doubles, so the limits are assigned separately
         made = inside.astype(dtype)
     return np.where(whole >= float(info.max), info.max, np.where(whole <= float(info.min), info.min, made)).astype(
         dtype
@@ -191,7 +191,7 @@ def high_product(a: Any, b: Any) -> Any:
 def divide(a: Any, b: Any, remainder: bool) -> Any:
     """Return the quotients of integers, rounded towards zero, or the remainders.
 
-    Division by zero gives an integer with all bits set, as on a GPU.
+    A quotient by zero has all bits set, as on a GPU.
     """
     a, b = np.broadcast_arrays(a, b)
     zero = b == 0

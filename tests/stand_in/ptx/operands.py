@@ -23,7 +23,7 @@ TYPES: dict[str, Any] = {
     "pred": np.dtype(np.bool_),
 }
 SPACES = ("global", "shared", "local", "const", "param")
-# Said to caches and to the order of memory, which is strict here.
+# Modifiers for caches and memory ordering, which have no effect on the simulated GPU.
 SAID_ONLY = {
     "nc",
     "volatile",
@@ -55,7 +55,7 @@ SAID_ONLY |= {
 
 
 class Operands:
-    """The operands of an instruction."""
+    """A reader of the operands of an instruction."""
 
     def __init__(self, program: Program, instruction: Instruction) -> None:
         self.program, self.function = program, program.function
@@ -73,7 +73,7 @@ class Operands:
         return any(p in self.parts for p in parts)
 
     def read(self, text: str, kind: str) -> Read:
-        """Return a function that reads an operand as numbers of a type."""
+        """Return a function that reads an operand as values of a type."""
         dtype = TYPES[kind]
         if text.startswith("{"):
             return self._packed(text, dtype)
@@ -129,7 +129,7 @@ class Operands:
         return self.program.symbols[found[2]] + int(found[3] or 0)
 
     def write(self, text: str) -> Callable[[Grid, Lanes, Any], None]:
-        """Return a function that writes a value to the register or the registers that `text` names."""
+        """Return a function that writes a value to the registers that `text` names."""
         if text == "_":
             return lambda g, m, v: None
         if text.startswith("{"):
@@ -168,7 +168,7 @@ class Operands:
         return lambda g, m: (g.regs[name][m] + short).astype(np.uint64)
 
     def each(self, work: Callable[..., Any], kinds: list[str]) -> Step:
-        """Return a step that computes a result lane by lane. With `ftz`, subnormal numbers become zero."""
+        """Return a step that computes a result for each lane. With `ftz`, subnormal numbers become zero."""
         put = self.write(self.operands[0])
         readers = [self.read(text, kind) for text, kind in zip(self.operands[1:], kinds, strict=True)]
         if self.has("ftz"):
@@ -176,7 +176,7 @@ class Operands:
         return lambda g, m: put(g, m, work(*(r(g, m) for r in readers)))
 
     def same(self, work: Callable[..., Any], count: int = 2) -> Step:
-        """Return a step whose operands have the type of the instruction. Halves of f16x2 are computed separately."""
+        """Return a step whose operands have the type of the instruction. f16x2 is computed in two halves."""
         if self.kind == "f16x2":
 
             def of_pairs(*values: Any) -> Any:

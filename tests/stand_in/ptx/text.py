@@ -1,7 +1,7 @@
 """The parser of PTX text, which consists of variables, functions and instructions.
 
-In: the text that LLVM made. Out: `Module`s. Invariant: no statement is ignored silently. An unknown statement is a
-`ValueError` with its text.
+In: the text that LLVM generated. Out: `Module`s. Invariant: no statement is ignored silently. An unknown statement
+raises a `ValueError` with its text.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Function:
     variables: list[Variable] = field(default_factory=list)
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
-    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of indirect branches
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # targets of indirect branches
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ def split(text: str) -> list[str]:
 
 
 def parse(text: str) -> Module:
-    """Parse a module."""
+    """Parse the PTX text of a module."""
     text = _DEBUG.sub("", _COMMENT.sub("", text))
     module = Module({}, {})
     at = 0
@@ -174,7 +174,7 @@ def _function(head: str, body: str) -> Function:
 
 
 def _statements(body: str) -> list[str]:
-    """Split the body of a function into statements and labels. The braces around a call are dropped."""
+    """Split the body of a function into statements and labels. The braces around calls are dropped."""
     found = []
     for piece in re.split(r"(?<=;)|\n", body):
         piece = piece.strip()

@@ -1,4 +1,4 @@
-"""Counts of the memory accesses of a launch: 32-byte sectors of global memory, and passes over shared-memory banks.
+"""Counters of the memory accesses of a launch: 32-byte sectors of global memory, and passes over shared-memory banks.
 
 In: accesses by the lanes of warps. Out: counts. Source: NVIDIA, CUDA C++ Best Practices Guide 13.0, sections 9.2.1 and
 9.2.3.1. Invariant: data that several lanes of a warp request in the same access count once. Caches are not modelled.
@@ -15,15 +15,15 @@ SECTOR, BANKS, WORD = 32, 32, 4
 
 @dataclass(slots=True)
 class Traffic:
-    """The counts of one launch.
+    """The counters of one launch.
 
     Attributes
     ----------
     read, written : int
         Sectors of global memory.
     requests, passes : int
-        Requests to shared memory (of at most 128 bytes), and passes over the banks that they need. Both are equal
-        if there are no bank conflicts: no two lanes request different words of the same bank.
+        Requests to shared memory (of at most 128 bytes), and passes over the banks that the requests need. The counts
+        are equal if there are no bank conflicts: no two lanes request different words of the same bank.
     instructions : int
         Instructions executed by warps.
     """

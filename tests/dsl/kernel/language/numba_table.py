@@ -1,7 +1,9 @@
-"""A generator of ``numba_types.json``, Numba's number types: ``python -m tests.dsl.kernel.language.numba_table``.
+"""A generator of ``numba_types.json``, a table of the types that Numba infers for operations on scalars.
 
-For each operator, a row per dtype of the left operand: the result's dtype for each dtype of the right operand and for each
-literal. ``join`` is the type of a variable that is given both. "-": Numba refuses.
+``python -m tests.dsl.kernel.language.numba_table`` writes the file. For each operator, the table has a row per dtype of
+the left operand. The row contains the dtype of the result for each dtype of the right operand, and for each literal.
+The operator ``join`` stands for a variable to which both operands are assigned. "-" marks operations that Numba
+rejects.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def body(op: str, right: str) -> str:
 
 
 def main() -> None:
-    """Query Numba's types, and write the file."""
+    """Ask Numba for the types, and write the file."""
     import numba
 
     warnings.simplefilter("ignore")

@@ -1,6 +1,7 @@
-"""Random structured programs, which log the conditions and statements that they reach.
+"""A generator of random structured programs, which log the conditions and statements that they reach.
 
-Invariant: a program calls `t(k)` for every condition and `s(k)` for every statement, so the log of a run tells its path.
+Invariant: a program calls `t(k)` for every condition and `s(k)` for every statement, so the log of a run identifies its
+path.
 """
 
 from __future__ import annotations
@@ -9,23 +10,23 @@ import random
 
 
 class ProgramWriter:
-    """A writer of one program."""
+    """A generator of one random program."""
 
     def __init__(self, source: random.Random) -> None:
         self.source = source
         self.count = 0
 
     def program(self) -> str:
-        """Return the text of a function `f(t, s)`."""
+        """Return the source text of a function `f(t, s)`."""
         return "def f(t, s):\n    x = y = 0\n" + "\n".join(self.body(1, 3, False))
 
     def number(self) -> int:
-        """Return a new number."""
+        """Return an unused number for a condition or a statement."""
         self.count += 1
         return self.count
 
     def condition(self, depth: int = 2) -> str:
-        """Return a condition."""
+        """Return the text of a random condition."""
         kind = self.source.randrange(8) if depth else 0
         inner = [self.condition(depth - 1) for _ in range(3)] if kind > 2 else []
         match kind:
@@ -42,7 +43,7 @@ class ProgramWriter:
         return f"t({self.number()})"
 
     def value(self) -> str:
-        """Return an expression."""
+        """Return the text of a random expression."""
         kind = self.source.randrange(5)
         first, second = self.condition(), self.condition(1)
         return (f"x + {first}", first, f"s({second}, {first})", "-y", f"({first}, {second})[{self.condition(0)} > 1]")[
@@ -57,7 +58,7 @@ class ProgramWriter:
         return lines
 
     def statement(self, indent: int, depth: int, loop: bool) -> list[str]:
-        """Return the lines of a statement."""
+        """Return the lines of a random statement."""
         space = "    " * indent
         kind = self.source.randrange(12) if depth else self.source.randrange(6)
         simple = (

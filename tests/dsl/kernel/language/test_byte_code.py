@@ -1,4 +1,4 @@
-"""Functions without source text: syntax trees that are read from byte code."""
+"""Tests of functions without source text, whose syntax trees are read from byte code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_READ = re.compile(
 
 
 def functions_of(code: CodeType) -> Iterator[CodeType]:
-    """Yield the functions and lambdas in a code object that are no generators or coroutines."""
+    """Yield the functions and lambdas in a code object, except generators and coroutines."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             is_function = constant.co_flags & 2 and not constant.co_flags & (0x20 | 0x80 | 0x200)
@@ -40,7 +40,7 @@ def functions_of(code: CodeType) -> Iterator[CodeType]:
 
 
 def function_of(text: str) -> FunctionType:
-    """Return the only function of a program, made by `exec`."""
+    """Execute a program and return its only function."""
     names: dict[str, Any] = {}
     exec(compile(text, "<string>", "exec", dont_inherit=True), names)
     return next(value for value in names.values() if isinstance(value, FunctionType))
@@ -93,7 +93,7 @@ def _log(function: Any, seed: int) -> tuple[list[Any], Any]:
 
 
 def test_random_programs_run_alike() -> None:
-    """Test that functions read from byte code run like the originals. A few with nested conditions are refused."""
+    """Test that functions read from byte code run like the originals. A few nested conditions are rejected."""
     refused = 0
     for seed in range(60):
         text = ProgramWriter(random.Random(seed)).program()
@@ -174,7 +174,7 @@ def test_try_is_not_read() -> None:
         weft.kernel(function_of(text))[1, 1](np.zeros(1))
 
 
-# -- what is read ------------------------------------------------------------------------------------
+# -- syntax trees ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

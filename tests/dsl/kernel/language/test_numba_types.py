@@ -29,9 +29,9 @@ ROWS = dict(
     )
 )
 COMPLEX = ("complex64", "complex128", "1j")
-# Where weft differs, and why.
+# Operations with another type in weft than in Numba, and the reason.
 OURS: dict[tuple[str, str, str], str] = {
-    ("**", "bool", "int32"): "int64",  # Numba has float32, by the order of its overloads
+    ("**", "bool", "int32"): "int64",  # float32 in Numba, because of the order of its overloads
 }
 
 
@@ -43,7 +43,7 @@ def _wanted(op: str, left: str, right: str, numbas: str) -> str | None:
 
 
 class _Numbers:
-    """Operations on values of a kernel whose numbers have Numba's types."""
+    """Operations on the values of a kernel, with Numba's types for scalars."""
 
     def __init__(self) -> None:
         self.compiler = Compiler(None, None, False, INDEX)  # type: ignore[arg-type]
@@ -210,7 +210,7 @@ def test_a_hint_names_the_line_of_the_first_float64() -> None:
         with pytest.warns(wf.PerformanceWarning, match=r"(?s)scaled computes in float64.*y \* 0.5  # here"):
             scaled[1, 4](a, b)
         np.testing.assert_array_equal(np.asarray(b), 1)
-        scaled[1, 4](a[1:], b[1:])  # (once)
+        scaled[1, 4](a[1:], b[1:])  # (the warning is issued once)
         wide = wf.zeros(4)
         cuda.jit(scaled.py_func)[1, 4](a, wide)
         cuda.jit(scaled.py_func, weak_scalars=True)[1, 4](a, b)

@@ -1,4 +1,4 @@
-"""Types of kernel arguments, and signatures from text."""
+"""Tests of the types of kernel arguments, and of signatures given as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels launched from kernels: the children's arguments and order, recursion, errors, PTX, Python mode."""
+"""Tests of kernels launched from kernels: arguments, order, recursion, errors, PTX, and Python mode."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def second(log: Any, value: Any) -> None:
 def in_order(log: Any) -> None:
     for k in range(5):
         second[1, 1](log, k * 10)
-    log[9] = log[0]  # no child has begun
+    log[9] = log[0]  # no child kernel has begun yet
 
 
 @pytest.mark.parametrize("python", [False, True])
@@ -131,7 +131,7 @@ def test_recursion_and_order(python: bool) -> None:
 
 @cuda.jit
 def quicksort(x: Any, low: Any, high: Any) -> None:
-    """Sort `x[low:high + 1]`: one thread partitions it, and launches a kernel for each part."""
+    """Sort `x[low:high + 1]`. One thread partitions the range, and launches a kernel for each part."""
     pivot = x[(low + high) // 2]
     i, j = low, high
     while i <= j:

@@ -1,4 +1,4 @@
-"""Kernels and device functions in pickles: by name, by value, and in another process."""
+"""Tests of pickled kernels and device functions: by name, by value, and in another process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Repeated launches.
+"""Tests of repeated launches.
 
-They find a prepared launch by the types and shapes of the arguments, and have the effect of first launches.
+A repeated launch finds a prepared launch by the types and shapes of the arguments, and has the same effect.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_an_input_that_is_the_output() -> None:
     kernel = wf.kernel(shift_down)
     for _ in range(3):
         x = wf.zeros(50)
-        shown = x.numpy()  # somebody else refers to the memory, so that the kernel gets its own
+        shown = x.numpy()  # another reference to the memory, so that the kernel writes to a copy
         kernel[1, 1](x, x)
         assert np.array_equal(x.numpy(), np.arange(50.0)), "the kernel reads what it wrote"
         assert not shown.any()
@@ -158,7 +158,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def waits(n, out):  # type: ignore[no-untyped-def]
-    """Deadlock at two barriers if `n` is positive, since no barrier is reached by all threads."""
+    """Deadlock if `n` is positive, since the threads of a block wait at two different barriers."""
     k = cuda.grid(1)
     if n > 0 and cuda.threadIdx.x < 3:
         cuda.syncthreads()

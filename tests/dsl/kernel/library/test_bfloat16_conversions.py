@@ -1,4 +1,4 @@
-"""Conversions of bfloat16 under Numba CUDA's names, compared with exact arithmetic."""
+"""The conversions of bfloat16 under Numba CUDA's names agree with exact arithmetic."""
 
 from __future__ import annotations
 

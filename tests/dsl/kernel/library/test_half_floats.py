@@ -1,4 +1,7 @@
-"""Functions of float16 and bfloat16 in plain Python. They round once. The tests use all numbers, or many of them."""
+"""Functions of float16 and bfloat16 in plain Python round once.
+
+The tests use all values of the types, or a large sample.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def some_halves(seed: int, count: int) -> np.ndarray:
 
 
 def brain(value: float | Fraction) -> int:
-    """Return the bits of the bfloat16 nearest to a rational number, with ties to even."""
+    """Return the bits of the bfloat16 value nearest to a rational number, with ties to even."""
     exact = Fraction(value)
     low = int(np.float32(directed(exact, np.dtype(np.float32), "rz")).view(np.uint32)) >> 16
     if low & 0x7FFF == 0x7F80 or exact == 0:
@@ -90,7 +93,7 @@ def test_brain_floats_widen_and_narrow() -> None:
             assert BF16["double2bfloat16"](x) == brain(x), x
             single = np.float32(x)
             assert BF16["float2bfloat16_rn"](single) == brain(float(single)), x
-    # just above the middle of two: through float32 it would come down
+    # just above a midpoint: rounding through float32 would round down
     assert BF16["double2bfloat16"](1 + 2.0**-8 + 2.0**-40) == 0x3F81
 
 

@@ -1,4 +1,4 @@
-"""Kernels that call functions of linked code: their PTX, the linked cubin, and errors."""
+"""Tests of kernels that call functions of linked code: their PTX, the linked cubin, and errors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_ptx_is_linked(architecture: str) -> None:
     assert b".extern .func" in code.code and b"product" in code.code
     found = linked(code, architecture)
     assert found.kind == "cubin" and found.code[:4] == b"\x7fELF"
-    with pytest.raises(CompileError, match="product"):  # without the code that defines it
+    with pytest.raises(CompileError, match="product"):  # the code that defines the function is missing
         assemble(code.code, architecture)
 
 

@@ -1,4 +1,4 @@
-"""Textures in kernels: all modes compared with NumPy, errors, PTX for all architectures, and driver calls."""
+"""Tests of textures in kernels: values in all modes, errors, PTX for all architectures, and driver calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_modes(shape: tuple[int, ...], filter: str, address: str, normalized: bo
     right = sample(values, points.tolist(), filter, address, normalized)
     found = sampled(t, points)
     np.testing.assert_allclose(found, right, rtol=0, atol=1e-6)
-    assert np.array_equal(sampled(t, points, cuda.jit), found)  # Numba's types of numbers change nothing
+    assert np.array_equal(sampled(t, points, cuda.jit), found)  # Numba's scalar types do not change the result
 
 
 @pytest.mark.parametrize("dtype", [d for d in FORMATS if d != "float32"])
@@ -120,7 +120,7 @@ def test_ptx(architecture: str, axes: int, dtype: str) -> None:
 
 
 class Calls:
-    """A table of driver functions that records the calls, with the structures of cuda.bindings."""
+    """A table of driver functions that records the calls. It uses the structures of cuda.bindings."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, tuple[Any, ...]]] = []
@@ -178,12 +178,12 @@ def test_calls_of_the_driver() -> None:
     made = dict(table.made)
     assert made["cuArray3DCreate"] == (5, 0, 0, "CU_AD_FORMAT_UNSIGNED_INT8", 1)
     assert made["cuMemcpy3D"] == (5, 1, 77, 5, 1, 1)
-    assert made["cuTexObjectCreate"][-2] == 1  # read as integers
+    assert made["cuTexObjectCreate"][-2] == 1  # the texture is read as integers
     del flat
 
 
 def test_a_texture_beside_other_arguments() -> None:
-    """Test two textures in one kernel, passed in a tuple, with different modes."""
+    """Test a kernel with two textures of different modes, which are passed in a tuple."""
 
     @wf.kernel
     def blend(pair: Any, out: Any) -> None:

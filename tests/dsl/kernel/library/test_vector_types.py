@@ -1,4 +1,4 @@
-"""Vector types as plain values, and scalars that are converted as kernels convert them."""
+"""Tests of vector types outside of kernels, and of scalar conversions that follow the rules of kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.dsl.kernel.language.types import element_dtype
 from weft.dsl.kernel.library.vector_types import VECTOR_ALIASES, VECTOR_TYPES, vector_type
 from weft.dsl.kernel.python_mode.argument_conversion import convert, fused_multiply_add, round_fraction
 
-NAMED: Any = VECTOR_ALIASES  # their operators are installed by name
+NAMED: Any = VECTOR_ALIASES  # untyped, since operators are installed by name
 float2, float3, float4 = (NAMED[f"float{n}"] for n in (2, 3, 4))
 int2, uchar2, double2 = NAMED["int2"], NAMED["uchar2"], NAMED["double2"]
 

@@ -1,4 +1,4 @@
-"""Samples of textures, computed by NumPy after the CUDA C++ Programming Guide's section on texture fetching."""
+"""A NumPy implementation of texture fetching as the CUDA C++ Programming Guide specifies it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def along_axis(x: float, n: int, linear: bool, address: str, normalized: bool) -
 
 
 def inside(i: int, n: int, address: str) -> int | None:
-    """Map an index to the texture's range as the address mode says, or to None for the border."""
+    """Map an index to the texture's range by the address mode. Return None for the border."""
     if 0 <= i < n:
         return i
     if address == "border":
@@ -92,12 +92,12 @@ MODES = [
 
 
 def points_of(shape: tuple[int, ...], normalized: bool) -> np.ndarray:
-    """Return points inside and outside of a texture.
+    """Return random points inside and outside of a texture.
 
     No coordinate is so close to a rounding boundary that the order of computation matters.
     """
     rng = np.random.default_rng(len(shape))
-    steps = rng.integers(-2 * 64, 3 * 64, (200, len(shape))) / 64 + 1 / 256  # of an axis's length, not at a border
+    steps = rng.integers(-2 * 64, 3 * 64, (200, len(shape))) / 64 + 1 / 256  # in axis lengths, never on a border
     if normalized:
         return steps.astype(np.float32)
     return (steps * np.array(shape[::-1])).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Language probes: small kernels with one construct each, and their expected results."""
+"""Language probes: small kernels that test one construct each, and their expected results."""
 
 from __future__ import annotations
 

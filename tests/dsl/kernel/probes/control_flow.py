@@ -1,4 +1,4 @@
-"""Probes of statements: branches, loops, match, and functions inside kernels."""
+"""Probes of statements: branches, loops, ``match``, and functions inside kernels."""
 
 # mypy: ignore-errors
 # ruff: noqa: B905, E731, PIE790

@@ -1,7 +1,7 @@
-"""The definition of a language probe: a small kernel with one construct, and the way to its expected result.
+"""The definition of a language probe: a small kernel that tests one construct, and an oracle for its result.
 
-Invariant: `Probe.oracle` works on copies of the arguments and leaves the right result in their arrays. Where nothing else
-is said it is the kernel itself, run as the plain Python function that it is.
+Invariant: `Probe.oracle` works on copies of the arguments, and writes the expected result to their arrays. By default,
+the oracle is the kernel itself, called as a plain Python function.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 class Probe:
     """A kernel, its arguments, its launch, and its oracle. Arrays are copied for every run.
 
-    `ulps` is how far floats may be off, in units in the last place; 0 asks for the same bits. `printed` is what the
-    kernel prints. `keywords` are passed by name. `options` are the decorator's. `ahead`
-    says whether the kernel can be compiled without a launch.
+    `ulps` is the permitted error of floats in units in the last place; 0 requires the same bits. `printed` is the
+    expected output of the kernel. `keywords` are arguments passed by name, and `options` are options of the decorator.
+    `ahead` is whether the kernel can be compiled without a launch.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Probe:
 
 
 def owns_elements(value: Any) -> bool:
-    """Return whether an argument is an array that a kernel may write."""
+    """Return whether an argument is an array to which a kernel may write."""
     return isinstance(value, np.ndarray)
 
 
@@ -71,7 +71,7 @@ def probe(
     name: str = "",
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds a function, with these arguments, to the list of probes `into`."""
+    """Return a decorator that adds a function with these arguments to the list `into` of probes."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         into.append(Probe(name or function.__name__, function, arguments, launch, want, **options))

@@ -224,7 +224,7 @@ def _odds(x, out):
         out[i] = math.cbrt(v)
         out[5 + i] = 1 / math.sqrt(abs(v))
         out[10 + i] = v if v > 0.3 else 3.0
-    # 1 + 2**-30 squared, minus one: only a fused operation keeps the last term
+    # (1 + 2**-30)**2 - 1: only a fused operation keeps the last term
     out[15] = 2.0**-29 + 2.0**-60
 
 

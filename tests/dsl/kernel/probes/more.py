@@ -1,6 +1,6 @@
-"""Probes of constructs that Numba's kernels lack.
+"""Probes of constructs that Numba's kernels do not support.
 
-They are array methods, comprehensions, generator expressions, and methods.
+The constructs are array methods, comprehensions, generator expressions, and methods of user classes.
 """
 
 # mypy: ignore-errors

@@ -1,4 +1,4 @@
-"""Probes of the CUDA model: thread numbers, shared memory, barriers, atomics, launches."""
+"""Probes of the CUDA model: thread indices, shared memory, barriers, atomics, and launches."""
 
 # mypy: ignore-errors
 
@@ -24,7 +24,7 @@ def becomes(*arrays):
     return oracle
 
 
-# -- thread numbers -------------------------------------------------------------------------------
+# -- thread indices -------------------------------------------------------------------------------
 
 
 @probe(np.zeros((12, 7), np.int64), launch=(3, 4), want=becomes([[i, i % 4, i // 4, 4, 3, 12, 0] for i in range(12)]))
@@ -327,7 +327,7 @@ def atomic_bits(x, out, wide):
 
 @probe(np.array([32], np.int32), np.zeros(33, np.int32), launch=(1, 32), want=lambda cell, seen: seen.fill(1))
 def atomic_exchange(cell, seen):
-    # whoever puts a number in takes another one out; the last one stays in the cell
+    # each thread exchanges its number for another one, and the last number stays in the cell
     t = cuda.threadIdx.x
     cuda.atomic.add(seen, cuda.atomic.exch(cell, 0, t), 1)
     cuda.syncthreads()
@@ -337,7 +337,7 @@ def atomic_exchange(cell, seen):
 
 
 def _wrapping(out, wide):
-    # 64 steps through 0 ... 9, and down from 5 through 0 to 9
+    # 64 increments from 0 modulo 10, and 64 decrements from 5 modulo 10
     out[:] = [64 % 10, (5 - 64) % 10]
     wide[:] = out
 
@@ -354,7 +354,7 @@ def atomic_increment_and_decrement(out, wide):
     np.zeros(1, np.int32), np.zeros(1, np.int64), np.zeros(1, np.int32), launch=(2, 32), want=becomes([64], [64], [1])
 )
 def atomic_compare_and_swap(cell, wide, first):
-    # a counter built of nothing else
+    # a counter that uses only compare-and-swap
     done = False
     while not done:
         old = cell[0]

@@ -1,4 +1,4 @@
-"""Probes of values: tuples, dataclasses, numbers of every width, casts, operators, globals and printing."""
+"""Probes of values: tuples, dataclasses, scalars of every width, casts, operators, globals and printing."""
 
 # mypy: ignore-errors
 
@@ -14,7 +14,7 @@ import numpy as np
 from tests.dsl.kernel.probes import definition
 from tests.dsl.kernel.probes.definition import FLOATS, INTS, IOUT, OUT, probe
 
-# -- tuples and bundles ---------------------------------------------------------------------------
+# -- tuples and dataclasses -----------------------------------------------------------------------
 
 
 @probe(INTS, IOUT)
@@ -152,7 +152,7 @@ Point = namedtuple("Point", "x y")
 
 
 class Weights(NamedTuple):
-    """A named tuple with types and a default."""
+    """A named tuple with annotated fields and a default value."""
 
     left: float
     right: float = 0.25
@@ -194,7 +194,7 @@ def dataclass_argument(physics, out):
 
 @dataclass
 class Grid:
-    """A dataclass of an array and a number."""
+    """A dataclass with an array and a scalar."""
 
     values: np.ndarray
     scale: float

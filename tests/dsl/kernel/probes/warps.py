@@ -1,6 +1,6 @@
-"""Probes of warps and groups, vector types, random numbers.
+"""Probes of warps, cooperative groups, vector types and random numbers.
 
-The oracles are NumPy's, over all threads at once: `x` has one element a thread, 32 of them are a warp.
+The oracles use NumPy for all threads at once. `x` has one element per thread, and 32 consecutive elements form a warp.
 """
 
 # mypy: ignore-errors

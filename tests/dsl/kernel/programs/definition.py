@@ -1,7 +1,7 @@
-"""The definition of common CUDA programs. Each has several sizes and launches.
+"""The definition of common CUDA programs, each with several sizes and launch configurations.
 
-Invariant: every program is free of races, reads nothing that was not written, and its result does not depend on the order of
-its threads, so that its oracle is exact (whole numbers where sums are taken in another order).
+Invariant: every program is free of races, reads no uninitialized memory, and has a result that does not depend on the
+order of threads, so that its oracle is exact. Sums whose order varies are sums of whole numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def whole(*shape: int, high: int = 64, dtype: Any = np.float64) -> np.ndarray:
 
 
 def zeros(*shape: int, dtype: Any = np.float64) -> np.ndarray:
-    """Return an array for results."""
+    """Return an array of zeros for results."""
     return np.zeros(shape, dtype)
 
 

@@ -13,12 +13,12 @@ from weft import cuda
 
 
 def sized(make, *sizes, threads=32):
-    """Return the cases of a 1-D program: a launch and arguments for each size."""
+    """Return the test cases of a 1-D program: a launch configuration and arguments for each size."""
     return [((blocks(n, threads), threads), make(n)) for n in sizes]
 
 
 def gives(function):
-    """Return an oracle that fills the last argument with a function of the others."""
+    """Return an oracle that writes a function of the other arguments to the last argument."""
 
     def oracle(*arguments):
         arguments[-1][...] = function(*arguments[:-1])

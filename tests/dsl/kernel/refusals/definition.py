@@ -1,7 +1,7 @@
 """The definition of a refusal: an invalid or unsupported program, and its expected error.
 
-The line that the error has to name ends in the comment ``# here``; where a kernel has none, the error is of the launch and
-names the kernel.
+The comment ``# here`` marks the line that the error must name. In a program without the comment, the launch fails, and
+the error names the kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LAUNCH = "LaunchError"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A function, its launch, the names of permitted errors, and a pattern for the message."""
+    """A function with its launch, the names of permitted errors, and a pattern for the error message."""
 
     function: Callable[..., Any]
     errors: tuple[str, ...]
@@ -37,7 +37,7 @@ class Refusal:
 
     @property
     def line(self) -> int | None:
-        """Return the number of the invalid line in the file."""
+        """Return the line number of the invalid line, or None if no line is marked."""
         lines, first = inspect.getsourcelines(self.function)
         marked = [first + k for k, text in enumerate(lines) if text.rstrip().endswith("# here")]
         return marked[0] if marked else None
@@ -54,7 +54,7 @@ def refused(
     options: dict[str, Any] | None = None,
     **keywords: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the decorated function to `REFUSALS`. Without arguments, it is launched with a float64 array."""
+    """Add the decorated function to `REFUSALS`. By default, the function is launched with a float64 array."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         given = arguments or (np.arange(8.0),)

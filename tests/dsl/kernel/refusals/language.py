@@ -1,4 +1,4 @@
-"""Programs that use constructs outside the kernel language."""
+"""Invalid programs that use constructs outside the kernel language."""
 
 # mypy: ignore-errors
 # ruff: noqa

@@ -1,4 +1,4 @@
-"""Programs with wrong types, argument counts or launches."""
+"""Invalid programs with wrong types, argument counts or launches."""
 
 # mypy: ignore-errors
 # ruff: noqa
@@ -129,7 +129,7 @@ def array_then_scalar(x, flag):
         v = x
     else:
         v = 1.0
-    x[0] = v  # the error may name this line or the one of the assignment
+    x[0] = v  # the error may name this line or the line of the assignment
 
 
 @refused(TYPE, "variable|type|'t'", np.arange(8.0), 1)
@@ -329,7 +329,7 @@ def text_array_argument(x):
 
 
 class Thing:
-    """An object that no kernel can read."""
+    """An object that is not supported in kernels."""
 
 
 @refused(TYPE, "Thing", Thing())

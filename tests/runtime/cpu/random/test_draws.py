@@ -1,4 +1,4 @@
-"""Draws from PCG64 in native code: NumPy's numbers, and NumPy's state of the generator after the draw."""
+"""Native code draws the same numbers from PCG64 as NumPy, and leaves the generator in the same state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHODS = list(draws.METHODS)
 @cache
 def _code(method: str) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "disk_cache", lambda: None)  # (then this thread compiles)
+        patch.setattr(native, "disk_cache", lambda: None)  # (so that this thread compiles)
         return draws._obtain(draws.METHODS[method], True)
 
 
@@ -41,14 +41,14 @@ def test_numbers_and_state_are_numpys(method: str, threads: int) -> None:
             assert draws.fill_with_draws(method, ours.bit_generator, values)
             np.testing.assert_array_equal(values, getattr(theirs, method)(count))
             assert ours.bit_generator.state == theirs.bit_generator.state
-            # in turns with NumPy, half a step of the generator too
+            # also alternate with NumPy's own draws, which use half of a generator step
             assert ours.integers(9, dtype=np.int32) == theirs.integers(9, dtype=np.int32)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_blocks_that_begin_inside_an_element_are_drawn_again(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "LEAST_BLOCK", 16)
-    monkeypatch.setattr(draws, "BLOCK", 64)  # some hundred blocks begin inside an element
+    monkeypatch.setattr(draws, "BLOCK", 64)  # so that several hundred blocks begin inside an element
     ours, theirs = np.random.default_rng(5), np.random.default_rng(5)
     values = np.empty(1_000_000)
     with override(threads=2):
@@ -75,7 +75,7 @@ def test_what_numpy_draws() -> None:
 
 def test_code_that_draws_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = draws._ziggurats()[0].copy()
-    wrong[1, 77] += np.uint64(1)  # the last bit of a layer's unit
+    wrong[1, 77] += np.uint64(1)  # changes the last bit of a table entry
     code = _code("standard_normal")
     assert draws._draws_as_numpy(draws.METHODS["standard_normal"], code)
     assert not draws._draws_as_numpy(draws.METHODS["standard_normal"], code._replace(tables=wrong.ctypes.data))
@@ -94,7 +94,7 @@ def test_native_code_waits_for_enough_elements(monkeypatch: pytest.MonkeyPatch) 
     values = np.empty(100_000)
     for _ in range(39):
         assert not draws.fill_with_draws("random", generator, values)
-    assert asked == [False]  # the disk cache is looked at, once
+    assert asked == [False]  # the disk cache is read only once
     for _ in range(200):
         draws.fill_with_draws("random", generator, values)
     assert asked[1:] and all(asked[1:]) and len(asked) < 8
