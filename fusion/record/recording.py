@@ -123,14 +123,14 @@ def uncut(operation: Operation) -> Operation:
 
 # Heads of loops: lines where recordings are cut. Bounded.
 _heads: set[Site] = set()
-# How often in a row recordings that were cut at a head were unknown programs; numbers that change take some iterations to become slots.
+# How often in a row recordings that were cut at a head needed a new plan. Numbers that change become slots after some iterations.
 _misses: dict[Site, int] = {}
 MISSES = 4
 # The same of short recordings, whose few forms have to be planned first.
 SHORT_MISSES = 10
 # Visits after which the head of a loop is remembered.
 CERTAIN = 3
-# Visits that are kept of recordings that were unknown programs.
+# Maximum number of visits in the history of recordings that were new programs.
 HISTORY = 4096
 
 
@@ -153,8 +153,8 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
             epoch.limit = min(2 * count, epoch.soft)
         return epoch
     recorded = _expressions(epoch)
-    # (a plan from disk counts as unknown: what is learned here is to be alike in every process)
-    unknown = STATISTICS.unknown + STATISTICS.plans_read
+    # (A plan from disk counts as a new program: what is learned here should be alike in every process.)
+    unknown, plans = STATISTICS.unknown + STATISTICS.plans_read, STATISTICS.plans + STATISTICS.plans_read
     fresh, live = _end(epoch)
     if live:
         if found := STATISTICS.unknown + STATISTICS.plans_read == unknown:
@@ -162,7 +162,8 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
         else:
             fresh.history = [*epoch.history, *visits_of(recorded)][-HISTORY:]
         if at_head:
-            _note_search(site_of(location), fresh.history, found)  # type: ignore[arg-type]
+            planned = STATISTICS.plans + STATISTICS.plans_read > plans
+            _note_search(site_of(location), fresh.history, found, planned)  # type: ignore[arg-type]
     fresh.begin(location)
     return fresh
 
@@ -292,14 +293,18 @@ def _look(epoch: Epoch, count: int) -> None:
                 _shorten(loop.head, SHORT_LIMIT)
 
 
-def _note_search(site: Site, history: list[Site | None], found: bool) -> None:
-    """Update where recordings are cut, after a recording was cut at `site` and its plan was `found` or had to be made.
+def _note_search(site: Site, history: list[Site | None], found: bool, planned: bool) -> None:
+    """Update where recordings are cut, after a recording was cut at `site`.
 
-    If it was unknown, recordings are cut at the head of a longer loop that `history` shows. If this happens several
-    times in a row, the iterations have too many forms, and recordings become shorter.
+    If its program was not `found` in memory, recordings are cut at the head of a longer loop that `history` shows. If
+    such programs are `planned` several times in a row, the iterations have too many forms, and recordings become
+    shorter. Programs that are interpreted cost no plan, and long recordings are faster.
     """
     if found:
         _misses.pop(site, None)
+        return
+    if not planned:
+        _learn_head(site, history)
         return
     if len(_misses) >= LIMITS_LIMIT:
         _misses.clear()
