@@ -44,7 +44,7 @@ class _Storer(Rewriter):
             block = Block()
             b.blocks.append(block)
             self.body(region)
-            if block.operations[-1].opcode == "yield":  # else it leaves, and gives nothing
+            if block.operations[-1].opcode == "yield":  # otherwise it leaves, and has no results
                 for variable, value in zip(variables, block.operations.pop().operands, strict=True):
                     b.store(variable, start, value)
                 block.operations.append(Operation("yield"))
