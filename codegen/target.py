@@ -105,8 +105,7 @@ def cuda_target(name: str) -> Target:
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in the table whose code this GPU can run, and whose PTX version is at most
-    `newest_ptx`.
+    """Return the newest architecture in the table that this GPU runs and whose PTX version is at most `newest_ptx`.
 
     Raises CompileError if the GPU is older than all architectures in the table.
     """

@@ -80,8 +80,9 @@ class Requests:
 
 
 class Named:
-    """Base class of devices. A device compares equal to its name, since the device of a NumPy array is the string
-    "cpu".
+    """Base class of devices.
+
+    A device compares equal to its name, since the device of a NumPy array is the string "cpu".
     """
 
     name: str

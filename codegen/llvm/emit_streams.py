@@ -124,7 +124,10 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit code that computes the number of elements up to the next cache line, and whether all stores agree on it."""
+        """Emit code that computes the distance to the next cache line, and whether all stores agree on it.
+
+        The distance is a number of elements.
+        """
         kind = scalar_type(self.kernel.index_dtype)
         lanes, self.lanes = self.lanes, 0
         self.environment[body.parameters[0]] = Item(start)

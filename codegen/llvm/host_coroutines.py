@@ -265,7 +265,10 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
 
 
 def _begin_coroutine(emitter: Emitter) -> None:
-    """Emit the allocation of the coroutine's frame from an arena. The first thread allocates the arena for all threads."""
+    """Emit the allocation of the coroutine's frame from an arena.
+
+    The first thread allocates the arena for all threads.
+    """
     emitter.lines += """\
   %id = call token @llvm.coro.id(i32 16, ptr null, ptr null, ptr null)
   %size = call i64 @llvm.coro.size.i64()

@@ -69,8 +69,9 @@ class SplitEmitter(MeetingEmitter):
         return self.text()
 
     def together(self) -> None:
-        """Emit the work of all threads that synchronize with each other. These are the threads of a block or of all
-        blocks.
+        """Emit the work of all threads that synchronize with each other.
+
+        These are the threads of a block or of all blocks.
         """
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])

@@ -115,7 +115,7 @@ def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return the quotient and the remainder of floats by NumPy's method: an exact fmod, and corrections of the signs."""
+    """Return the quotient and remainder of floats by NumPy's method: an exact fmod with corrected signs."""
     nought, unit = zero(b, x), one(b, x)
     by_zero = test(b, "equal", y, nought)
     mod = b.op("fmod", x, y)

@@ -153,8 +153,9 @@ class _Finder:
         return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
 
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
-        """Return the only store to the variable in a loop, if it is the last access of every iteration that stays in
-        the loop.
+        """Return the only store to the variable in a loop.
+
+        It must be the last access of every iteration that stays in the loop. Otherwise return None.
         """
         accesses = [o for o in inside if o.operands and o.operands[0] is variable]
         stores = [o for o in accesses if o.opcode == "store"]
@@ -234,9 +235,7 @@ def _only_leaves(test: Operation, label: str) -> bool:
 
 
 def _may_wait(inside: list[Operation]) -> bool:
-    """Return whether a loop contains synchronization points, or inner loops in which a thread may wait for another
-    thread.
-    """
+    """Return whether a loop contains synchronization points, or inner loops in which a thread may wait for another."""
     loops = [o for o in inside if o.opcode == "repeat"]
     waiting = (o for each in loops for o in program_order(each.regions[0].operations))
     return any(o.opcode in MEETINGS for o in inside) or any(

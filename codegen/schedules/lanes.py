@@ -120,9 +120,7 @@ class LaneWriter:
         return found
 
     def _note_sum(self, opcode: str, operands: tuple[Value, ...], result: Value) -> None:
-        """Record that a result is the sum of a base index and a constant, so that accesses from the same base are
-        recognized.
-        """
+        """Record that a result is the sum of a base index and a constant, so that related accesses are recognized."""
         constants, sums = self.w.constants, self.w.sums
         x, y = operands if operands[0] not in constants else operands[::-1]
         (first, before), (second, behind) = sums.get(x, (x, 0)), sums.get(y, (y, 0))
@@ -191,8 +189,9 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """Yield groups of consecutive operations. A new group begins at a load that may read memory stored in the
-        current group.
+        """Yield groups of consecutive operations.
+
+        A new group begins at a load that may read memory stored in the current group.
         """
         run: list[Operation] = []
         stored = False
@@ -229,8 +228,9 @@ class LaneWriter:
             self._remember(stores[-1], slot)  # (earlier stores may have been overwritten)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """Return the copy of a logical kernel's value for one lane. The logical kernel is the kernel before the mapping
-        to threads.
+        """Return the copy of a logical kernel's value for one lane.
+
+        The logical kernel is the kernel before the mapping to threads.
         """
         found = slot.values[lane].get(value)
         return found if found is not None else self.w.map[value]
@@ -294,7 +294,7 @@ class LaneWriter:
         return found
 
     def _wide_step(self, operation: Operation) -> int:
-        """Return the distance in elements between the accesses of adjacent lanes, or 0 if the accesses form no vector."""
+        """Return the distance in elements between the accesses of adjacent lanes, or 0 for accesses without vectors."""
         pointer, index = operation.operands[:2]
         step = self.steps.get(index, 0) or 0
         wide = self.lanes > 1 and pointer.name in self.vectors and (step > 0 if self.strided else step == 1)

@@ -297,8 +297,9 @@ class _Notes:
             b.store(self.board, place, word, volatile=True)
 
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
-        """Wait until a value is published, and return the value. If the condition does not hold, return `otherwise` at
-        once.
+        """Wait until a value is published, and return the value.
+
+        If the condition does not hold, return `otherwise` at once.
         """
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)

@@ -208,8 +208,9 @@ class _Plane:
     def _places(
         self, begin: Value, offset: Value, further: Sequence[Value], bounds: tuple[Value, Value, int, bool]
     ) -> list[tuple[Value, Value | None]]:
-        """Return the positions along an axis of the elements that a thread computes. Also return whether this tile
-        stores them.
+        """Return the positions along an axis of the elements that a thread computes.
+
+        Also return whether this tile stores them.
 
         The distances from the start of the tile are ``offset + k`` for each k in `further`. `begin` is the start.
         `bounds` are the size of a tile, the size of the array, the number of elements that a thread computes at once,

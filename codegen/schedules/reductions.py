@@ -320,8 +320,9 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
 
 
 def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the values of the adjacent threads that share an item, mostly by shuffles. All these threads get the
-    result.
+    """Combine the values of the adjacent threads that share an item, mostly by shuffles.
+
+    All these threads get the result.
     """
     values = list(found)
     mask = GPU.warp // 2

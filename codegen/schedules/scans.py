@@ -110,9 +110,7 @@ def operands_of(operation: Operation) -> list[Value]:
 
 
 def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
-    """Return whether the scans run along adjacent columns, and whether there are enough columns to fill a GPU's
-    threads.
-    """
+    """Return whether the scans run along adjacent columns, with enough columns to fill a GPU's threads."""
     return rows >= GPU.threads and prefers_columns(nest, [scan.loop])
 
 

@@ -64,8 +64,7 @@ def can_merge(first: Kernel, second: Kernel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Decision):
-    """The decision for long reductions: how a block reduces its part, and how the last block combines the partial
-    results.
+    """The decision for long reductions: how each block reduces its part, and how the last block combines the parts.
 
     `kept` is the number of vectors of a part that each thread keeps in registers if the part is read twice. `finish`
     describes how to combine the partial results: the number of threads, the number of vectors that each thread keeps,
@@ -143,7 +142,10 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
 
 
 def _chunk_parts(chunk: RowNest) -> tuple[Value, Value] | None:
-    """Return the length of a block's part, and the extent that limits the last part. Return None if the bounds differ."""
+    """Return the length of a block's part, and the extent that limits the last part.
+
+    Return None for bounds of another form.
+    """
     stops = {o.results[0]: o for o in chunk.head if o.opcode == "minimum"}
     sums = {o.results[0]: o for o in chunk.head if o.opcode == "add"}
     stop = stops.get(chunk.stop)

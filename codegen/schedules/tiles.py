@@ -65,7 +65,7 @@ def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
 
 @dataclass(frozen=True, slots=True)
 class TransposedTiles(Decision):
-    """The decision for transposed operands: the number of elements along a side of a tile, and the number per vector."""
+    """The decision for transposed operands: elements along a side of a tile, and elements per vector."""
 
     side: int
     lanes: int

@@ -161,8 +161,9 @@ class ThreadWriter:
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
     def choose_form(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Emit a branch between two equivalent versions of code. Values computed inside one of them are not visible
-        outside.
+        """Emit a branch between two equivalent versions of code.
+
+        Values computed inside one of them are not visible outside.
         """
         outside = self.map
 

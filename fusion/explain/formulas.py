@@ -125,9 +125,7 @@ class Speller:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """Return the formulas in `before`, which belong to earlier instructions, followed by the formulas of these
-        instructions.
-        """
+        """Return the formulas in `before` (those of earlier instructions), followed by those of these instructions."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):

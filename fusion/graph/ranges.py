@@ -66,8 +66,9 @@ def _cut_off(node: Expr, low: float, high: float) -> Range:
 
 
 def _float_range(node: Expr, depth: int) -> tuple[float, float]:
-    """Return the bounds of a float expression. They are infinite unless constants clip the values. Elements may also be
-    NaN.
+    """Return the bounds of a float expression. They are infinite unless constants clip the values.
+
+    Elements may also be NaN.
     """
     nothing = -inf, inf
     if node.kind == "constant":

@@ -320,7 +320,10 @@ class _Writer:
         return place
 
     def power(self, node: Any, invert: bool = False) -> int:
-        """Write a power: as products for an integer exponent, as ``sqrt`` for 1/2. With `invert`, write the reciprocal."""
+        """Write a power: as products for an integer exponent, as ``sqrt`` for 1/2.
+
+        With `invert`, write the reciprocal.
+        """
         exponent = -node.exp if invert else node.exp
         base = self.known[node.base]
         if exponent.is_Rational and exponent.is_negative:

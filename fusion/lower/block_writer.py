@@ -321,8 +321,9 @@ class BlockWriter(BlockedStepsWriter):
             self.ring_stores.append((self.rings[node][0], self._place_in_ring(node, 0, 0), value))
 
     def _place_in_ring(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the ring index of the element that is `beside` elements from this point and was stored `behind`
-        iterations ago.
+        """Return the ring index of an element.
+
+        The element is `beside` elements from this point and was stored `behind` iterations ago.
         """
         b, (rows, *_) = self.builder, self.blocked.rings[node]
         total: Value | None = None

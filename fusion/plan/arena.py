@@ -163,7 +163,7 @@ def _places_of(step: Any) -> list[int]:
 
 
 def _memory_first(steps: list[Any], slots: int) -> list[Any]:
-    """Sort the steps: first allocations and possible reuse of earlier memory, then parts of buffers, then the others."""
+    """Sort the steps: first allocations and reuse of earlier memory, then parts of buffers, then the others."""
 
     def rank(step: Any) -> int:
         if isinstance(step, Take):

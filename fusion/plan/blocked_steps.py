@@ -73,8 +73,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Steps that are written as a loop of `turns` iterations. Each iteration has `period` steps, beginning with step
-    `first`.
+    """Steps that are written as a loop of `turns` iterations.
+
+    Each iteration has `period` steps, beginning with step `first`.
 
     `low`, `high` and `lag` are the changes of these step attributes from one iteration to the next.
     """

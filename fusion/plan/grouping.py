@@ -36,7 +36,7 @@ class Grouping:
         self.groups: list[Group] = []
         self.home: dict[Expr, int] = {}  # materialized value -> its group
         self.readers: dict[Expr, set[int]] = {}  # materialized value -> the groups that read it
-        self.followers: list[set[int]] = []  # group -> groups that must directly follow it
+        self.followers: list[set[int]] = []  # group -> groups that directly depend on it
 
     def add_opaque(self, node: Expr) -> None:
         """Add a host call, which is a step of its own."""
@@ -44,7 +44,10 @@ class Grouping:
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Place `task` in a group. It runs after the groups in `waits_for`, which read the memory that it overwrites."""
+        """Place `task` in a group.
+
+        It runs after the groups in `waits_for`, which read the memory that it overwrites.
+        """
         reads = needed_values(task)
         needs = waits_for | {self.home[node] for node in reads if node in self.home}
         reason = "nothing before it shares its loops"
@@ -71,8 +74,9 @@ class Grouping:
         self._order(new, needs)
 
     def _around_centre(self, task: Task, reason: str) -> Group | None:
-        """Return a group of a shifted sum and a copy of the reduction that computes its shift. Return None if that
-        fails.
+        """Return a group of a shifted sum and a copy of the reduction that computes its shift.
+
+        Return None if that fails.
         """
         group = Group(len(self.groups), reason=reason)
         centre, own = with_own_centre(task)
@@ -181,8 +185,9 @@ class Grouping:
         return found
 
     def _settle(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Set the stage of a task in the group. Return "" if that succeeds, otherwise the reason why no stage is
-        possible.
+        """Set the stage of a task in the group.
+
+        Return "" if that succeeds, otherwise the reason why no stage is possible.
         """
         ready = placed.stage
         reads = placed.task.reads()
@@ -341,7 +346,7 @@ def commit_loops(group: Group, placed: Placed) -> None:
 
 
 def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> bool:
-    """Return whether a task reads only elements of a value that are computed at the same point of the parallel loops."""
+    """Return whether a task reads only elements that are computed at the same point of the parallel loops."""
     if home.task.kind != "map":
         return False
     outer = {k for k, loop in enumerate(group.loops) if loop.role == "parallel"}

@@ -55,7 +55,7 @@ def schedule_versions(
 def _going_on(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
     """Return the versions that depend on updates which the evaluation needs anyway.
 
-    If these versions were evaluated later, the memory would have to be copied before the update.
+    If these versions were evaluated later, the updated memory would have to be copied.
     """
     updated = {node for node in needed if node.kind == "update" and node.operands[0].kind != "empty"}
     room = sum(node.nbytes for node in needed)

@@ -64,8 +64,9 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Order loops by memory stride, with the smallest stride innermost. Merge loops that every index traverses as one
-    loop.
+    """Order loops by memory stride, with the smallest stride innermost.
+
+    Merge loops that every index traverses as one loop.
     """
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]

@@ -115,7 +115,10 @@ def _entry(form: Any, device: Device) -> ObjectCode | None:
 
 
 def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
-    """Return the records of a cache entry. Each has the only sizes to which it applies (None: any sizes), and its text."""
+    """Return the records of a cache entry.
+
+    Each has the only sizes to which it applies (None: any sizes), and its text.
+    """
     if entry is None or entry.kind != "plan":
         return []
     head, _, rest = entry.code.decode("ascii").partition("\n")

@@ -31,8 +31,9 @@ class FaultRecord:
             self._words[fault_words.ASK], self._words[fault_words.SHARED] = found.asked, found.shared
 
     def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
-        """Raise KernelFault if the kernel has failed. If a signal handler's exception stopped the kernel, raise that
-        exception.
+        """Raise KernelFault if the kernel has failed.
+
+        If a signal handler's exception stopped the kernel, raise that exception.
         """
         if self._words[fault_words.STOP]:
             interrupts.raise_again(self._words)

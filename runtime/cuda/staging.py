@@ -77,8 +77,9 @@ class Staging:
         self._lock = threading.Lock()  # protects the pieces
 
     def _turn(self) -> Piece | None:
-        """Return the next block of pinned memory, after its last use has ended. Return None if there is no pinned
-        memory.
+        """Return the next block of pinned memory, after its last use has ended.
+
+        Return None if there is no pinned memory.
         """
         if self._pieces is None:
             try:
