@@ -24,7 +24,7 @@ def host_target() -> Target:
 
 
 def is_host_described() -> bool:
-    """Return whether `host_target` can return without LLVM: the machine's description is cached in memory or on disk."""
+    """Return whether `host_target` works without LLVM, because the machine's description is cached."""
     return bool(_describe.cache_info().currsize) or _known() is not None
 
 

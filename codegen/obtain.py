@@ -29,7 +29,7 @@ class CompileCounts:
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest of a kernel for a target, under which its code is cached in memory and on disk."""
+    """Return the digest of a kernel and a target. It is the key of the code in memory and on disk."""
     return hashlib.sha256(_key(target, print_kernel(kernel))).hexdigest()
 
 

@@ -137,7 +137,7 @@ class Device(Services, Protocol):
         ...
 
     def ticket(self) -> Buffer:
-        """Return a 32-bit completion counter for a launch. It is zero, and the launch resets it to zero.
+        """Return a 32-bit completion counter for a launch. It is zero before the launch, and the launch resets it.
 
         Each thread or stream has its own counter.
         """

@@ -165,7 +165,7 @@ class Services(Protocol):
         ...
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Return host memory of a kind.
+        """Return host memory of the kind `kind`.
 
         The kinds are "pinned" for fast copies, "mapped" into the device's address space, and "managed".
         """

@@ -161,7 +161,7 @@ class KernelBuilder:
         return found
 
     def op(self, name: str, *operands: Value, dtype: DTypeLike | None = None) -> Value:
-        """Append the op `name` of the op table. The operands must have the dtypes of one of its loops.
+        """Append the op `name` of the op table. The operands must have the dtypes of one of the op's loops.
 
         `dtype` is that of the result. By default it is that of the last operand, which is right for every op whose
         result has the dtype of its operands.
@@ -225,7 +225,7 @@ class KernelBuilder:
         step_by: Value | None = None,
         **attributes: Any,
     ) -> Iterator[LoopBuilder]:
-        """Open a `for` loop from `start` to `stop`. Operations appended inside the ``with`` are its body.
+        """Open a `for` loop from `start` to `stop`. Operations appended inside the ``with`` form the body.
 
         `step_by` is a step that is computed at run time. The attribute ``step`` is a constant step.
         """

@@ -165,7 +165,7 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_operations(kernel: Kernel) -> dict[Operation, str]:
-    """Return the line of each operation in the kernel's text, without the operation's regions. Messages quote it."""
+    """Return the line of each operation in the kernel's text, without the operation's regions."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
     return {operation: printer.lines[place].strip() for operation, place in printer.places.items()}

@@ -114,7 +114,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def hidden(self, kind: str, index: str) -> str:
-        """Return the index as a value about which LLVM's optimiser knows nothing.
+        """Return the index as a value that is opaque to LLVM's optimizer.
 
         Otherwise LLVM would keep and advance a 64-bit address for each array, although the machine computes an address
         from an index in one instruction.
@@ -129,7 +129,7 @@ class LoopEmitter(StreamEmitter):
         return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
-        """Emit a vectorized loop, followed by its remainder under a mask or one element at a time.
+        """Emit a vectorized loop and its remainder. The remainder runs under a mask or element by element.
 
         A reduction has one accumulator per lane. They are combined in a fixed tree, after a masked remainder but before
         one that runs element by element.

@@ -127,7 +127,7 @@ class MemoryEmitter(StreamEmitter):
         self.do(f"call void @{symbol}({arguments})")
 
     def _lane_places(self, pointer: Value, index: Value, lanes: int, row: str, apart: str) -> tuple[str, str, str, str]:
-        """Return the masked intrinsic and the address for an access of all lanes: contiguous, or a gather or scatter.
+        """Return the masked intrinsic and the address for a contiguous access, a gather or a scatter.
 
         Returns the intrinsic's name and type suffix, and the type and the text of the address.
         """

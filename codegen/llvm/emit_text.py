@@ -57,7 +57,7 @@ def scalar_type(dtype: np.dtype) -> str:
 
 
 def memory_type(dtype: np.dtype) -> str:
-    """Return the LLVM type in memory of an element of a dtype."""
+    """Return the LLVM type with which elements of a dtype are stored in memory."""
     return "i8" if dtype.kind == "b" else SCALARS[dtype.char]
 
 
@@ -90,7 +90,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to all float instructions except those of formulas, which must stay exact."""
+    """Add fast-math flags to all float instructions, except to those of function formulas, which must stay exact."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 

@@ -19,7 +19,7 @@ class ValueEmitter(Writer):
     """The emitter of values."""
 
     def row(self, operation: Operation) -> None:
-        """Emit an op of the op table by its lowering."""
+        """Emit an op of the op table according to its lowering."""
         if self._linear(operation):
             return
         row = find_op(operation.opcode)

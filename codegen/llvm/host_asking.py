@@ -21,7 +21,7 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 
 
 class Asking(NoTurns):
-    """Counter of loop iterations in a function, which emits the interrupt polls.
+    """Counter of the loop iterations of a function. It emits the interrupt polls.
 
     Parameters
     ----------

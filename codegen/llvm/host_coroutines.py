@@ -142,7 +142,7 @@ class CoroutineDialect(GridDialect):
         return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
 
     def shuffle(self, emitter: Emitter, operation: Operation, texts: list[str]) -> None:
-        """Emit a shuffle: the value of another lane, or the thread's own if that lane is inactive or out of range."""
+        """Emit a shuffle: the value of another lane, or the thread's own value if that lane is unavailable."""
         attributes = operation.attributes
         if operation.opcode == "shuffle_xor":
             mask, value, other, mode, width = FULL, texts[0], str(attributes["mask"]), "xor", 32

@@ -124,7 +124,7 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def give_context(self, emitter: Emitter) -> None:
-        """Pass thread indices and shared memory to all functions of the kernel, if any of them needs these."""
+        """Pass thread indices and shared memory to all functions of the kernel if any function uses them."""
         if not any(o.opcode in _ASKS for function in emitter.kernel.functions for o in walk(function.body)):
             return
         kind = scalar_type(emitter.kernel.index_dtype)

@@ -283,7 +283,7 @@ class SplitEmitter(MeetingEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def obtain_all(self, operations: Iterable[Operation]) -> None:
-        """Make all values available that these operations use and other runs compute."""
+        """Make available all values of other runs that these operations use."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))
@@ -296,7 +296,7 @@ class SplitEmitter(MeetingEmitter):
                 stack.extend(region.operations)
 
     def obtain(self, value: Value) -> None:
-        """Make a value available that another run computes, by a load or by recomputation."""
+        """Make a value of another run available, by a load or by recomputation."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.places:
             return

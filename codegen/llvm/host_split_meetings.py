@@ -125,7 +125,7 @@ class MeetingEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Emit the result of a barrier vote: how many threads voted true, or whether all or any of them did."""
+        """Emit the result of a barrier vote: the number of true votes, or whether all or any votes are true."""
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for place in (votes, members):
             self.do(f"store i32 0, ptr {place}, align 4")
@@ -246,7 +246,7 @@ class MeetingEmitter(ArrayEmitter):
         return every if kind == "all" else self.line(f"or i1 {every}, {none}")
 
     def hear_lane(self, operation: Operation) -> str:
-        """Load the result of a shuffle: the value of another lane, or the thread's own value if that lane is inactive."""
+        """Load the result of a shuffle: the value of another lane, or the thread's own if that lane is inactive."""
         if operation.opcode == "shuffle_xor":
             value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
         else:
@@ -270,7 +270,7 @@ class MeetingEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """A loop over the threads of a warp. Its ``with`` yields a thread's number and its lane (i32)."""
+    """A loop over the threads of a warp. The ``with`` yields the number and the lane (i32) of a thread."""
 
     def __init__(self, emitter: MeetingEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

@@ -91,7 +91,7 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return NumPy's ``x % y``, which has the sign of the divisor. It is 0 if an integer divisor is 0."""
+    """Return NumPy's ``x % y``, which has the sign of the divisor. The result is 0 if an integer divisor is 0."""
     if _is_float(x):
         return _float_divmod(b, x, y)[1]
     divisor, bad = _safe_divisor(b, x, y)
@@ -152,7 +152,7 @@ def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def sign(b: KernelBuilder, x: Value) -> Value:
-    """Return -1, 0 or 1 by the sign of `x`. NaN stays NaN."""
+    """Return -1, 0 or 1 according to the sign of `x`. NaN stays NaN."""
     nought, unit = zero(b, x), one(b, x)
     positive = select(b, test(b, "greater", x, nought), unit, nought)
     if x.type.kind == "u":  # type: ignore[union-attr]

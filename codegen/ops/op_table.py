@@ -1,4 +1,4 @@
-"""The op table: all scalar operations, and facts that follow from their definitions."""
+"""The op table, which contains all scalar operations, and functions that look up their properties."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LN2 = math.log(2.0)
 
 
 class Real:
-    """A value with Python's operators, so that formulas read as in the literature."""
+    """A wrapper of a value with Python's operators. Formulas then look as in the literature."""
 
     __slots__ = ("b", "value")
 
@@ -249,7 +249,7 @@ def sqrt(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Compute x to the power y as NumPy does: by products for integer exponents below 100, otherwise as exp(y log x)."""
+    """Compute x to the power y as NumPy does: by products for small integer exponents, otherwise as exp(y log x)."""
     base, exponent = _parts(b, x), _parts(b, y)
     general = _exp(_parts(b, pairs.multiply(b, y, _pair(_log(base)))))
     count = abs(exponent[0])

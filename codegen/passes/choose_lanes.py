@@ -171,7 +171,7 @@ def _decided(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return the number of contiguous accesses minus that of strided accesses, weighted by depth.
+    """Return the number of contiguous accesses minus the number of strided accesses, weighted by depth.
 
     A loop without accesses is judged by the cost of its math functions.
     """

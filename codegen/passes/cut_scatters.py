@@ -21,7 +21,7 @@ _EASY = frozenset({"constant", "cast", "load", "store", "yield"})
 
 
 def cut_scatters(kernel: Kernel) -> Kernel:
-    """Split the first scatter loop that gains from it into blocks. If there is none, return the kernel unchanged.
+    """Split the first scatter loop for which this pays into blocks. Without such a loop, return the kernel unchanged.
 
     Only loops directly inside a parallel loop are split. Threads divide the parallel loop.
     """

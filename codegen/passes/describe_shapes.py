@@ -10,7 +10,7 @@ short     Alternating names and values: see `unroll_loops`.
 unrolled  Points of the launch domain per iteration of the innermost loop, if `unroll_loops` unrolls a parallel loop.
 exact     Alternating names and values: these parameters have these values. Set for the first sizes of a kernel.
 
-Invariant: the tree of a reduction depends only on the length of the row and the dtypes, not on alignment or exact sizes.
+Invariant: the tree of a reduction depends only on the row length and the dtypes, not on alignment or exact sizes.
 """
 
 from __future__ import annotations

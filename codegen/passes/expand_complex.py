@@ -23,7 +23,7 @@ def is_complex(value: Value) -> bool:
 
 
 def retype(type: Type) -> tuple[Type, ...]:
-    """Return the types that replace a type: two real types for a complex one, otherwise the type itself."""
+    """Return the types that replace a type: two real types for a complex type, otherwise the type itself."""
     if isinstance(type, Pointer):
         return (Pointer(part_of(type.dtype), type.space) if type.dtype.kind == "c" else type,)
     return (part_of(type),) * 2 if type.kind == "c" else (type,)

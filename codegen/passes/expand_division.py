@@ -227,7 +227,7 @@ class _Writer:
             return self.float32(1 / np.float64(known))
 
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
-        """Return a/b if neither number is extreme.
+        """Return a/b. Neither number may be extreme.
 
         The remainder is subtracted from 0, so that zeros keep their sign for positive b.
         """
@@ -315,7 +315,7 @@ class _Writer:
     # -- loops ----------------------------------------------------------------------------------
 
     def in_turn(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
-        """Emit a loop that applies `one` to each item. The code is small because it seldom runs."""
+        """Emit a loop that applies `one` to each item. A loop is small, and this code seldom runs."""
         if len(given) == 1:
             return [one(*given[0])]
         flat, width = [v for values in given for v in values], len(given[0])

@@ -189,7 +189,7 @@ class _Walk:
         return {}
 
     def again(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyse a region that repeats. Threads that leave in an iteration are missing in the next one."""
+        """Analyse a region that repeats. Threads that leave in an iteration are missing in the next iteration."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.without(gone, apart, late)

@@ -1,4 +1,4 @@
-"""Strides of values with respect to a loop index. They decide vectorization, coalescing and contiguity."""
+"""Strides of values with respect to a loop index. They determine vectorization and coalescing."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _rows(kernel: Kernel) -> list[_Row]:
 
 
 def homes(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
-    """Yield each block that contains several loops, together with the loop that the block is the body of."""
+    """Yield each block that contains several loops, together with the loop whose body is the block."""
     loops = [o for o in block.operations if o.opcode == "for"]
     if len(loops) > 1:
         yield block, around

@@ -50,7 +50,7 @@ class StridedLoop:
 
 
 def share_strides(kernel: Kernel) -> Kernel:
-    """Return the kernel with one counter for all threads in its strided loops, or unchanged if it has none.
+    """Return the kernel with one counter for all threads in each of its strided loops.
 
     All blocks share the counter too under two conditions. The kernel has no synchronization points or shared memory.
     The start of a loop depends on both the block index and the thread index, so that the elements of an iteration are

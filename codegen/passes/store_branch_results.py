@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def store_branch_results(kernel: Kernel) -> Kernel:
-    """Return the kernel without results of branches around synchronization points. `local` variables replace them."""
+    """Return the kernel with the results of branches around synchronization points replaced by `local` variables."""
     return _Storer(kernel).run() if any(_gives(o) for o in kernel.walk()) else kernel
 
 

@@ -355,7 +355,7 @@ def shuffled(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine accumulators with those of the lane at XOR distance `mask`, if `within` holds for it."""
+    """Combine accumulators with those of the lane at XOR distance `mask`, if ``within(mask)`` holds."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
     found = fold_all(w, combine, values, others)
     if within is None:

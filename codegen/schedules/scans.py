@@ -71,7 +71,7 @@ class Scan:
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """Return the independent scans of an item. They all are in one loop. Return None for other items."""
+    """Return the independent scans of an item, which must be in one loop. Return None for other items."""
     *head, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None

@@ -164,7 +164,7 @@ def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Count this block as finished. Return whether it is the last block, in all of its threads."""
+    """Count this block as finished. Return in all its threads whether it is the last block."""
     b = w.builder
     ticket = next(p.value for p in kernel.parameters if p.value.name == TICKET)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)

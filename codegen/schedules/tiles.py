@@ -30,7 +30,7 @@ SINGLE_SIDE = 32
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The last two loops of a nest, and the loads that are contiguous along the first of them."""
+    """The last two loops of a nest, and the loads that are contiguous along the first of these loops."""
 
     rows: Value
     columns: Value

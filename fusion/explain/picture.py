@@ -1,4 +1,4 @@
-"""Pictures of explanations, drawn without other programs: an SVG picture of a plan, and HTML for notebooks.
+"""Pictures of explanations: SVG of a plan, and HTML for notebooks. No other program is needed.
 
 In: the notes of a plan's kernels. Out: text. Invariant: text from the user's program is escaped.
 """

@@ -56,7 +56,7 @@ def _closer(node: Expr, depth: int) -> Range | None:
 
 
 def _cut_off(node: Expr, low: float, high: float) -> Range:
-    """Return the range of `node`, a cast to an integer dtype of floats between `low` and `high`.
+    """Return the range of `node`, which casts floats between `low` and `high` to an integer dtype.
 
     Values saturate at the dtype's bounds, and NaN becomes 0.
     """

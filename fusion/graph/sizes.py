@@ -199,7 +199,7 @@ class Trace:
         return holds
 
     def mark(self) -> int:
-        """Return a mark of the current end of the trace."""
+        """Return the current length of the trace, for `forget`."""
         return len(self._lines)
 
     def forget(self, mark: int) -> None:

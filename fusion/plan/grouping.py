@@ -39,7 +39,7 @@ class Grouping:
         self.followers: list[set[int]] = []  # group -> groups that directly depend on it
 
     def add_opaque(self, node: Expr) -> None:
-        """Add a host call, which is a step of its own."""
+        """Add a host call, which is a separate step."""
         group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
         self._append(group, node, [base_of(child) for child in node.operands])
 
@@ -224,7 +224,7 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """Return why in-place writes forbid a placement, or "" if they do not.
+        """Return the reason why in-place writes forbid a placement, or "" if there is none.
 
         Other tasks of the kernel may read only the element that is overwritten.
         """

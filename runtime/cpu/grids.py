@@ -40,7 +40,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return an entry and slots that let Ctrl-C stop an explicit kernel.
+    """Return an entry function and argument slots with which Ctrl-C can stop an explicit kernel.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `slots`.
     """

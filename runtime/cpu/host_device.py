@@ -103,7 +103,7 @@ class CpuDevice(Immediate):
         return _view(buffer, dtype, shape)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Copy the leading bytes of a buffer to another."""
+        """Copy the leading bytes of a buffer to another buffer."""
         threads = thread_count() if nbytes >= 2 * COPY_GRAIN else 1  # (the query takes longer than a short copy)
         copy_bytes(source.address, destination.address, nbytes, threads)
 

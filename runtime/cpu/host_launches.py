@@ -1,4 +1,4 @@
-"""Launches on the CPU, of a single kernel or by one native call for all kernels of a plan.
+"""Launches on the CPU: of a single kernel, or of all kernels of a plan by one native call.
 
 In: kernels, their work and their arguments. Out: the completed launches. Invariant: a kernel is divided into the same
 blocks in both cases. A plan that runs once does not wait for the compilation of the native function.

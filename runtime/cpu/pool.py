@@ -204,7 +204,7 @@ def _code() -> _Code:
 
 
 def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
-    """Copy memory. If it is large, up to `parts` threads take part."""
+    """Copy memory. Up to `parts` threads share a large copy."""
     parts = min(parts, nbytes // COPY_GRAIN)
     if parts < 2:
         ctypes.memmove(target, source, nbytes)

@@ -136,7 +136,7 @@ class CudaStream:
                 self._seen[number] = max(turn, self._seen.get(number, 0))
 
     def comes_behind(self, number: int, turn: int) -> bool:
-        """Return whether later work in this stream waits for work `turn` in the stream with number `number`."""
+        """Return whether later work in this stream waits for the work up to `turn` in the stream `number`."""
         return number == self.number or self._seen.get(number, 0) >= turn
 
     def add_callback(self, function: Callable[[], object]) -> None:

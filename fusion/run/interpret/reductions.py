@@ -36,7 +36,7 @@ def rounds(node: Expr) -> bool:
 
 
 def may_fail(node: Expr) -> bool:
-    """Return whether it is known only during the computation of a node that the node needs a kernel."""
+    """Return whether the need for a kernel may become known only while a node is computed."""
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
