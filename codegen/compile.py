@@ -16,12 +16,12 @@ from weft.codegen.kernel_ir.verify import verify_kernel
 from weft.codegen.target import Target, cuda_target, newest_architecture
 from weft.runtime import CompileError, ObjectCode, load_llvm, undisturbed
 
-# Whose schedules device `simt` runs where it is not said.
+# Architecture whose schedules device `simt` runs by default.
 SIMT_ARCHITECTURE = "sm_90"
 
 
 def _backend(kind: str) -> Any:
-    # the seam that keeps llvmlite out of `import weft`
+    # imported here so that `import weft` does not load llvmlite
     load_llvm()
     return import_module("weft.codegen.llvm.host" if kind == "cpu" else "weft.codegen.llvm.nvptx")
 
@@ -74,7 +74,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the texts of the stages ``kernel``, ``llvm`` and ``asm``. The last is PTX on a GPU."""
+    """Return the texts of the stages ``kernel``, ``llvm`` and ``asm``. On a GPU, ``asm`` is PTX."""
     verify_kernel(kernel)
     backend = _backend(target.kind)
     rest = backend.host_stages(kernel, target) if target.kind == "cpu" else backend.nvptx_stages(kernel, target)

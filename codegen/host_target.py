@@ -24,7 +24,7 @@ def host_target() -> Target:
 
 
 def is_host_described() -> bool:
-    """Return whether `host_target` can return without LLVM: the machine's description is cached in memory or on disk."""
+    """Return whether `host_target` works without LLVM, because the machine's description is cached."""
     return bool(_describe.cache_info().currsize) or _known() is not None
 
 
@@ -97,14 +97,15 @@ def _system_description() -> str:
     return "\n".join([platform.machine(), *lines]) if len(lines) == len(_CPU_LINES) else ""
 
 
-# The part of the last-level cache that one process may count on: others use it too, and what a kernel reads should stay.
+# A kernel may fill 1 / _SHARE of the last-level cache: other processes use the cache too, and the data that a kernel
+# reads should stay cached.
 _SHARE = 2
 
 
 def exceeds_caches(target: Target, nbytes: int) -> bool:
     """Return whether a kernel that accesses `nbytes` of memory should use prefetches and non-temporal stores.
 
-    On x86-64 only, where other threads see such writes after a fence.
+    Only x86-64 qualifies. There, other threads see non-temporal stores after a fence.
     """
     if target.kind != "cpu" or target.schedule is not None or not target.triple.startswith("x86_64"):
         return False

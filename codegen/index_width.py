@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-# The largest number that 32-bit arithmetic may have to hold, with room for one block of threads or lanes.
+# The largest value of an index in 32-bit arithmetic. The margin is for one block of threads or lanes.
 LIMIT = 2**31 - 2**16
 
 

@@ -91,6 +91,6 @@ GPU = Machine(
 
 def machine_of(device: Device) -> Machine:
     """Return the parameters of the class of machines to which a device belongs."""
-    # (asking the CPU for its target loads the compiler where no cache knows the machine)
+    # (resolving the CPU's target loads the compiler if the machine's description is not cached)
     found: Machine = CPU if device.name == "cpu" else device.target.machine
     return found

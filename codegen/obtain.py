@@ -23,13 +23,13 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Count of the kernels that this process compiled because no cache had them."""
+    """Counter of the kernels that this process compiled. Kernels found in a cache do not count."""
 
     compiled = 0
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest of a kernel for a target, under which its code is cached in memory and on disk."""
+    """Return the digest of a kernel and a target. It is the key of the code in memory and on disk."""
     return hashlib.sha256(_key(target, print_kernel(kernel))).hexdigest()
 
 
@@ -43,7 +43,7 @@ def _key(target: Target, text: str) -> bytes:
 
 
 def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
-    """Return the loaded function of `kernel` on `device`. It is compiled if no cache has it."""
+    """Return the loaded function of `kernel` on `device`. The kernel is compiled if its code is not cached."""
     digest = digest or kernel_digest(device.target, kernel)
 
     def build() -> Any:
@@ -88,7 +88,7 @@ def show_stages(target: Target, kernel: Kernel, text: str) -> None:
 
 
 def obtain_code(target: Target, kernel: Kernel, text: str) -> Any:
-    """Return the object code of `kernel` for `target`. It is compiled if the disk cache does not have it."""
+    """Return the object code of `kernel` for `target`. The kernel is compiled if its code is not cached on disk."""
     show_stages(target, kernel, text)
     cache = disk_cache()
     key = _key(target, text)

@@ -167,7 +167,7 @@ WATCH = (
 PIPELINES: dict[str, tuple[Pass, ...]] = {
     "host": (*PREPARE, *LOOPS, *EXPAND),
     "cuda": (*PREPARE, *THREADS, *EXPAND, *INSTRUCTIONS),
-    "simt": (*PREPARE, *THREADS, *EXPAND, *WATCH),  # a GPU's schedule, run by the host
+    "simt": (*PREPARE, *THREADS, *EXPAND, *WATCH),  # a GPU's schedule, run on the host
 }
 
 

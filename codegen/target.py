@@ -8,7 +8,7 @@ from typing import Literal
 from weft.codegen.machines import CPU, GPU, Machine
 from weft.runtime import CompileError
 
-# Architecture -> the least PTX version that knows it, as LLVM's feature counts.
+# Architecture -> the minimum PTX version that supports it, as LLVM counts versions.
 ARCHITECTURES = {
     "sm_70": 63,
     "sm_72": 63,
@@ -25,7 +25,7 @@ ARCHITECTURES = {
     "sm_120": 87,
     "sm_121": 88,
 }
-# What x86 calls the features by which vectors are read and written under masks.
+# The x86 features for masked vector loads and stores.
 MASKS = {"avx512f", "avx512bw", "avx512vl"}
 CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
@@ -37,7 +37,8 @@ class Target:
     Attributes
     ----------
     name : str
-        "host", "sm_70" to "sm_121", or "simt:sm_90" and "simt:sm_90:watched": that GPU's schedules in host code.
+        "host", "sm_70" to "sm_121", or "simt:sm_90" and "simt:sm_90:watched": the schedules of that GPU, run in host
+        code.
     kind : {"cpu", "cuda"}
         What the code runs on.
     triple : str
@@ -51,9 +52,10 @@ class Target:
     threads : int
         Host: number of threads that share a kernel. GPU: 0.
     schedule : Target, optional
-        The target whose schedules fused kernels use, if it is another one: `simt` runs a GPU's schedules on the host.
+        The target whose schedules fused kernels use, if it differs from this target: `simt` runs a GPU's schedules on
+        the host.
     backward : bool
-        Whether, of the threads of a block that can continue, the last ones run first (device `simt`).
+        Whether the last runnable threads of a block run first (device `simt`).
     watched : bool
         Whether fused kernels record every access and every barrier of their threads (device `simt`).
     """
@@ -81,12 +83,12 @@ class Target:
 
     @property
     def has_extremes(self) -> bool:
-        """Return whether one instruction computes the minimum or maximum of two float32 and propagates NaN."""
+        """Return whether one instruction computes the minimum or maximum of two float32 values and propagates NaN."""
         return self.kind == "cuda" and self.compute_capability >= 80
 
     @property
     def has_masks(self) -> bool:
-        """Return whether masked vector loads and stores cost the same as unmasked ones."""
+        """Return whether masked vector loads and stores cost the same as unmasked loads and stores."""
         return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
 
     @property
@@ -103,9 +105,9 @@ def cuda_target(name: str) -> Target:
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in the table whose code this GPU runs, with at most this PTX version.
+    """Return the newest architecture in the table that this GPU runs and whose PTX version is at most `newest_ptx`.
 
-    Raises CompileError if the GPU is older than all of them.
+    Raises CompileError if the GPU is older than all architectures in the table.
     """
     limit = int(name.removeprefix("sm_"))
     fits = [a for a, ptx in ARCHITECTURES.items() if int(a.removeprefix("sm_")) <= limit and ptx <= newest_ptx]

@@ -14,15 +14,16 @@ _measured: dict[str, float] = {}
 
 
 def copy_bandwidth(device: Device) -> float | None:
-    """Return the bytes that a device reads and writes per second when it copies memory.
+    """Return the number of bytes that a device reads and writes per second when it copies memory.
 
-    It is the median of a few copies of 64 MiB, which take about 10 ms on a CPU. Return None for the null device.
+    The number is the median of a few copies of 64 MiB, which take about 10 ms on a CPU. Return None for the null
+    device.
     """
     if device.name.startswith("null"):
         return None
     if device.name not in _measured:
         _measured[device.name] = _measure(device)
-        device.memory.empty()  # the copies' memory is no user's, and a device keeps what is given back
+        device.memory.empty()  # the copies' memory is no longer needed, and devices keep freed memory
     return _measured[device.name]
 
 
@@ -35,5 +36,5 @@ def _measure(device: Device) -> float:
         device.copy(source, target, COPIED)
         device.synchronize()
         seconds.append(time.perf_counter() - start)
-    # the first one meets pages that are not there yet
+    # the first copy causes page faults
     return 2 * COPIED / sorted(seconds[1:])[REPEATS // 2]

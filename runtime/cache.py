@@ -24,11 +24,11 @@ from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import setting
 
 MAGIC = b"weft\x00\x01"
-# Raised whenever the form of an entry changes.
+# Increased when the format of entries changes.
 SCHEMA = 1
-# How much of the limit is written before the folder is looked through again; other processes write to it too.
+# Fraction of the limit that is written before the folder is scanned again; other processes also write to it.
 SHARE = 16
-# Seconds after which a file that nobody finished writing is what a process that was killed left.
+# Seconds after which an unfinished file is assumed to be left by a killed process.
 ABANDONED = 3600
 REMEDY = "kernels are compiled anew in every process: name a folder that can be written to in WEFT_CACHE_DIR, or set WEFT_CACHE=0"
 HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, their digests
@@ -57,7 +57,7 @@ class DiskCache:
         self.folder = folder
         self.limit = limit
         self.usable = self._prepare()
-        self._room = 0  # bytes to write before the folder is looked through again
+        self._room = 0  # bytes to write before the folder is scanned again
         self._warned = False
 
     def _prepare(self) -> bool:
@@ -144,7 +144,7 @@ class DiskCache:
     def put(self, key: bytes, code: ObjectCode) -> None:
         """Store an entry.
 
-        If another process has stored it in the meantime, that is no error: the bytes are the same.
+        It is no error if another process has stored the entry in the meantime, since the bytes are the same.
         """
         if not self.usable:
             return
@@ -160,7 +160,8 @@ class DiskCache:
             handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(entry)  # (waiting for the disk takes milliseconds; what it loses is found by its digest)
+                    # (waiting for the disk takes milliseconds, and a lost write is detected by the digest)
+                    file.write(entry)
                 os.replace(name, self._path(key))
             except BaseException:
                 os.unlink(name)
@@ -230,7 +231,7 @@ class DiskCache:
 def _versions() -> str:
     return ", ".join(
         f"{name} {_version(name)}" for name in ("llvmlite", "numpy")
-    )  # (weft is in the generator's digest)
+    )  # (the digest of the generator's source covers weft)
 
 
 def _version(name: str) -> str:
@@ -255,7 +256,7 @@ def _version(name: str) -> str:
 def key_material(target: Any, text: str) -> bytes:
     """Return the bytes of a cache key.
 
-    It consists of the kernel's text, the target, and the versions of the code generator.
+    The key consists of the kernel's text, the target, and the versions of the code generator.
     """
     return f"{_versions()}, schema {SCHEMA}\n{target!r}\n{text}".encode()
 

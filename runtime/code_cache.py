@@ -1,4 +1,4 @@
-"""The in-memory cache of loaded functions. It is bounded, and all threads share one build of each function.
+"""The in-memory cache of loaded functions. It is bounded, and threads that need the same function share one build.
 
 In: a key, and a function that builds its value. Out: the value, built outside the lock. Invariant: a thread that
 waits for another thread's build continues when the build ends, even if it fails. A forked child does not wait for
@@ -23,7 +23,8 @@ class CodeCache:
     def __init__(self, limit: int = 4096) -> None:
         self._limit = limit
         self._found: OrderedDict[Any, Any] = OrderedDict()
-        # who builds holds the lock; other threads wait for it (a finaliser that comes between builds by itself)
+        # the building thread holds the lock, and other threads wait for it (a finalizer in the same thread builds by
+        # itself)
         self._building: dict[Any, threading.RLock] = {}
         self._lock = threading.RLock()
         _caches.add(self)
@@ -54,7 +55,7 @@ class CodeCache:
                 self._found.move_to_end(key)
                 return self._found[key]
             turn = self._building.setdefault(key, threading.RLock())
-        with turn:  # (Python lets go of it wherever Ctrl-C comes; it promises less for the lines of a ``finally``)
+        with turn:  # (Python releases it wherever Ctrl-C arrives; a ``finally`` block guarantees less)
             made = self.get(key)
             try:
                 if made is None:

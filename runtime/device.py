@@ -24,7 +24,8 @@ class Buffer:
         a load before an empty loop is executed. On the null device it is 0.
     nbytes : int
     unwritten : None, True or bytearray
-        The bytes that are not written yet, if the sanitizer tracks them: none, all, or those with a 1 in the bytearray.
+        The bytes that are not written yet, if the sanitizer tracks them. None: no bytes; True: all bytes; a bytearray:
+        the bytes with a 1.
     origin : (code, int) or None
         The user's source location that created the buffer, for reports.
     values : numpy.ndarray or None
@@ -47,7 +48,7 @@ class Buffer:
         self.unwritten: Any = None
         self.origin: Any = None
         self.values: Any = None
-        self._owner = owner  # whatever gives the memory back when it dies
+        self._owner = owner  # the object that releases the memory when it is deleted
 
     def __repr__(self) -> str:
         return f"<Buffer of {self.nbytes} bytes on {self.device.name}>"
@@ -64,9 +65,10 @@ class Requests:
     sizes : list of int
         The size of each buffer in bytes.
     runs : int
-        How often the blocks were requested one by one.
+        The number of times that the blocks were requested one by one.
     call, address, words
-        Prepared by the device: ``call(address, table)`` fills the entries, and returns how many it could not fill.
+        Prepared by the device: ``call(address, table)`` fills the entries, and returns the number of entries that it
+        could not fill.
     """
 
     places: list[int]
@@ -78,7 +80,10 @@ class Requests:
 
 
 class Named:
-    """Base class of devices. A device equals its name, since the device of a NumPy array is the text "cpu"."""
+    """Base class of devices.
+
+    A device compares equal to its name, since the device of a NumPy array is the string "cpu".
+    """
 
     name: str
 
@@ -103,7 +108,8 @@ class Device(Services, Protocol):
 
     name: str  # "cpu", "cuda:0", "null"
     small_on_host: bool  # whether small arrays stay in host memory until a kernel needs them
-    host_math: bool  # whether every op has the bits that host code gives it; else only ops with exact results have
+    # whether the result of every op has the same bits as in host code; otherwise only exact results have
+    host_math: bool
 
     @property
     def memory(self) -> MemoryCount:
@@ -118,7 +124,8 @@ class Device(Services, Protocol):
     def allocate(self, nbytes: int) -> Buffer:
         """Return uninitialised memory.
 
-        If there is none, caches are freed before a second try. Raises `OutOfMemoryError` if that fails.
+        If there is not enough memory, caches are freed before a second try. Raises `OutOfMemoryError` if that fails
+        too.
         """
         ...
 
@@ -130,9 +137,9 @@ class Device(Services, Protocol):
         ...
 
     def ticket(self) -> Buffer:
-        """Return a 32-bit completion counter for a launch. It is zero, and the launch resets it to zero.
+        """Return a 32-bit completion counter for a launch. It is zero before the launch, and the launch resets it.
 
-        Each thread, or each stream, has its own.
+        Each thread or stream has its own counter.
         """
         ...
 
@@ -140,7 +147,7 @@ class Device(Services, Protocol):
         """Return memory for the look-back descriptors of a launch.
 
         Only the calling thread or its stream uses it. The memory is zero at first. Successive launches reuse it, and
-        each leaves it ready for the next.
+        each launch leaves it ready for the next launch.
         """
         ...
 
@@ -195,9 +202,10 @@ class Device(Services, Protocol):
 class Registered:
     """Functions that devices call. Code generation and the sanitizer register them at import."""
 
-    # from a target's name, and for a GPU the newest PTX that its driver reads, to the target
+    # takes a target's name and, for a GPU, the newest PTX version that its driver accepts; returns the target
     resolve_target: Any = None
-    # from a `HostFunction` to a context manager that gives a reader of its events, and at its end raises what they amount to
+    # takes a `HostFunction`; returns a context manager that yields a reader of its events, and raises an error for them
+    # at its end
     judge: Any = None
 
 

@@ -13,7 +13,7 @@ from weft.runtime.errors import DeviceNotFoundError
 from weft.runtime.settings import setting
 
 _devices: dict[str, Device] = {}
-_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
+_lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
 _chosen: Device | None = None
 
 
@@ -46,7 +46,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Import a module and call one of its functions, so that a process loads only the devices that it uses."""
+    """Import a module and call one of its functions. A process thus loads only the devices that it uses."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 

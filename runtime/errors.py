@@ -1,4 +1,4 @@
-"""Errors and warnings. A message says what was asked, what is wrong, where, and what to do."""
+"""Errors and warnings. A message states what was requested, what is wrong, where, and what to do."""
 
 from __future__ import annotations
 

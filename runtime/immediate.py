@@ -26,7 +26,7 @@ from weft.runtime.settings import usable_cores
 if TYPE_CHECKING:
     from weft.runtime.services import Event, Stream
 
-# Programs ask for features by compute capability: the CPU has those of this one.
+# Programs check features by compute capability: the CPU supports the features of this one.
 CAPABILITY = (9, 0)
 MAX_THREADS = 1024
 MAX_SHARED = 227 << 10
@@ -56,7 +56,7 @@ class DoneStream:
 
 
 class ClockEvent:
-    """An event that holds a time of the host's clock."""
+    """An event that stores a time of the host's clock."""
 
     def __init__(self, timing: bool = True) -> None:
         self.handle = 0
@@ -77,7 +77,7 @@ class ClockEvent:
     def elapsed(self, earlier: Any) -> float:
         """Return the milliseconds between another event and this one.
 
-        Raises ValueError if an event was not recorded or has no timing.
+        Raises ValueError if one of the events was not recorded or has no timing.
         """
         if not (self._timing and earlier._timing):
             raise ValueError("the time between two events needs events made with timing=True")
@@ -87,7 +87,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file. In the process that has created it, the file is removed with this object."""
+    """A memory-mapped file. In the process that created it, the file is removed when this object is deleted."""
 
     __slots__ = ("_mine", "_raw", "address", "path")
 
@@ -136,7 +136,7 @@ class Immediate(Named):
         """Do nothing, since no work is ever pending."""
 
     def create_stream(self, handle: int | None = None) -> DoneStream:
-        """Return a stream. Its handle is only a number, which is never passed to CUDA."""
+        """Return a stream. Its handle is only a number that is never passed to CUDA."""
         if handle is None:
             Immediate._streams += 1
             handle = Immediate._streams
@@ -178,7 +178,7 @@ class Immediate(Named):
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Return a new buffer in a memory-mapped file, and its handle, which is the path of the file."""
+        """Return a new buffer in a memory-mapped file, and the buffer's handle. The handle is the path of the file."""
         import tempfile
 
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None
@@ -235,7 +235,7 @@ def _facts(name: str) -> DeviceFacts:
 
 
 def _attributes() -> dict[str, int]:
-    """Return the limits of explicit kernels. They are those of the architecture that the device emulates."""
+    """Return the limits of explicit kernels. They are the limits of the architecture that the device emulates."""
     return {
         "MAX_THREADS_PER_BLOCK": MAX_THREADS,
         "MAX_BLOCK_DIM_X": MAX_THREADS,

@@ -1,4 +1,4 @@
-"""Kernel launches of a plan. All arguments are packed in advance, except those that change between runs.
+"""Kernel launches of a plan. All arguments except those that change between runs are packed in advance.
 
 In: the launches of a plan. Out: `Launch` objects. A device that starts several launches in one call combines them
 into `PreparedLaunches`.
@@ -26,7 +26,7 @@ class Launch:
     patches : list of (slot, place, byte offset)
         Arguments that are the address of the buffer at index `place` of the table, plus an offset.
     scalars : list of (slot, place)
-        Arguments that are the integer at index `place` of the table: the bits of a number.
+        Arguments that are the integer at index `place` of the table: the bits of a scalar.
     nbytes : int
         Bytes that the kernel reads and writes.
     origin : (code, int) or None
@@ -49,7 +49,7 @@ class PreparedLaunches(Protocol):
     def run(self, table: list[Any]) -> None:
         """Start the launches with the buffers of a table.
 
-        The last item of the table is the number of launches that were already started when an interrupt came. A
+        The last item of the table is the number of launches that were already started when an interrupt occurred. A
         synchronous device updates this number, and starts only the remaining launches.
         """
         ...

@@ -1,4 +1,4 @@
-"""Lazy attributes of packages: their modules are loaded on first use (PEP 562)."""
+"""Lazy attributes of packages. Their modules are loaded on first use (PEP 562)."""
 
 from __future__ import annotations
 

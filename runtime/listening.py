@@ -1,7 +1,8 @@
 """Listeners to launches and compilations: profiles, NVTX ranges, and the progress line.
 
-In: a launch or compilation that is about to start. Out: the same, started inside every listener. Invariant: without a
-listener a plan only checks an empty tuple. Listeners are called in the thread that launches or compiles.
+In: a launch or compilation that is about to start. Out: the same launch or compilation, started inside every listener.
+Invariant: without a listener a plan only checks an empty tuple. Listeners are called in the thread that launches or
+compiles.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 from weft.runtime.settings import setting
 
-# Seconds of one compilation before its line is shown.
+# Seconds of a compilation before the progress line is shown.
 PATIENCE = 1.0
 
 
@@ -29,11 +30,11 @@ class LaunchNote:
     ----------
     name : str
     members : tuple of str
-        The operations in it, with the user's lines.
+        The operations in the kernel, with the user's lines.
     nbytes : int
         Bytes that the kernel has to move.
     instructions : int
-        The approximate number of executed instructions, or 0 if unknown.
+        The approximate number of instructions executed, or 0 if unknown.
     place : str
         The user's line.
     key : int
@@ -119,7 +120,10 @@ def building(name: str, target: str, stage: Literal["compile", "load"], key: int
 
 
 class _Progress:
-    """A line on the terminal that appears if a compilation takes long. It counts seconds, and disappears at the end."""
+    """A line on the terminal that appears if a compilation takes long.
+
+    It counts seconds, and disappears at the end of the compilation.
+    """
 
     def __init__(self, name: str, target: str) -> None:
         self._text = f"weft: compiling {name} for {target}"

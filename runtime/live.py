@@ -1,7 +1,7 @@
-"""The live arrays of a device, and the out-of-memory error, which lists them.
+"""The live arrays of a device, and the out-of-memory error that lists these arrays.
 
-In: a device's name. Out: its live buffers, largest first, with the user's line that created each. Only the line is
-recorded in advance. The interpreter's own list of objects is searched on demand.
+In: a device's name. Out: its live buffers, largest first, with the user's line that created each buffer. Only the line
+is recorded in advance. The garbage collector's list of objects is searched on demand.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def show_place(place: Any) -> str:
 
 
 def show_file(path: str) -> str:
-    """Return a file name for display. A notebook cell is shown by its number."""
+    """Return a file name for display. A notebook cell is displayed by its number."""
     return show_cell(path) or path.rsplit("/", 1)[-1]
 
 

@@ -20,12 +20,12 @@ def read_llvm(beside: str, name: str, **constants: int | str) -> str:
     name : str
         The text's file name, without ``.ll``.
     **constants : int or str
-        What each ``${CONSTANT}`` of the text stands for.
+        The value of each ``${CONSTANT}`` in the text.
 
     Raises
     ------
     ValueError
-        If a constant of the text is not given, or one is given that the text does not have.
+        If a constant of the text is not given, or a given constant does not occur in the text.
     """
     text = Template(Path(beside).with_name(f"{name}.ll").read_text(encoding="utf-8"))
     wrong = constants.keys() ^ set(text.get_identifiers())

@@ -26,7 +26,7 @@ class NullDevice(Immediate):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.small_on_host = False  # (all is compiled)
+        self.small_on_host = False  # (so that everything is compiled)
         self.memory = NoMemory()
         self._target: Any = None
         self.launched = 0
@@ -73,7 +73,7 @@ class NullDevice(Immediate):
         """Discard `values`."""
 
     def load(self, code: ObjectCode) -> Any:
-        """Return the object code as it is."""
+        """Return the object code unchanged."""
         return code
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:

@@ -1,4 +1,4 @@
-"""Object code, which code generation makes, the disk cache stores, and devices load."""
+"""Object code. Code generation creates it, the disk cache stores it, and devices load it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from math import prod
 from typing import Any, Literal
 
 Kind = Literal["object", "ptx", "cubin", "bitcode", "facts", "plan", "lost"]
-# A line of PTX says which limits of registers to try in turn until nothing spills: this, and the numbers. It is written with
-# the first of them.
+# Prefix of the PTX line with the register limits that are tried in turn until there are no spills. The PTX is written
+# with the first limit.
 REGISTER_AIMS = "// registers: "
 
 
@@ -27,12 +27,13 @@ class ObjectCode:
     target : str
         The name of the target (`Target.name`, such as "host" or "sm_90").
     parameters : tuple of str
-        The type of each kernel parameter: "pointer", a dtype's name ("int32", "float64"), or, such as "value 64", the
-        number of bytes that are passed by value. The argument is then their host address, from which the launch copies.
+        The type of each kernel parameter: "pointer", a dtype's name ("int32", "float64"), or the number of bytes that
+        are passed by value, such as "value 64". In this case, the argument is a host address, and the launch copies the
+        bytes from there.
     symbols : tuple of str
         External symbols to which host code refers. Each is checked before linking.
     launch : dict
-        How to launch it, plain JSON data. CPU: ``{"scheme": "chunks", "parallel": bool}``.
+        The launch parameters, as plain JSON data. CPU: ``{"scheme": "chunks", "parallel": bool}``.
         GPU, and GPU schedules on the CPU: ``{"scheme": "elements"|"rows"|..., "block": threads, "per_block": items of
         the launch domain per block, "most_blocks": maximum number of blocks, or 0 if every block has to run}``.
         Instrumented kernels also have ``{"watch": words per event, "watched": [description of each site]}``.
@@ -49,7 +50,7 @@ class ObjectCode:
 
 MAX_BLOCKS = 2**31 - 1  # of a grid
 WARP = 32
-FEW_BLOCKS = 256  # that would leave much of a GPU without work
+FEW_BLOCKS = 256  # number of blocks below which much of a GPU is idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +66,16 @@ class BlockSchedule:
     most : int
         Maximum number of blocks.
     repeats : bool
-        Whether fewer blocks give the same result, since each runs a grid-stride loop.
+        Whether fewer blocks give the same result, since each block runs a grid-stride loop.
     row_limits : tuple of int
         For items that are rows: `many`, `few_length`, `many_length`, `block_length`, `warp_length`, `elements`.
         A row shorter than `warp_length` gets a thread per `elements` elements. A row of up to `few_length` elements,
         or `many_length` if there are at least `many` rows, gets a warp. A row of up to `block_length` elements gets
-        eight warps, and a longer one `threads` threads per `per_block` rows.
+        eight warps. A longer row gets `threads` threads per `per_block` rows.
     column_lanes : int
-        For items that are columns, adjacent along the last extent: the number of columns per thread. A block covers
-        one vector of columns per thread of a warp at most, and of a quarter warp if there would be few blocks.
+        For items that are columns, adjacent along the last extent: the number of columns per thread. A block covers at
+        most one vector of columns per thread of a warp, or per thread of a quarter warp if there were few blocks
+        otherwise.
     """
 
     threads: int
@@ -99,7 +101,7 @@ class BlockSchedule:
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Return the number of blocks for a launch over the extents `parallel`. It is 0 if an extent is 0.
+        """Return the number of blocks for a launch over the extents `parallel`. The number is 0 if an extent is 0.
 
         `work` is the total number of elements.
         """

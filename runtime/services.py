@@ -1,8 +1,8 @@
 """Services of devices other than memory and kernels: streams, events, host memory and properties.
 
-In: the device. Out: `Stream`, `Event`, `HostMemory`, `DeviceFacts`, and `Services`, the part of the device protocol
-that creates them. Invariant: a stream's work follows all earlier work of the device, and the device's own later work
-follows the stream's.
+In: the device. Out: `Stream`, `Event`, `HostMemory` and `DeviceFacts`, and `Services`, which is the part of the device
+protocol that creates them. Invariant: a stream's work follows all earlier work of the device, and the device's own
+later work follows the stream's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HostKind = Literal["pinned", "mapped", "managed"]
 class Stream(Protocol):
     """A queue of work on a device."""
 
-    handle: int  # what CUDA calls it; 0 is the device's own
+    handle: int  # CUDA's handle; 0 is the device's own stream
 
     def query(self) -> bool:
         """Return whether all work in the stream has ended."""
@@ -35,7 +35,7 @@ class Stream(Protocol):
         ...
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` when the work added so far has ended. Any thread may call it."""
+        """Call `function` when the work submitted so far has ended. Any thread may call it."""
         ...
 
 
@@ -63,13 +63,13 @@ class Event(Protocol):
 class HostMemory:
     """Memory that the host accesses at the address `host`.
 
-    If the device can access it, it does so at `address`.
+    If the device can access the memory, its address on the device is `address`.
     """
 
     host: int
     address: int
     nbytes: int
-    owner: Any = None  # gives the memory back when it dies
+    owner: Any = None  # releases the memory when it is deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class DeviceFacts:
     Attributes
     ----------
     number : int
-        Its number among the devices of its kind.
+        The index of the device among the devices of its kind.
     name, uuid : str
     capability : (int, int)
-        Compute capability; for the CPU that of an architecture whose features it has.
+        Compute capability; for the CPU, the compute capability of an architecture whose features the CPU supports.
     attributes : mapping of str to int
-        By the driver's names without their prefix: ``MAX_THREADS_PER_BLOCK``, ``WARP_SIZE`` ...
+        Attribute values, keyed by the driver's names without prefix: ``MAX_THREADS_PER_BLOCK``, ``WARP_SIZE`` ...
     """
 
     number: int
@@ -116,12 +116,12 @@ class MemoryCount(Protocol):
 
     @property
     def peak(self) -> int:
-        """The largest number of bytes that arrays have held."""
+        """The maximum number of bytes that arrays have used at the same time."""
         ...
 
     @property
     def held(self) -> int:
-        """The number of bytes that arrays hold."""
+        """The number of bytes that arrays use."""
         ...
 
     def empty(self) -> int:
@@ -132,7 +132,7 @@ class MemoryCount(Protocol):
 class Services(Protocol):
     """The part of the device protocol for explicit kernels, `weft.cuda`, streams and reports."""
 
-    streaming: bool  # whether a user's streams have to be told what they use
+    streaming: bool  # whether the user's streams have to be told which buffers they use
 
     def create_stream(self, handle: int | None = None) -> Stream:
         """Return a new stream, or a wrapper of the CUDA stream with this handle.
@@ -146,7 +146,7 @@ class Services(Protocol):
         ...
 
     def claim(self, buffer: Any, stream: Stream | None = None, written: bool = False) -> None:
-        """Make a stream wait for the work that must precede its use of a buffer.
+        """Make a stream wait for the work that must end before the stream uses a buffer.
 
         None is the stream of the calling thread.
         """
@@ -165,7 +165,10 @@ class Services(Protocol):
         ...
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Return host memory of a kind: pinned for fast copies, mapped into the device's address space, or managed."""
+        """Return host memory of the kind `kind`.
+
+        The kinds are "pinned" for fast copies, "mapped" into the device's address space, and "managed".
+        """
         ...
 
     def pin(self, values: np.ndarray) -> HostMemory:
@@ -197,7 +200,7 @@ class Services(Protocol):
         ...
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and the block size that fill the device.
+        """Return the grid size and the block size that occupy the whole device.
 
         `limit` is the maximum number of threads per block (0: none).
         """

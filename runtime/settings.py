@@ -117,8 +117,8 @@ TABLE = (
     Setting("conda_prefix", "CONDA_PREFIX", str, "", "folder of a conda environment"),
 )
 
-# The mapping behind os.environ, which is asked in every launch: os.environ itself takes ten times as long to say that it has
-# no variable of a name.
+# The mapping behind os.environ, which every launch reads: os.environ itself takes ten times as long to look up a
+# missing variable.
 _variables = getattr(os.environ, "_data", os.environ)
 _encode = getattr(os.environ, "encodekey", str)
 _by_name = {row.name: (row, _encode(row.env), row.default) for row in TABLE}
@@ -158,7 +158,7 @@ def override(**values: Any) -> Iterator[None]:
         IMMEDIATE[0] = setting("immediate")
 
 
-# How many cores there are for this process, and until when that is believed: beside busy threads asking takes 10 us.
+# Number of cores of this process, and the time until which it is valid: beside busy threads, a query takes 10 us.
 _cores = (0, 0.0)
 BELIEVED = 0.05
 
@@ -178,5 +178,5 @@ def thread_count() -> int:
     return setting("threads") or usable_cores()
 
 
-# The setting `immediate` as a word, which native code reads at every call.
+# The setting `immediate` as a word that native code reads at every call.
 IMMEDIATE = array("q", [setting("immediate")])

@@ -1,10 +1,10 @@
 """Uninterruptible work.
 
-Ctrl-C must not end code that holds locks of another library, such as LLVM.
+Ctrl-C must not interrupt code that holds locks of another library, such as LLVM.
 
-In: work and its name. Out: its result. Invariant: an interrupt of the main thread is raised there immediately. The
-work continues to its end in a separate thread, where no signal is handled. A later request for the same work waits
-for this thread.
+In: work and its name. Out: its result. Invariant: an interrupt is raised in the main thread immediately. The work
+continues to its end in a separate thread, where no signals are handled. A later request for the same work waits for
+this thread.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class _Work(Generic[Result]):
 
     def _run(self) -> None:
         if not self._begun.acquire(blocking=False):
-            return  # another thread does it
+            return  # another thread runs it
         try:
             self._outcome.append(self._work())
-        except BaseException as error:  # raised again where it was asked for
+        except BaseException as error:  # raised again in the thread that waits
             self._outcome.extend((None, error))
         finally:
             self._ended.release()
@@ -45,7 +45,7 @@ class _Work(Generic[Result]):
                 _thread.start_new_thread(self._run, ())
             except (RuntimeError, MemoryError):
                 self._run()  # the interpreter is shutting down, or there is no memory for a thread
-            # (a thread without memory ends before it begins, and what `threading` has for starting one waits for it for ever)
+            # (a thread without memory ends before it starts, and `threading` would wait for its start forever)
             end = monotonic() + PATIENCE
             while not self._begun.locked() and monotonic() < end:
                 sleep(1e-4)
@@ -58,20 +58,20 @@ class _Work(Generic[Result]):
         return result
 
 
-# Seconds that a new thread may take to begin.
+# Seconds that a new thread may take to start.
 PATIENCE = 1.0
 
-# Work that goes on by itself, by what it is called.
+# Work that continues after an interrupt, by name.
 _left: dict[Hashable, _Work[Any]] = {}
 
 
 def undisturbed(work: Callable[[], Result], name: Hashable) -> Result:
-    """Run `work` to its end, even if Ctrl-C interrupts the wait, and return its result.
+    """Run `work` to its end, and return its result. Ctrl-C ends only the wait.
 
-    If an interrupt has left work of the same `name` running, its result is awaited instead.
+    If work of the same `name` is still running after an interrupt, this function waits for its result instead.
     """
     if threading.get_ident() != threading.main_thread().ident:
-        return work()  # Python handles signals on the main thread alone
+        return work()  # Python handles signals only in the main thread
     under_way = _left.pop(name, None) or _Work(work)
     try:
         return under_way.wait()
@@ -81,4 +81,4 @@ def undisturbed(work: Callable[[], Result], name: Hashable) -> Result:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_left.clear)  # its threads are not there
+    os.register_at_fork(after_in_child=_left.clear)  # the child does not have its threads

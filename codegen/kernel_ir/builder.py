@@ -24,7 +24,7 @@ from weft.codegen.kernel_ir.operation import (
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-ALIGNED = 16  # bytes that what is passed by value begins at a multiple of
+ALIGNED = 16  # alignment in bytes of arguments that are passed by value
 
 
 class LoopBuilder:
@@ -53,7 +53,7 @@ class BranchBuilder:
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Set the values of `results` in the open region. This is done once in each region."""
+        """Set the values of `results` in the open region. Call this once in each region."""
         self.yielded = values
 
 
@@ -73,7 +73,7 @@ class KernelBuilder:
     Attributes
     ----------
     line : int or None
-        Line of the user's file that appended operations are marked with.
+        Source line that is recorded in the appended operations.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class KernelBuilder:
         return found
 
     def op(self, name: str, *operands: Value, dtype: DTypeLike | None = None) -> Value:
-        """Append the op `name` of the op table. The operands must have the dtypes of one of its loops.
+        """Append the op `name` of the op table. The operands must have the dtypes of one of the op's loops.
 
         `dtype` is that of the result. By default it is that of the last operand, which is right for every op whose
         result has the dtype of its operands.
@@ -175,7 +175,7 @@ class KernelBuilder:
         return value if value.type == dtype else self.emit("cast", (value,), (dtype,))[0]
 
     def load(self, pointer: Value, index: Value, **attributes: Any) -> Value:
-        """Load the element at `index`, counted in elements.
+        """Load the element at `index`. The index counts elements, not bytes.
 
         `attributes` may contain ``align``, ``volatile`` and ``hint``.
         """
@@ -183,7 +183,7 @@ class KernelBuilder:
         return self.emit("load", (pointer, index), (pointer.type.dtype,), **attributes)[0]
 
     def store(self, pointer: Value, index: Value, value: Value, **attributes: Any) -> None:
-        """Store `value` at `index`, counted in elements.
+        """Store `value` at `index`. The index counts elements, not bytes.
 
         `attributes` may contain ``align``, ``volatile`` and ``hint``.
         """
@@ -225,7 +225,7 @@ class KernelBuilder:
         step_by: Value | None = None,
         **attributes: Any,
     ) -> Iterator[LoopBuilder]:
-        """Open a `for` loop from `start` to `stop`. Operations appended inside the ``with`` are its body.
+        """Open a `for` loop from `start` to `stop`. Operations appended inside the ``with`` form the body.
 
         `step_by` is a step that is computed at run time. The attribute ``step`` is a constant step.
         """
@@ -305,16 +305,16 @@ class KernelBuilder:
         self.emit("leave", label=label)
 
     def yield_(self, *values: Value) -> None:
-        """End the open block, which is the body of a function, with these results."""
+        """End the open block, which is the body of a function, and return these values from the function."""
         self.emit("yield", values)
 
     @contextmanager
     def function(
         self, name: str, parameters: Sequence[Type], results: Sequence[Type] = ()
     ) -> Iterator[tuple[Value, ...]]:
-        """Build a function of the kernel inside the ``with``. Blocks that are open stay open.
+        """Build a function of the kernel inside the ``with``. Other open blocks stay open.
 
-        The function can be called from here on, also by itself. Its body ends with a `yield_` of its results.
+        The function can be called from here on, and it may call itself. Its body ends with a `yield_` of its results.
         """
         values = tuple(self.fresh(type) for type in parameters)
         body = Block()

@@ -46,7 +46,7 @@ class Value:
 
 
 class Block:
-    """A list of operations, and the parameters that they may use. The regions of operations are blocks."""
+    """A list of operations, with parameters for them to use. The regions of an operation are blocks."""
 
     __slots__ = ("operations", "parameters")
 
@@ -79,9 +79,9 @@ class Operation:
 class Parameter:
     """A kernel parameter: a pointer, which is a buffer and an offset, or a scalar.
 
-    `writable`: the kernel stores through it. `noalias`: nothing else the kernel touches
-    overlaps it. `align`: bytes that the address is known to be a multiple of. `by_value`: if not 0, the launch copies
-    this many bytes into the kernel's parameters, and the pointer points to them.
+    `writable`: the kernel stores through it. `noalias`: no other memory that the kernel accesses overlaps it. `align`:
+    the known alignment of the address in bytes. `by_value`: if not 0, the launch copies this many bytes into the
+    kernel's parameters, and the pointer points to them.
     """
 
     value: Value
@@ -137,13 +137,13 @@ class Kernel:
     functions: list[Function] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
-        """Yield all operations of the kernel in program order. An operation precedes those in its regions."""
+        """Yield all operations of the kernel in program order. An operation comes before those in its regions."""
         bodies = (self.body, *(function.body for function in self.functions))
         return program_order(operation for body in bodies for operation in body.operations)
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield these operations and those in their regions in program order.
+    """Yield these operations and the operations in their regions, in program order.
 
     An operation precedes those in its regions.
     """
@@ -158,8 +158,8 @@ def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
             stack.append(iter(region.operations))
 
 
-# Operations that are not rows of the op table: name -> what it does. Closed: the verifier
-# refuses any other opcode that is not a row.
+# Operations outside the op table: name -> description. The set is closed: the verifier rejects any other opcode that is
+# not in the op table.
 STRUCTURAL: dict[str, str] = {
     "constant": "{value} -> a scalar of the result's dtype",
     "cast": "(x) -> x in the result's dtype (out-of-range float to int saturates, NaN gives 0)",
@@ -203,7 +203,7 @@ STRUCTURAL: dict[str, str] = {
         "or old > value: value, else old - 1). In global or shared memory; also at the logical level; scope: block, device or system; with order "
         "acq_rel there is a fence in front of it and one behind"
     ),
-    # threaded level, control flow that a user wrote
+    # threaded level, control flow written by the user
     "scope": "() {label} region; `leave` of its label, anywhere inside, goes on behind it",
     "repeat": (
         "() region, again and again until a `leave` goes out of it. With `in_step` the threads of a block take each turn "
@@ -267,7 +267,7 @@ STRUCTURAL: dict[str, str] = {
     "assembly": "(*values) {template, constraints} -> *results of inline PTX; on a GPU only",
 }
 
-# What makes threads wait for one another.
+# Operations that synchronize threads.
 MEETINGS = frozenset(
     {
         "barrier",

@@ -1,4 +1,4 @@
-"""Signatures of operations, each in one line of text, which the verifier checks.
+"""Signatures of operations, which the verifier checks. Each signature is one line of text.
 
 A signature is two lists of words, for operands and for results. A word is a dtype's name, ``index`` (the kernel's
 index dtype), ``pointer``, ``element`` (the pointer's element type), ``same`` (the operand's own type), or ``x`` and
@@ -49,7 +49,7 @@ SIGNATURES: dict[str, tuple[str, str]] = {
     "table": ("", "pointer"),
 }
 
-# What the kinds of atomics and of reductions across a warp work on: kinds of dtypes.
+# Kinds of atomics and warp reductions -> the dtype kinds that they support.
 KINDS = {
     **dict.fromkeys(("add", "subtract"), "iufc"),
     **dict.fromkeys(("minimum", "maximum", "fmin", "fmax", "exchange"), "iuf"),
@@ -59,7 +59,8 @@ KINDS = {
 _REDUCTIONS = ("add", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor")
 _SCOPES = ("block", "device", "system")
 
-# (operation, attribute) -> what it may be; the first one where it is left out, or None where it has to be said.
+# (operation, attribute) -> allowed values. The first value is the default; a first value of None means that the
+# attribute is required.
 CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
     ("thread_index", "axis"): (0, 1, 2),
     ("block_index", "axis"): (0, 1, 2),
@@ -148,7 +149,7 @@ def signature_of(operation: Operation) -> tuple[str, str] | None:
 
 
 def signature_fault(kernel: Kernel, operation: Operation) -> str:
-    """Return the rule that the operands, results or attributes of an operation break, or "" if there is none."""
+    """Return the rule that an operation's operands, results or attributes break, or "" if they are valid."""
     signature = signature_of(operation)
     if signature is not None:
         takes, gives = (words.split() for words in signature)
@@ -168,7 +169,7 @@ def signature_fault(kernel: Kernel, operation: Operation) -> str:
 
 
 def attribute_fault(operation: Operation) -> str:
-    """Return a message about an undeclared attribute or one of the wrong type, or "" if there is none."""
+    """Return a message about an attribute that is undeclared or has the wrong type, or "" if there is none."""
     for key, value in operation.attributes.items():
         kind, opcodes = ATTRIBUTES.get(key, (object, "none"))
         if opcodes and operation.opcode not in opcodes.split():
@@ -199,12 +200,15 @@ def _type_fault(kernel: Kernel, bound: dict[str, Type], word: str, type: Type) -
             return "" if type == np.dtype(word) else f"a {word} is needed"
 
 
-# The register of a constraint -> the dtypes that it holds; pointers are 64 bits wide.
+# Register constraint -> characters of the dtypes that the register holds. Pointers are 64 bits wide.
 _REGISTERS = {"h": "hH", "r": "iI", "l": "lLqQ", "f": "f", "d": "d"}
 
 
 def assembly_fault(operation: Operation) -> str:
-    """Return a message about a fault in inline assembly, or "". LLVM would end the process for most such faults."""
+    """Return a message about a fault in inline assembly, or "" if there is none.
+
+    LLVM would end the process for most of these faults.
+    """
     template, constraints = operation.attributes["template"], operation.attributes["constraints"]
     given = [text for text in constraints.split(",") if text and text != "~{memory}"]
     values = (*operation.results, *operation.operands)

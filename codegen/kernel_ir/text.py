@@ -18,7 +18,7 @@ One operation a line::
 
 Functions follow the kernel: ``function NAME(%5: int64) -> (int64) {``. Parameters of the kernel keep their names. All
 other values are numbered in program order when printed, so that the text (and everything keyed by it) does not depend
-on how a kernel was built. Constants are exact to the bit; texts that are no plain words stand in quotes.
+on how a kernel was built. Constants are exact to the bit; strings that are not plain words are quoted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from weft.codegen.kernel_ir.dtypes import dtype_kind
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Type, Value
 
 
-@cache  # there are few types, and a dtype takes a while to say its name
+@cache  # types are few, and `dtype.name` is slow
 def show_type(type: Type) -> str:
     """Return the text of a type: ``float32``, ``ptr<float32>`` or ``ptr<float32,shared>``."""
     if isinstance(type, Pointer):
@@ -48,7 +48,7 @@ def show_constant(value: Any) -> str:
 
     The text is decimal if that parses back to the same bits, otherwise ``0x`` and the bits.
 
-    Complex numbers are two numbers with a comma.
+    A complex number is written as two numbers separated by a comma.
     """
     dtype = value.dtype
     if dtype.kind == "c":
@@ -77,7 +77,7 @@ def _show_attribute(value: Any) -> str:
 
 
 def _show_attributes(attributes: dict[str, Any]) -> str:
-    # a loop that folds nothing says nothing about it
+    # omit an empty `combine`
     shown = sorted(item for item in attributes.items() if item[0] != "combine" or item[1])
     return "".join(f" {k}={_show_attribute(v)}" for k, v in shown)
 
@@ -85,7 +85,7 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return a kernel's attributes together with those of its schedule.
 
-    The schedule gives the name of its class, and the fields that differ from their defaults.
+    A schedule contributes its class name and the fields that differ from their defaults.
     """
     decision = attributes.get("schedule")
     if decision is None:
@@ -113,7 +113,7 @@ class _Printer:
         return f"%{name}: {show_type(value.type)}"
 
     def use(self, value: Value) -> str:
-        # a kernel that breaks the rules can be printed too: its own name for what nothing defines
+        # invalid kernels can be printed too: an undefined value keeps its own name
         return "%" + self.names.get(value, f"undefined_{value.name}")
 
     def operation(self, o: Operation, indent: str) -> str:
@@ -165,12 +165,12 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_operations(kernel: Kernel) -> dict[Operation, str]:
-    """Return the text of each operation without its regions, as in the kernel's text, for messages."""
+    """Return the line of each operation in the kernel's text, without the operation's regions."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
     return {operation: printer.lines[place].strip() for operation, place in printer.places.items()}
 
 
 def print_operation(kernel: Kernel, operation: Operation) -> str:
-    """Return the text of one operation, as in the kernel's text."""
+    """Return the line of one operation in the kernel's text."""
     return print_operations(kernel)[operation]

@@ -1,4 +1,4 @@
-"""The verifier of kernel IR. No kernel that breaks a rule reaches code generation.
+"""The verifier of kernel IR, which rejects invalid kernels before code generation.
 
 In: a kernel at either level, before or after any pass. Out: nothing, or an `InvalidKernelError` that names the
 kernel, the operation in the kernel's text, and the rule.
@@ -28,9 +28,10 @@ from weft.codegen.kernel_ir.signatures import KINDS, SIGNATURES, assembly_fault,
 from weft.codegen.kernel_ir.text import print_operation, show_type
 from weft.codegen.ops import accumulators, find_op, resolve_dtypes
 
-# Roles of loops at each level: threads have been given their share of parallel loops and folds.
+# Loop roles allowed at each level. At the threaded level, parallel loops and reductions are already distributed over
+# threads.
 ROLES = {"logical": ("parallel", "reduce", "scan", "serial"), "threaded": ("scan", "serial")}
-# What there is without threads.
+# Opcodes allowed at the logical level.
 LOGICAL = frozenset(
     {"constant", "cast", "load", "store", "for", "if", "yield", "atomic", "transposed", "fetch", "local"}
 )
@@ -90,7 +91,10 @@ def verify_kernel(kernel: Kernel) -> None:
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
-    """Return the operations of a block in parts. A merged kernel's body is divided after its first parallel loop."""
+    """Return the operations of a block as a list of parts.
+
+    Only the body of a merged kernel has two parts. The first ends with the first parallel loop.
+    """
     operations = block.operations
     if not kernel.attributes.get("merged") or block is not kernel.body:
         return [operations]
@@ -104,10 +108,10 @@ class _Verifier:
         self.defined: set[Value] = set()  # everywhere
         self.names: set[str] = set()
         self.visible: list[set[Value]] = [set()]  # in this block and those around it
-        self.roles: list[str] = []  # of the loops around
+        self.roles: list[str] = []  # in this block and the blocks around it
         self.readonly = {p.value for p in kernel.parameters if not p.writable}
         self.zeros: set[Value] = set()
-        self.labels: list[str] = []  # of the scopes around
+        self.labels: list[str] = []  # of the enclosing scopes
         self.inside: Function | None = None
         self.functions: dict[str, Function] = {}
         self.called: list[Operation] = []
@@ -182,7 +186,7 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Check that operations around a parallel loop have no effects, since the loop's blocks run concurrently."""
+        """Check that operations beside a parallel loop have no side effects, since blocks run concurrently."""
         loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
         if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
             self.fail(loops[0], "loops, stores or an if beside a parallel loop")
@@ -251,7 +255,7 @@ class _Verifier:
         kind = o.operands[0].type
         assert isinstance(kind, Pointer)
         self.require(kind.space in ("global", "shared"), o, "atomics are for global and shared memory")
-        name = o.attributes.get("kind", "exchange")  # a compare and swap is one too
+        name = o.attributes.get("kind", "exchange")  # compare-and-swap counts as an exchange
         self.require(kind.dtype.kind in KINDS[name], o, f"there is no such atomic of {kind.dtype}")
 
     def fold(self, o: Operation) -> None:
@@ -295,7 +299,7 @@ class _Verifier:
         self.require(label in self.labels, o, f"no scope around it has the label {label}")
 
     def call(self, o: Operation) -> None:
-        self.called.append(o)  # functions are known once all of them have been seen
+        self.called.append(o)  # checked when all functions have been seen
         self.require(not o.regions, o, "a call has no regions")
 
     def branch(self, o: Operation) -> None:
@@ -305,7 +309,7 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Check that a control-flow operation has no pointers as results. Addresses as integers are allowed."""
+        """Check that no result of a control-flow operation is a pointer. Addresses as integers are allowed."""
         self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results are numbers or bools")
 
     def loop(self, o: Operation) -> None:
@@ -314,7 +318,8 @@ class _Verifier:
         roles = ROLES[self.kernel.level]
         self.require(role in roles, o, f"at the {self.kernel.level} level a loop's role is one of {', '.join(roles)}")
         lanes, index = o.attributes.get("lanes", 0), self.kernel.index_dtype
-        # a vectorised fold has the accumulators' identities too, and a region that combines two sets of them
+        # a vectorized reduction also takes the accumulators' identities, and has a region that combines two sets of
+        # accumulators
         times = 2 if lanes and carried else 1
         expected = [index, index, *carried * times] + [index] * bool(o.attributes.get("step_from"))
         if [v.type for v in o.operands] != expected:
@@ -434,7 +439,7 @@ class _Verifier:
 
 
 def _is_own_loop(name: str, kinds: tuple[object, ...], result: object) -> bool:
-    # NumPy's table sends these through other dtypes, but what they do to the bits is the same
+    # NumPy's loops use other dtypes here, but the operation on the bits is the same
     return name in ("ldexp", "_population") and result == kinds[0]
 
 

@@ -34,7 +34,7 @@ class Dialect(Protocol):
         ...
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the bounds that replace those of the outermost parallel loop, or None to keep the loop's bounds."""
+        """Return new bounds for the outermost parallel loop, or None to keep the loop's bounds."""
         ...
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
@@ -42,7 +42,7 @@ class Dialect(Protocol):
         ...
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation in a target-specific form. Return False if there is none."""
+        """Emit an operation in a target-specific form. Return False if there is no such form."""
         ...
 
 

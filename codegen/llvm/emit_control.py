@@ -23,7 +23,7 @@ class ControlEmitter(Writer):
         for label, region in zip(labels, operation.regions, strict=True):
             self.start_label(label)
             texts = [self.text_of(v, self.lanes) for v in self.block(region)]
-            # a region that left has no values to give, and nothing comes from there
+            # a region that ends in `leave` yields no values, and its end does not branch to the join
             texts += ["poison"] * (len(operation.results) - len(texts))
             ends.append((texts, self.label))
             self.do(f"br label %join{number}")
@@ -69,7 +69,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def scope(self, operation: Operation) -> None:
-        """Emit a scope, whose end is the target of each `leave` with its label."""
+        """Emit a scope. Each `leave` with its label branches to the end of the scope."""
         behind = f"behind{self.fresh_number()}"
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])
@@ -116,7 +116,7 @@ class ControlEmitter(Writer):
         """Emit a function of the kernel for calls from this module."""
         parts = []
         for value in function.parameters:
-            name = f"%arg.{value.name}"  # no local value is called so
+            name = f"%arg.{value.name}"  # no local value has this name
             parts.append(f"{self.type_of(value.type)} {name}")
             self.environment[value] = Item(name)
         parts += [f"{kind} %context.{k}" for k, (kind, _) in enumerate(self.context)]

@@ -7,10 +7,10 @@ from weft.codegen.llvm.emit_streams import StreamEmitter
 from weft.codegen.llvm.emit_text import Item, scalar_type, wide
 from weft.codegen.passes.choose_lanes import maskable
 
-# Operations of a body from which on its loads are fetched ahead: the machine looks less than a turn ahead itself, and what
-# it is asked for in advance costs nothing beside so many.
+# Minimum number of operations in a loop body whose loads are prefetched. The hardware looks less than one iteration of
+# such a loop ahead, and the prefetches cost little beside so many operations.
 LONG = 50
-ROLLED = 1000  # from here on metadata nodes are those of loops
+ROLLED = 1000  # number of the first metadata node of a loop
 
 
 class LoopEmitter(StreamEmitter):
@@ -86,7 +86,7 @@ class LoopEmitter(StreamEmitter):
             yielded = self.lane_in_turn(body, self.line(f"sub nsw {kind} {index}, {start}"), phis, apart)
         else:
             yielded = [self.text_of(v, lanes) for v in self.block(body)]
-        yielded += ["poison"] * (len(carried) - len(yielded))  # a body that ends in `leave` does not come round
+        yielded += ["poison"] * (len(carried) - len(yielded))  # a body that ends in `leave` has no next iteration
         self.turns.turn(body)
         following = self.line(f"add nsw {kind} {index}, {step}")
         self.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{self.label} ]"
@@ -114,7 +114,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def hidden(self, kind: str, index: str) -> str:
-        """Return the index as a value about which LLVM's optimiser knows nothing.
+        """Return the index as a value that is opaque to LLVM's optimizer.
 
         Otherwise LLVM would keep and advance a 64-bit address for each array, although the machine computes an address
         from an index in one instruction.
@@ -129,7 +129,7 @@ class LoopEmitter(StreamEmitter):
         return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
-        """Emit a vectorized loop, followed by its remainder under a mask or one element at a time.
+        """Emit a vectorized loop and its remainder. The remainder runs under a mask or element by element.
 
         A reduction has one accumulator per lane. They are combined in a fixed tree, after a masked remainder but before
         one that runs element by element.
@@ -145,8 +145,8 @@ class LoopEmitter(StreamEmitter):
         positive = self.line(f"icmp sgt {kind} {extent}, 0")
         whole = self.line(f"select i1 {positive}, {kind} {whole}, {kind} {start}")
         if not half and self.repeatable(body):
-            # the last vector begins so far back that it ends with the loop: doing some elements twice is cheaper
-            # than doing what is left one by one
+            # the last vector overlaps the previous one so that it ends with the loop: computing some elements twice is
+            # cheaper than a scalar remainder
             fits = self.line(f"icmp sge {kind} {extent}, {lanes}")
             whole = self.line(f"select i1 {fits}, {kind} {stop}, {kind} {start}")
             last = self.line(f"sub nsw {kind} {stop}, {lanes}")
@@ -179,7 +179,7 @@ class LoopEmitter(StreamEmitter):
             self.environment[value] = Item(text)
 
     def masked_turn(self, body: Block, start: str, stop: str, carried: list[str], lanes: int) -> list[str]:
-        """Emit the iterations from `start` to `stop`, of which there are fewer than lanes, under a mask."""
+        """Emit the iterations from `start` to `stop` under a mask. There are fewer iterations than lanes."""
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()
         inside, after = f"rest{number}", f"after{number}"
@@ -216,7 +216,7 @@ class LoopEmitter(StreamEmitter):
         while stack:
             for operation in stack.pop().operations:
                 pointer = operation.operands[0] if operation.opcode == "load" else None
-                # what lies in local memory was copied there from what the kernel does not write
+                # local memory holds copies of memory that the kernel does not write
                 own = pointer is not None and isinstance(pointer.type, Pointer) and pointer.type.space == "local"
                 if operation.opcode == "atomic" or (pointer is not None and pointer not in safe and not own):
                     return False
@@ -224,7 +224,7 @@ class LoopEmitter(StreamEmitter):
         return True
 
     def fold_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
-        """Combine vectors of accumulators by halves, and the result with the initial accumulators."""
+        """Combine vectors of accumulators by halves, then combine the result with the initial accumulators."""
         half = len(vectors)
         kinds = [scalar_type(v.type) for v in combine.parameters[:half]]  # type: ignore[arg-type]
         while lanes > 1:

@@ -9,7 +9,7 @@ from weft.codegen.llvm.emit_streams import LINE, StreamEmitter
 from weft.codegen.llvm.emit_text import Item, literal, memory_type, scalar_type, suffix, wide
 from weft.codegen.passes.choose_lanes import MOST_STEP
 
-REGISTER = 64  # bytes of a vector that elements are taken out of
+REGISTER = 64  # bytes of a vector from which elements are extracted
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
@@ -74,7 +74,7 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
 
     def _thinned_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
-        """Load every second, third or fourth element: vector loads of the whole range, then a shuffle."""
+        """Load every second, third or fourth element, by vector loads of the whole range and a shuffle."""
         dtype, step = self.element_type(pointer), item.step
         assert isinstance(step, int)
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)
@@ -127,9 +127,9 @@ class MemoryEmitter(StreamEmitter):
         self.do(f"call void @{symbol}({arguments})")
 
     def _lane_places(self, pointer: Value, index: Value, lanes: int, row: str, apart: str) -> tuple[str, str, str, str]:
-        """Return how a masked intrinsic accesses the lanes' elements: contiguously, or by a vector of addresses.
+        """Return the masked intrinsic and the address for a contiguous access, a gather or a scatter.
 
-        Returns the intrinsic's kind and type suffix, and the type and the text of the address.
+        Returns the intrinsic's name and type suffix, and the type and the text of the address.
         """
         item, memory = self.environment[index], memory_type(self.element_type(pointer))
         where = self.where(pointer)
@@ -181,7 +181,7 @@ class MemoryEmitter(StreamEmitter):
             lanes = kept.lanes
             text = self._as_memory(self.text_of(value, lanes), dtype, lanes)
             if lanes:
-                # every lane writes the one place: the last one stays
+                # all lanes write the same element: the value of the last lane remains
                 final = f"i64 {lanes - 1}"
                 if self.active:
                     width = scalar_type(self.kernel.index_dtype)

@@ -11,10 +11,10 @@ from weft.codegen.kernel_ir.operation import Block, Operation, Pointer, Value
 from weft.codegen.llvm.emit_text import Item, Writer, memory_type, scalar_type
 from weft.codegen.passes.index_steps import index_steps
 
-LINE = 64  # bytes that caches and memory exchange
-AHEAD = 768  # bytes that reads are fetched ahead: a few lines, which is when the machine's own fetching has not begun
+LINE = 64  # bytes of a cache line
+AHEAD = 768  # prefetch distance in bytes: a few lines, since the hardware prefetcher has not started yet
 _PAST = "!0 = !{i32 1}"
-STREAMS = 4  # pointers of a loop that are fetched ahead; beyond, the asking costs more than it saves
+STREAMS = 4  # maximum number of prefetched pointers in a loop; beyond, the prefetches cost more than they save
 
 
 class StreamEmitter(Writer):
@@ -56,7 +56,7 @@ class StreamEmitter(Writer):
         kind, number = memory_type(pointer.type.dtype), item.text
         if self.kernel.index_dtype.itemsize < 8:
             number = self.line(f"sext i32 {number} to i64")
-        # what is asked for may lie outside of the array: nothing is said of bounds
+        # the prefetched address may lie outside the array, so it is not `inbounds`
         address = self.line(f"getelementptr {kind}, ptr {self.scalar_of(pointer)}, i64 {number}")
         self._ask(address, 0, item.lanes * pointer.type.dtype.itemsize)
 
@@ -75,9 +75,9 @@ class StreamEmitter(Writer):
     def stream_loop(self, body: Block, start: str, stop: str, lanes: int, last: str) -> None:
         """Emit a loop over vectors from `start` to `stop` with non-temporal stores of whole cache lines.
 
-        The last vector begins at `last`. Repeating an iteration must change nothing. If the next cache line begins at
-        the same distance for all pointers, one iteration with plain stores leads up to it. The inner loop then stores
-        past the caches, and the remainder is stored plainly.
+        The last vector begins at `last`. The iterations must be idempotent. If all pointers are equally far from their
+        next cache line, one iteration with plain stores comes first. The inner loop then uses non-temporal stores, and
+        the remainder uses plain stores.
         """
         kind = scalar_type(self.kernel.index_dtype)
         stores = _widest_stores(body, lanes)
@@ -124,7 +124,10 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit code for the number of elements up to the next cache line, and for whether all stores agree on it."""
+        """Emit code that computes the distance to the next cache line, and whether all stores agree on it.
+
+        The distance is a number of elements.
+        """
         kind = scalar_type(self.kernel.index_dtype)
         lanes, self.lanes = self.lanes, 0
         self.environment[body.parameters[0]] = Item(start)
@@ -166,7 +169,7 @@ class StreamEmitter(Writer):
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """Return those contiguous stores that fill whole cache lines and have the largest elements."""
+    """Return the contiguous stores with the largest elements, or no stores if these do not fill whole cache lines."""
     steps = index_steps(body.operations, body.parameters[0])
     found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1 and _is_global(o)]
     sizes = [o.operands[0].type.dtype.itemsize for o in found]  # type: ignore[union-attr]

@@ -57,7 +57,7 @@ def scalar_type(dtype: np.dtype) -> str:
 
 
 def memory_type(dtype: np.dtype) -> str:
-    """Return the LLVM type in memory of an element of a dtype."""
+    """Return the LLVM type with which elements of a dtype are stored in memory."""
     return "i8" if dtype.kind == "b" else SCALARS[dtype.char]
 
 
@@ -90,7 +90,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to all float instructions except those of formulas, which must stay exact."""
+    """Add fast-math flags to all float instructions, except to those of function formulas, which must stay exact."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -121,21 +121,22 @@ class Writer:
     globals: list[str] = field(default_factory=list)
     attributes: list[str] = field(default_factory=list)
     metadata: list[str] = field(default_factory=list)
-    keeps_loops: bool = False  # whether loops that are to stay rolled say so
+    keeps_loops: bool = False  # whether loops that must not be unrolled have metadata that says so
     environment: dict[Value, Item] = field(default_factory=dict)
     lanes: int = 0
-    mask: str = ""  # which lanes an `if` around, or a loop's last turn, has left; empty: all
-    active: str = ""  # how many of the first lanes a loop's last turn has left, in the index dtype; empty: all
+    mask: str = ""  # lanes that an enclosing `if` or a masked remainder leaves active; empty: all
+    active: str = ""  # number of leading lanes that a masked remainder leaves active, in the index dtype; empty: all
     count: int = 0
     label: str = "entry"
     outermost: bool = True
     # scopes around the open block, outermost first: label of the kernel IR, label of the block behind the scope
     scopes: list[tuple[str, str]] = field(default_factory=list)
-    # what a load or store says besides: ", !metadata ..."
+    # additional text of a load or store: ", !metadata ..."
     notes: Callable[[Operation], str] = _no_notes
-    # who is told of the turns of loops
+    # counter that is notified of loop iterations
     turns: NoTurns = field(default_factory=NoTurns)
-    # what functions are handed besides their arguments: LLVM type and text; inside they are called %context.0 ...
+    # arguments that functions get besides their own: LLVM type and text; inside a function their names are %context.0
+    # ...
     context: list[tuple[str, str]] = field(default_factory=list)
     # whether loads are fetched ahead here, those that are; stores that go past the caches here, whether any did
     fetching: bool = False
@@ -182,7 +183,7 @@ class Writer:
         self.lines.append(f"{label}:")
 
     def place_allocas(self) -> None:
-        """Mark the current position, in the entry block, as the place for the allocas of the open function."""
+        """Reserve the current position, which is in the entry block, for the allocas of the open function."""
         self.allocas = []
         self.allocas_at = len(self.lines)
         self.lines.append("")

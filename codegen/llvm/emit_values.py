@@ -11,7 +11,7 @@ from weft.runtime import CompileError
 
 
 def _flags(operation: Operation) -> str:
-    # the attribute says that the integers stay within their type
+    # the attribute states that the integers do not overflow
     return " nsw" if operation.attributes.get("nowrap") and operation.opcode in ("add", "subtract", "multiply") else ""
 
 
@@ -19,7 +19,7 @@ class ValueEmitter(Writer):
     """The emitter of values."""
 
     def row(self, operation: Operation) -> None:
-        """Emit an op of the op table by its lowering."""
+        """Emit an op of the op table according to its lowering."""
         if self._linear(operation):
             return
         row = find_op(operation.opcode)
@@ -142,7 +142,7 @@ class ValueEmitter(Writer):
             holds = self.line(f"fcmp {word} {kind} {bounded}, {bound}")
             bounded = self.line(f"select {wide('i1', lanes)} {holds}, {kind} {bounded}, {kind} {bound}")
         whole = self.line(f"fptosi {kind} {bounded} to {wide('i32', lanes)}")
-        if target.kind == "i":  # (a NaN is the least number here, which is 0 if there is no sign)
+        if target.kind == "i":  # (here NaN becomes the minimum, which is 0 for unsigned types)
             number = self.line(f"fcmp ord {kind} {text}, zeroinitializer")
             zero = f"{wide('i32', lanes)} zeroinitializer"
             whole = self.line(f"select {wide('i1', lanes)} {number}, {wide('i32', lanes)} {whole}, {zero}")
@@ -164,7 +164,7 @@ class ValueEmitter(Writer):
             name = f"llvm.fpto{'s' if target.kind == 'i' else 'u'}i.sat.{suffix(new, lanes)}.{suffix(old, lanes)}"
             return self.call(name, wide(new, lanes), [(wide(old, lanes), text)])
         if old == "double" and new == "half":
-            # in two steps: a direct one is a library call that not every machine has
+            # in two steps: the direct conversion is a library call that some machines lack
             text, old = self.line(f"fptrunc {wide(old, lanes)} {text} to {wide('float', lanes)}"), "float"
         if source.kind in "biu" and new == "half":
             step = "uitofp" if source.kind != "i" else "sitofp"

@@ -27,16 +27,16 @@ class _Format:
     integer: str
     fraction: int  # bits of a number's fraction
     bias: int  # of its exponent
-    ln2_high: float  # so few bits that a product with an exponent is exact
+    ln2_high: float  # few bits, so that its product with an exponent is exact
     ln2_low: float
-    exp_low: float  # below, e**x is 0
-    exp_high: float  # above, it is infinite
+    exp_low: float  # for smaller x, e**x is 0
+    exp_high: float  # for larger x, e**x is infinite
     exp2_low: float
     exp2_high: float
-    near_overflow: float  # above, 2**n may be infinite where e**x is not
-    expm1_low: float  # below, e**x - 1 is -1
-    tanh_high: float  # above, tanh(x/2) is 1
-    lift: int  # exponents up which a subnormal number is normal
+    near_overflow: float  # for larger x, 2**n may be infinite although e**x is finite
+    expm1_low: float  # for smaller x, e**x - 1 is -1
+    tanh_high: float  # for larger x, tanh(x/2) is 1
+    lift: int  # exponent that makes a subnormal number normal
     # (e**r - 1 - r) / r**2 for r up to ln(2)/2 in size
     exp: tuple[float, ...]
     # (log(1 + f) - f + f**2 / 2) / f**3 for 1 + f between sqrt(1/2) and sqrt(2)
@@ -74,7 +74,7 @@ _FORMATS = {4: _FLOAT32, 8: _FLOAT64}
 class _Text:
     """Builder of arithmetic as LLVM text, on vectors or, with `lanes` 0, on scalars.
 
-    Names begin with ``%m``: fast-math flags for a user's floats are not applied to these lines.
+    Instruction names begin with ``%m``, so that the user's fast-math flags are not applied to these instructions.
     """
 
     def __init__(self, writer: Writer, format: _Format, lanes: int) -> None:
@@ -115,7 +115,7 @@ class _Text:
         return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
-        """Compare with a constant. Ordered comparisons are false for NaN."""
+        """Compare a value with a constant. Ordered comparisons are false for NaN."""
         return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
@@ -198,7 +198,10 @@ class _Text:
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
 
     def scaled(self, value: str, anchored: str, x: str) -> str:
-        """Return value * 2**n, rounded once. It is computed by two multiplications, the first with a normal result."""
+        """Return value * 2**n, rounded once.
+
+        Two multiplications compute it, and the first has a normal result.
+        """
         low = self.test("olt", x, 0.0)
         more = self.select(low, self.integer(self.format.lift), self.integer(-1), self.whole)
         first = self.op("fmul", value, self.power_of_two(anchored, more))

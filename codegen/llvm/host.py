@@ -50,7 +50,7 @@ class HostText:
 def emit_host(kernel: Kernel, target: Target) -> HostText:
     """Emit the LLVM text of a kernel for the host.
 
-    Explicit kernels and kernels with a GPU schedule have threads.
+    Explicit kernels and kernels with a GPU schedule are emitted as threads.
     """
     ready = run_passes(kernel, target)
     launch = _launch(ready, _cost(kernel))
@@ -80,7 +80,7 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
     if ready.level == "logical":
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
         return {"scheme": "chunks", "parallel": outer, "grain": ready.attributes.get("grain", 1), "cost": cost}
-    alone = bool(ready.attributes.get("watch"))  # who watches wants one event after another
+    alone = bool(ready.attributes.get("watch"))  # watched events must come in order
     if "scheme" in ready.attributes:
         watched = {"watch": ready.attributes["watch"], "watched": ready.attributes["watched"]} if alone else {}
         return {"parallel": not alone, **launch_data(ready), **watched}
@@ -94,7 +94,7 @@ def _effort(target: Target) -> int:
 
 
 def _machine(target: Target) -> llvm.TargetMachine:
-    # made anew for every module: an execution engine takes possession of its machine
+    # created for each module: an execution engine takes ownership of its machine
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.arch, features=target.features, opt=_effort(target), reloc="pic", codemodel="default"
     )
@@ -112,10 +112,11 @@ def _optimised(text: str, machine: llvm.TargetMachine, threaded: bool, effort: i
     options.loop_vectorization = options.loop_unrolling = threaded
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    if threaded:  # loops over threads are vectorised by LLVM
+    if threaded:  # LLVM vectorizes loops over threads
         builder.getModulePassManager().run(module, builder)
         return module
-    # elements in lanes are vectors already, without repetition: the code is as fast as by all passes, in a fifth of their time
+    # elements in lanes are already vectors and do not repeat: these passes give equally fast code in a fifth of the
+    # time
     passes = llvm.create_new_module_pass_manager()
     passes.add_loop_rotate_pass()
     passes.add_instruction_combine_pass()

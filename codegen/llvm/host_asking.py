@@ -11,17 +11,17 @@ from weft.codegen.kernel_ir.operation import MEETINGS, Block
 from weft.codegen.llvm.emit_text import NoTurns, Writer
 from weft.runtime import read_llvm
 
-ASK = 6  # the record's word with the function
-TURNS = 1 << 12  # turns of loops from one question to the next: a question takes some 50 ns
-BLOCK = 1 << 8  # what a block of threads counts as
-SHORT = 64  # a loop that runs less far is no long one
+ASK = 6  # index of the function's address in the record
+TURNS = 1 << 12  # loop iterations between polls: a poll takes about 50 ns
+BLOCK = 1 << 8  # iterations that a block of threads counts as
+SHORT = 64  # loops with fewer iterations are short
 
 _WEIGHTS = "!9"
 _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite, inaccessiblemem: readwrite) }"
 
 
 class Asking(NoTurns):
-    """Counter of loop iterations in a function, which emits the interrupt polls.
+    """Counter of the loop iterations of a function. It emits the interrupt polls.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ class Asking(NoTurns):
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {TURNS}}}')
 
     def turn(self, body: Block) -> None:
-        """Emit the count of an iteration of a `for` loop. Loops whose iterations are short are not counted."""
+        """Emit code that counts an iteration of a `for` loop. Loops whose iterations are short are not counted."""
         if self._may_last(body):
             self.count(1)
 
     def count(self, turns: int) -> None:
-        """Emit the count of several iterations at once, and a poll when the counter runs out."""
+        """Emit code that counts several iterations at once, and polls when the counter runs out."""
         emitter = self._emitter
         number = emitter.fresh_number()
         left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {turns}")

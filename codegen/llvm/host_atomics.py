@@ -10,7 +10,7 @@ from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.runtime import CompileError
 
-# Kinds that integers have an instruction for, signed and unsigned.
+# Integer kinds that have an instruction: signed, unsigned.
 _INTEGER = {
     "add": ("add", "add"),
     "subtract": ("sub", "sub"),
@@ -80,7 +80,7 @@ def _value(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value: str) -> tuple[str, str]:
-    """Emit a compare-and-swap of bits. Return the old bits, and whether they were the expected ones."""
+    """Emit a compare-and-swap of bits. Return the old bits, and whether they were equal to the expected bits."""
     kind = f"i{8 * dtype.itemsize}"
     both = emitter.line(
         f"cmpxchg ptr {address}, {kind} {expected}, {kind} {value} seq_cst seq_cst, align {dtype.itemsize}"
@@ -136,7 +136,10 @@ def _subtract(emitter: Emitter, kind: str, old: str, value: str) -> str:
 
 
 def _choose(word: str, nan_wins: bool) -> Compute:
-    """Return a function that selects one of two values by a comparison. `nan_wins` determines the handling of NaN."""
+    """Return a function that selects one of two values by a comparison.
+
+    `nan_wins` determines the handling of NaN.
+    """
 
     def compute(emitter: Emitter, kind: str, old: str, value: str) -> str:
         stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")

@@ -30,7 +30,7 @@ FULL = "-1"  # the mask of all lanes
 
 
 class CoroutineDialect(GridDialect):
-    """The dialect of a coroutine, which suspends at synchronization points."""
+    """The dialect of a thread's coroutine, which suspends at synchronization points."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -40,11 +40,11 @@ class CoroutineDialect(GridDialect):
         self.warp = ""  # the record of the warp's first lane
 
     def notes(self, operation: Operation) -> str:
-        """Return no metadata: threads take turns, so their accesses may depend on each other."""
+        """Return no metadata. Threads take turns, so their accesses may depend on each other."""
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Place shared memory within the memory of the block, which the entry passes."""
+        """Assign shared memory to addresses in the block's memory, which the entry function passes."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -90,13 +90,13 @@ class CoroutineDialect(GridDialect):
         return True
 
     def meet(self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0") -> None:
-        """Record the synchronization point that the thread waits for, and suspend."""
+        """Record the synchronization point at which the thread waits, and suspend the thread."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
 
     def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
-        """Suspend the thread in this state."""
+        """Suspend the thread with this state in its record."""
         for field, kind, text in (
             (scheduler.STATE, "i32", str(state)),
             (scheduler.SITE, "i32", str(site)),
@@ -142,7 +142,7 @@ class CoroutineDialect(GridDialect):
         return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
 
     def shuffle(self, emitter: Emitter, operation: Operation, texts: list[str]) -> None:
-        """Emit a shuffle: the value of another lane, or the thread's own if that lane is inactive or out of range."""
+        """Emit a shuffle: the value of another lane, or the thread's own value if that lane is unavailable."""
         attributes = operation.attributes
         if operation.opcode == "shuffle_xor":
             mask, value, other, mode, width = FULL, texts[0], str(attributes["mask"]), "xor", 32
@@ -265,7 +265,10 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
 
 
 def _begin_coroutine(emitter: Emitter) -> None:
-    """Emit the allocation of the coroutine's frame from an arena, which the first thread allocates for all threads."""
+    """Emit the allocation of the coroutine's frame from an arena.
+
+    The first thread allocates the arena for all threads.
+    """
     emitter.lines += """\
   %id = call token @llvm.coro.id(i32 16, ptr null, ptr null, ptr null)
   %size = call i64 @llvm.coro.size.i64()

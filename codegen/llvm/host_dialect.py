@@ -91,7 +91,7 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
-        """Emit calls of a vector function, even for fewer values than a vector holds.
+        """Emit calls of a vector function, even if there are fewer values than its vector holds.
 
         The scalar function rounds differently, and a result must not depend on the position of its element.
         """

@@ -60,7 +60,7 @@ def _print(emitter: Emitter, operation: Operation) -> None:
     name = f"@print{emitter.fresh_number()}"
     spelled = "".join(f"\\{byte:02X}" for byte in data)
     emitter.globals.append(f'{name} = internal constant [{len(data)} x i8] c"{spelled}", align 8')
-    emitter.turns.count(TURNS)  # a signal that has come is seen here rather than by what prints
+    emitter.turns.count(TURNS)  # handle a pending signal here, not in the printing function
     emitter.declare("weft_print", "void", ["ptr", "ptr", "i64"])
     emitter.do(f"call void @weft_print(ptr {name}, ptr {place}, i64 {emitter.turns.fault or '0'})")
     emitter.turns.count(TURNS)

@@ -66,7 +66,7 @@ def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str])
 def fold_next(
     emitter: Emitter, name: str, dtype: np.dtype, places: tuple[str, str], value: str, takes_part: str
 ) -> None:
-    """Combine a thread's value with the total in memory if the thread participates.
+    """Combine a thread's value with the total in memory if the thread participates in the reduction.
 
     `places` are the addresses of the total and of a flag, which is set once the total has a value.
     """

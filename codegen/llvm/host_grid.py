@@ -25,7 +25,7 @@ from weft.codegen.target import Target
 GROUP = "!1"  # accesses of different threads, which do not depend on each other
 AXES = (0, 1, 2)
 NUMBERS = tuple((name, axis) for name in ("thread_index", "block_index", "block_size", "grid_size") for axis in AXES)
-# What a function cannot know by itself.
+# Operations that a function can compute only from its caller's context.
 _ASKS = frozenset(
     {"thread_index", "block_index", "block_size", "grid_size", "lane_index", "shared", "dynamic_shared", "watch"}
 )
@@ -37,11 +37,11 @@ class GridDialect(HostDialect):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self.numbers: dict[tuple[str, int], str] = {}  # (opcode, axis) -> text in the index dtype
-        self.linear = ""  # number of the thread in its block, x fastest
+        self.linear = ""  # index of the thread in its block, x fastest
         self.shared: list[Operation] = []
-        self.dynamic = ""  # where dynamic shared memory begins
-        self.positions: set[Value] = set()  # sums and products of thread numbers: they do not overflow
-        self.own: set[Value] = set()  # pointers to memory of the thread's own
+        self.dynamic = ""  # start of dynamic shared memory
+        self.positions: set[Value] = set()  # sums and products of thread indices: they do not overflow
+        self.own: set[Value] = set()  # pointers to the thread's own memory
         self.functions = HostMath(target, self.symbols)
 
     # -- the entry ----------------------------------------------------------------------------
@@ -67,7 +67,10 @@ class GridDialect(HostDialect):
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
     def ask_now_and_then(self, emitter: Emitter) -> None:
-        """From here on, emit interrupt polls in the loops of a user-written kernel, not in called functions."""
+        """Enable interrupt polls in the loops of a user-written kernel, from here on.
+
+        Functions that the kernel calls contain no polls.
+        """
         if emitter.kernel.attributes.get("explicit"):
             emitter.turns = Asking(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
 
@@ -92,11 +95,11 @@ class GridDialect(HostDialect):
 
     @staticmethod
     def narrow(emitter: Emitter, text: str, kind: str) -> str:
-        """Return a 64-bit count as an index."""
+        """Convert a 64-bit count to the index dtype."""
         return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return None, since calls of the entry function share a launch by blocks, not by iterations of a loop."""
+        """Return None, since calls of the entry function divide a launch by blocks, not by loop iterations."""
         return None
 
     # -- memory -------------------------------------------------------------------------------
@@ -112,7 +115,7 @@ class GridDialect(HostDialect):
                 self.dynamic = emitter.line(f"alloca i8, i64 {self.shared_bytes}, align 64")
 
     def notes(self, operation: Operation) -> str:
-        """Return metadata which states that a memory access is independent of the accesses of other threads.
+        """Return metadata that states that a memory access is independent of the accesses of other threads.
 
         Accesses to memory that all threads reuse in turn have no such metadata.
         """
@@ -121,7 +124,7 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def give_context(self, emitter: Emitter) -> None:
-        """Pass thread indices and shared memory as arguments to the kernel's functions if any function uses them."""
+        """Pass thread indices and shared memory to all functions of the kernel if any function uses them."""
         if not any(o.opcode in _ASKS for function in emitter.kernel.functions for o in walk(function.body)):
             return
         kind = scalar_type(emitter.kernel.index_dtype)
@@ -246,7 +249,7 @@ def thread_loops(emitter: Emitter, dialect: GridDialect, axis: int, independent:
     emitter.metadata.append(f"{loop} = distinct !{{{loop}, !3{', !2' if independent else ''}}}")
 
     def row(z: str, outer: str, over: int) -> str:
-        """Return the number of threads that precede the row of threads (z, outer)."""
+        """Return the number of threads in the rows before row (z, outer)."""
         plane = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[over]}")
         rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
         return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")

@@ -63,7 +63,7 @@ class HostMath:
             for lanes in (0, *WIDTHS):
                 own = f"weft_{symbol}" + (f"_{lanes}" if lanes else "")
                 _wrapper(emitter, own, target, kind, lanes, width, arity)
-                kept.append(own)  # as declared: a parameter that is always one constant stays a parameter
+                kept.append(own)  # as declared: a constant argument must stay an argument
                 if lanes:
                     names.append(f"_ZGV_LLVM_N{lanes}{'v' * arity}_weft_{symbol}({own})")
             emitter.attributes.append(

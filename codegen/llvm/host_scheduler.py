@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from weft.runtime import read_llvm
 
-# What a thread waits for.
+# States of a thread: the reason why it waits.
 READY, BARRIER, WARP, ACTIVE, GRID, ENDED = range(6)
 
 # handle, state, site, mask, members, ballot, -, mail, copy: 64 bytes
@@ -18,7 +18,7 @@ RECORD = "%weft.thread"
 RECORD_TYPE = f"{RECORD} = type {{ ptr, i32, i32, i32, i32, i32, i32, i64, i64, i64 }}"
 HANDLE, STATE, SITE, MASK, MEMBERS, BALLOT, _, MAIL, COPY = range(9)
 
-# What shared memory is full of where a missing write is to show: NaN, or the largest number of an unsigned type.
+# Fill value of shared memory that makes a missing write visible: NaN, or the largest value of an unsigned type.
 POISON = -1
 
 

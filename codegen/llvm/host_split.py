@@ -28,7 +28,7 @@ class SplitEmitter(MeetingEmitter):
     # -- the module -----------------------------------------------------------------------------
 
     def emit(self) -> str:
-        """Emit the entry function and everything that it needs."""
+        """Emit the entry function and everything that it calls or uses."""
         dialect = self.dialect
         dialect.begin(self)
         dialect.reserve_shared(self)
@@ -69,7 +69,10 @@ class SplitEmitter(MeetingEmitter):
         return self.text()
 
     def together(self) -> None:
-        """Emit the work of the threads that synchronize with each other: those of a block, or of all blocks."""
+        """Emit the work of all threads that synchronize with each other.
+
+        These are the threads of a block or of all blocks.
+        """
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
@@ -99,7 +102,7 @@ class SplitEmitter(MeetingEmitter):
                 yield
 
     def poison_shared(self) -> None:
-        """Fill shared memory with a fixed byte, so that a block does not find the values of the previous block."""
+        """Fill shared memory with a fixed byte, so that a block does not read the values of the previous block."""
         self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         for operation in self.dialect.shared:
             place, size = self.environment[operation.results[0]].text, operation.attributes["count"]
@@ -109,7 +112,7 @@ class SplitEmitter(MeetingEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit the steps of an IR block, or its operations if the block lies within a run."""
+        """Emit the steps of an IR block, or only its operations if the block lies within a run."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -130,7 +133,8 @@ class SplitEmitter(MeetingEmitter):
 
         Memory for `local` is allocated already. After all threads have exited, no further step runs.
         """
-        if operation.opcode == "local" and operation.results[0] in self.split.places:  # else it is a function's
+        # a `local` outside `places` belongs to a function
+        if operation.opcode == "local" and operation.results[0] in self.split.places:
             self.place(operation.results[0])
         elif operation.opcode == "repeat" and self.gone and operation.regions[0] in self.split.steps:
             self.repeat_while_any(operation)
@@ -142,12 +146,12 @@ class SplitEmitter(MeetingEmitter):
             super().operation(operation)
 
     def place(self, root: Value) -> None:
-        """Allocate a `local` whose memory all threads share. Runs allocate the other `local` variables."""
+        """Allocate a `local` that all threads share. Other `local` variables are allocated by the runs."""
         if root in self.split.common and root not in self.environment:
             self.local(self.split.places[root])
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` that contains synchronization points. It ends once all its threads have left the kernel."""
+        """Emit a `repeat` that contains synchronization points. It ends when all its threads have left the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.do(f"br label %again{number}")
@@ -192,7 +196,7 @@ class SplitEmitter(MeetingEmitter):
     # -- runs -----------------------------------------------------------------------------------
 
     def run(self, run: Run) -> None:
-        """Emit a run (the operations between two synchronization points) as a loop over threads."""
+        """Emit a run as a loop over threads. A run is the operations between two synchronization points."""
         number = self.fresh_number()
         for operation in run.sends:
             if operation in self.split.in_step:

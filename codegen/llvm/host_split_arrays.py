@@ -1,4 +1,4 @@
-"""Arrays with one element per thread, for kernels whose threads run as loops. All are allocated at once.
+"""Arrays with one element per thread, for kernels whose threads run as loops. All arrays are allocated at once.
 
 In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
 begins at a multiple of 64 bytes. `linear` is the number of the current thread.
@@ -32,19 +32,19 @@ class ArrayEmitter(Emitter):
         self.split = split
         self.steps = ThreadSteps(kernel, split.uniform, split.axis)
         self.grid_in_step = kernel.attributes.get("in_step") == "grid"
-        self.threads = ""  # that run in step: of a block, or of all blocks of the call, i64
-        self.block_threads = ""  # of a block, i64
-        self.arrays: list[tuple[str, int]] = []  # name, bytes a thread
+        self.threads = ""  # number of threads that run in step: in a block, or in all blocks of the call, i64
+        self.block_threads = ""  # number of threads in a block, i64
+        self.arrays: list[tuple[str, int]] = []  # name, bytes per thread
         self.kept: dict[Value, str] = {}  # value or `local` -> its array
-        self.mail: dict[Operation, str] = {}  # meeting -> what threads bring
-        self.told: dict[Operation, list[str]] = {}  # meeting -> what its warps are told
-        self.own: dict[Value, str] = {}  # `local` -> memory that threads use in turn
-        self.masks: dict[Branch, str] = {}  # branch -> a byte a thread: whether it takes it
-        self.sites: list[str] = []  # what the meetings are called that may fail
-        self.gone = ""  # a byte a thread: whether it has left the kernel
+        self.mail: dict[Operation, str] = {}  # synchronization point -> array of the threads' contributions
+        self.told: dict[Operation, list[str]] = {}  # synchronization point -> arrays of the results for the warps
+        self.own: dict[Value, str] = {}  # `local` -> memory that the threads reuse in turn
+        self.masks: dict[Branch, str] = {}  # branch -> one byte per thread: whether the thread takes the branch
+        self.sites: list[str] = []  # names of the synchronization points that may fail
+        self.gone = ""  # one byte per thread: whether the thread has left the kernel
         self.block_number = ""  # i64
         self.linear = ""  # position of the thread in the loops over the threads, i64
-        self.here: set[Value] = set()  # values of the run that is open
+        self.here: set[Value] = set()  # values that are available in the open run
 
     def array(self, bytes_each: int) -> str:
         """Reserve an array with this number of bytes per thread. Return the name of its pointer."""

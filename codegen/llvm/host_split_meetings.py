@@ -1,6 +1,6 @@
 """Synchronization points of kernels whose threads run as loops.
 
-Every thread contributes a value, a common computation follows, and every thread receives a result.
+Each thread contributes a value. A common computation follows, and each thread receives a result.
 
 In: synchronization points that all threads of a block reach, or all threads of a branch. Out: code at the end of a
 run, between runs, and at the start of the next run. Invariant: each synchronization point has its own arrays.
@@ -55,7 +55,10 @@ class MeetingEmitter(ArrayEmitter):
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
     def there(self, operation: Operation, thread: str, gone: str = "") -> str:
-        """Return whether a thread participates in an operation (i1): it has not exited, and it takes the branch."""
+        """Return whether a thread participates in an operation, as an i1.
+
+        A participating thread has not exited, and it takes the branch.
+        """
         stays = self.stays(operation, thread, gone)
         branch = self.split.branches[operation]
         if branch is None:
@@ -83,12 +86,12 @@ class MeetingEmitter(ArrayEmitter):
             case "warp_reduce":
                 self.fold_warps(operation)
             case "shuffle" | "shuffle_xor" if operation in self.split.uniform.late:
-                # who takes part is settled now: the run that takes the values may have threads that leave
+                # determine the participants now: the run that receives the values may have threads that leave
                 (array,) = self.tell(operation, (1,))
                 self.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
                 self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {array}, ptr {self.gone}, i64 {self.threads}, i1 false)")
             case _:
-                pass  # the end of the loop over the threads is all
+                pass  # the end of the loop over threads is the barrier
 
     def refuse_parts(self, operation: Operation) -> None:
         """Emit an error report if only some lanes of a warp take the branch, since the warp would wait forever."""
@@ -98,7 +101,7 @@ class MeetingEmitter(ArrayEmitter):
         fault = self.line(f"inttoptr i64 {self.dialect.read_slot(self, len(self.kernel.parameters) + 7)} to ptr")
         with counted(self, "i64", "0", self.warps()) as warp:
             number = self.fresh_number()
-            found = [self.alloca("i64", 8), self.alloca("i64", 8)]  # a lane that waits, one that passes by
+            found = [self.alloca("i64", 8), self.alloca("i64", 8)]  # a lane that waits, a lane that does not
             for spot in found:
                 self.do(f"store i64 -1, ptr {spot}, align 8")
             with self.lanes_of(warp) as (thread, _):
@@ -122,7 +125,7 @@ class MeetingEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Emit the result of a barrier vote: how many threads voted true, or whether all or any of them did."""
+        """Emit the result of a barrier vote: the number of true votes, or whether all or any votes are true."""
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for place in (votes, members):
             self.do(f"store i32 0, ptr {place}, align 4")
@@ -141,7 +144,7 @@ class MeetingEmitter(ArrayEmitter):
         self.set(operation, Item(count))
 
     def increase(self, place: str, by: str) -> None:
-        """Emit an addition to a number in memory."""
+        """Emit the addition of a value to a 32-bit integer in memory."""
         before = self.line(f"load i32, ptr {place}, align 4")
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {place}, align 4")
 
@@ -204,7 +207,7 @@ class MeetingEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")
 
     def warps(self) -> str:
-        """Return the number of warps in a block."""
+        """Return the number of warps of the threads that run in step."""
         return self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
 
     def lanes_of(self, warp: str) -> _Lanes:
@@ -243,7 +246,7 @@ class MeetingEmitter(ArrayEmitter):
         return every if kind == "all" else self.line(f"or i1 {every}, {none}")
 
     def hear_lane(self, operation: Operation) -> str:
-        """Load the result of a shuffle: the value of another lane, or the thread's own value if that lane is inactive."""
+        """Load the result of a shuffle: the value of another lane, or the thread's own if that lane is inactive."""
         if operation.opcode == "shuffle_xor":
             value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
         else:
@@ -267,7 +270,7 @@ class MeetingEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """A loop over the threads of a warp. Its ``with`` yields a thread's number and its lane (i32)."""
+    """A loop over the threads of a warp. The ``with`` yields the number and the lane (i32) of a thread."""
 
     def __init__(self, emitter: MeetingEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

@@ -20,7 +20,7 @@ from weft.codegen.target import Target
 
 
 def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str, Any]]:
-    """Emit a threaded kernel, with loops over threads if its synchronization points allow it, otherwise coroutines.
+    """Emit a threaded kernel as loops over threads if its synchronization points allow it, otherwise as coroutines.
 
     Returns the text, its external symbols, and additions to the launch parameters.
     """

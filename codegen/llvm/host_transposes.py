@@ -1,4 +1,4 @@
-"""Transposed copies of tiles on the host. They read whole cache lines and transpose vectors in registers.
+"""Transposed copies of tiles on the host. A copy reads whole cache lines and transposes vectors in registers.
 
 In: a `transposed` operation. Out: its tile, filled by a function of the module. There is one function per element
 size and tile size.
@@ -10,8 +10,8 @@ from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit_text import Item, Writer, wide
 from weft.runtime import read_llvm
 
-AHEAD = 3  # blocks that memory is asked for before they are turned
-MOST_LANES = 16  # of a vector that is turned: as many vectors lie in registers at once
+AHEAD = 3  # blocks that are prefetched before they are transposed
+MOST_LANES = 16  # lanes of a transposed vector: the same number of vectors is in registers at once
 
 
 def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:

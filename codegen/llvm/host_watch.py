@@ -1,4 +1,4 @@
-"""`watch` on the host: an event in the runtime's log, and a check of the alignment.
+"""The operation `watch` on the host: an event in the runtime's log, and a check of the alignment.
 
 Invariant: an event has as many words as the kernel's attribute ``watch``. They are the site with the thread's number
 in the upper half, the block's number, the address (0 without a pointer), and the values (the bits of floats and of

@@ -1,6 +1,6 @@
 """libdevice, NVIDIA's math functions for GPUs, as bitcode that is linked into kernels.
 
-In: a module that calls functions of libdevice. Out: the same module with those functions and their dependencies.
+In: a module that calls functions of libdevice. Out: the same module with these functions and their dependencies.
 Invariant: each function is extracted from the library once, and cached in memory and on disk. No kernel reads the
 whole library.
 """
@@ -17,7 +17,7 @@ from weft.runtime import CompileError, ObjectCode, disk_cache, find_libdevice, k
 MISSING = (
     "libdevice was not found, which this kernel's math functions need: pip install 'weft[cuda13]' (or nvidia-nvvm)"
 )
-# Extracted functions are told apart by this when the way of extracting changes.
+# Version of the extraction, which invalidates cached functions when it changes.
 FORM = 1
 
 
@@ -46,9 +46,9 @@ def link(module: llvm.ModuleRef) -> None:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[str, int, int]:
-    """Return the path of libdevice, and the file size and modification time that identify its version.
+    """Return the path of libdevice, with the file size and modification time that identify its version.
 
-    Raises CompileError if it is missing.
+    Raises CompileError if libdevice is missing.
     """
     path = find_libdevice()
     if path is None:
@@ -84,7 +84,7 @@ def _extract(name: str, path: str) -> ObjectCode:
         raise CompileError(f"libdevice has no function {name}")
     for other, thing in defined.items():
         if other != name:
-            thing.linkage = "linkonce_odr"  # two functions that need it share it
+            thing.linkage = "linkonce_odr"  # functions that share a dependency share one copy
     machine = llvm.Target.from_triple(CUDA_TRIPLE).create_target_machine()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
     manager = llvm.create_new_module_pass_manager()

@@ -1,8 +1,8 @@
 """Code generation for GPUs: kernel IR to PTX.
 
-The entry takes the kernel's parameters in order, each with its own width. Pointers refer to global memory. No driver
-is needed. A closed table of architectures gives the minimum PTX version of each, because LLVM ends the process for an
-older one.
+The entry takes the kernel's parameters in order, each with its own width. Pointers refer to global memory. No driver is
+needed. A closed table gives the minimum PTX version of each architecture, because LLVM ends the process for an older
+version.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _SPACES = {
     "local": "ptr",
     "parameter": "ptr addrspace(101)",
 }
-ATTRIBUTES_SINCE = (21,)  # the LLVM that knows bounds of a launch as attributes of functions
-FIRST_ANNOTATION = 1 << 20  # a number that no other metadata has
-_CONSTANT_BYTES = 64 * 1024  # what constant memory holds; larger tables lie in global memory
+ATTRIBUTES_SINCE = (21,)  # the LLVM versions that have launch bounds as function attributes
+FIRST_ANNOTATION = 1 << 20  # a number that no other metadata node has
+_CONSTANT_BYTES = 64 * 1024  # size of constant memory; larger tables are in global memory
 
 
 class NvptxDialect:
@@ -50,9 +50,9 @@ class NvptxDialect:
         tables = sum(o.attributes["values"].nbytes for o in kernel.walk() if o.opcode == "table")
         if tables > _CONSTANT_BYTES:
             self.spaces["constant"] = _SPACES["global"]
-        self.symbols: set[str] = set()  # of libdevice
-        self.foreign: set[str] = set()  # of linked code
-        self.marks: list[tuple[int, int]] = []  # from which line of the code on it is for which of the user's
+        self.symbols: set[str] = set()  # functions of libdevice
+        self.foreign: set[str] = set()  # functions of linked code
+        self.marks: list[tuple[int, int]] = []  # (line of the code, line of the user's source from there on)
 
     def pointer(self, type: Pointer) -> str:
         """Return the LLVM type of a pointer, including its address space."""
@@ -73,7 +73,7 @@ class NvptxDialect:
         parts = []
         for p in kernel.parameters:
             kind = p.value.type
-            name = f"%arg.{p.value.name}"  # no local value is called so
+            name = f"%arg.{p.value.name}"  # no local value has this name
             if p.by_value:
                 parts.append(f"ptr byval([{p.by_value} x i8]) align {p.align} {name}")
             elif isinstance(kind, Pointer):
@@ -87,7 +87,7 @@ class NvptxDialect:
         for p in kernel.parameters:
             if isinstance(p.value.type, np.dtype) and p.value.type.kind == "b":
                 emitter.environment[p.value] = Item(emitter.line(f"icmp ne i8 %arg.{p.value.name}, 0"))
-            elif p.by_value:  # (said to lie there, so that LLVM never copies it to local memory)
+            elif p.by_value:  # (marked as parameter memory, so that LLVM never copies it to local memory)
                 text = f"addrspacecast ptr %arg.{p.value.name} to {_SPACES['parameter']}"
                 emitter.environment[p.value] = Item(emitter.line(text))
 
@@ -121,7 +121,7 @@ class NvptxDialect:
 
 
 def _extreme(emitter: Emitter, operation: Operation) -> bool:
-    """Emit the minimum or maximum of float32 as one intrinsic. Return False for other dtypes."""
+    """Emit the minimum or maximum of two float32 values as one intrinsic. Return False for other dtypes."""
     if operation.results[0].type != np.float32:
         return False
     lanes = emitter.lanes if emitter.varying(operation.operands) else 0
@@ -185,7 +185,7 @@ def _initialise() -> None:
 
 
 def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
-    """Run the passes on a kernel. Return its LLVM text, the threaded kernel, and whether libdevice must be linked."""
+    """Run the passes on a kernel. Return its LLVM text, the threaded kernel, and whether the kernel needs libdevice."""
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
@@ -229,7 +229,7 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimised(text, target, with_library)
     ptx = _assembly(machine, module, ready)
-    # (vprintf is the driver's)
+    # (the driver provides vprintf)
     foreign = {o.attributes["symbol"] for o in ready.walk() if "links" in o.attributes}
     unresolved = set(re.findall(r"\.extern \.func[^;]*?(\w+)\s*\(", ptx)) - {"vprintf"} - foreign
     if unresolved:
@@ -240,7 +240,7 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
-    """Return the PTX, followed by the register limits that the assembler should try."""
+    """Return the PTX, followed by the register limits that the PTX assembler should try."""
     ptx: str = machine.emit_assembly(module)
     aims = ready.attributes.get("register_aims", ())
     return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx

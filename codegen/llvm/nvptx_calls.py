@@ -1,4 +1,4 @@
-"""PTX of calls that leave a kernel: printing, functions of libdevice, and inline PTX."""
+"""PTX of calls from a kernel to other code: printing, libdevice functions and inline PTX."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def external(emitter: Emitter, operation: Operation) -> None:
 
 
 def assembly(emitter: Emitter, operation: Operation) -> None:
-    """Emit inline PTX with LLVM's placeholders and constraints. LLVM neither moves nor removes it."""
+    """Emit inline PTX with LLVM's placeholders and constraints. LLVM neither moves nor removes this code."""
     template, constraints = (_quoted(operation.attributes[key]) for key in ("template", "constraints"))
     kinds = [emitter.type_of(v.type) for v in operation.results]
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"

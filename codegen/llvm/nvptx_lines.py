@@ -36,7 +36,7 @@ def describe_module(emitter: Emitter, marks: list[tuple[int, int]]) -> None:
     nodes, attributes = _Nodes(), emitter.kernel.attributes
     flags = []
     if attributes.get("fast"):
-        # libdevice may take subnormal numbers for 0 too
+        # libdevice may also flush subnormal numbers to zero
         flags.append(nodes.add('!{i32 4, !"nvvm-reflect-ftz", i32 1}'))
     if attributes.get("line_info"):
         flags.append(nodes.add('!{i32 2, !"Debug Info Version", i32 3}'))

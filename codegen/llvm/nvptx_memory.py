@@ -14,7 +14,7 @@ from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 
 _SCOPES = {"block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
-# LLVM's names: of signed and unsigned integers, and of floats.
+# LLVM's names for signed integers, unsigned integers and floats.
 _ATOMICS = {
     "add": ("add", "add", "fadd"),
     "subtract": ("sub", "sub", "fsub"),
@@ -83,7 +83,7 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
     kind, text = scalar_type(dtype), emitter.scalar_of(operation.operands[2])
     name = _ATOMICS[operation.attributes["kind"]]["iuf".index(dtype.kind)]
     if name == "fsub":
-        # the machine adds at once, but would have to subtract in a loop
+        # GPUs have an atomic add, but would subtract in a loop
         name, text = "fadd", emitter.line(f"fneg {kind} {text}")
     scope = operation.attributes.get("scope", "device")
     if scope == "system" and name == "sub":
@@ -104,7 +104,7 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
 
 
 def _spelled_out(emitter: Emitter, pointer: Value, where: str, qualifiers: str, form: str, kind: str, text: str) -> str:
-    # LLVM writes the plain form for all of these: for one device, ordering nothing
+    # LLVM emits the form with device scope and relaxed order for all of these
     assert isinstance(pointer.type, Pointer)
     letter = _REGISTERS[kind]
     return emitter.line(
@@ -174,7 +174,7 @@ def store(emitter: Emitter, operation: Operation) -> bool:
 
 
 def _hinted(pointer: Value) -> bool:
-    # caches stand before global memory only
+    # cache operators exist for global memory only
     assert isinstance(pointer.type, Pointer)
     return pointer.type.space == "global"
 

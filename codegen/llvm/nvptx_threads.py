@@ -121,7 +121,7 @@ def shuffle(emitter: Emitter, operation: Operation) -> None:
     """Emit a shuffle among the lanes in a mask."""
     mask, value, lane = operation.operands
     mode, width = operation.attributes["mode"], operation.attributes.get("width", 32)
-    # bits 8 to 12: which bits of a lane's number say its group; the low ones: how far a group reaches up
+    # bits 8 to 12 select the bits of a lane's index that identify its group; the low bits are the group's upper bound
     clamp = (32 - width) << 8 | (0 if mode == "up" else 31)
     name = "bfly" if mode == "xor" else mode
     text = _moved(emitter, value, name, emitter.scalar_of(mask), emitter.scalar_of(lane), clamp)

@@ -6,7 +6,7 @@ import ctypes
 import ctypes.util
 from functools import cache
 
-# Names of the C library that rows refer to, with the number of arguments.
+# C library functions that ops refer to, with their numbers of arguments.
 C_FUNCTIONS = {
     **dict.fromkeys(
         "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cbrt "
@@ -39,7 +39,7 @@ def c_name(name: str, bits: int) -> str:
 
 @cache
 def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] | None:
-    """Return the symbol and lane count of the widest libmvec function that fits `vector_bytes`, or None without one."""
+    """Return the symbol and lane count of the widest libmvec function that fits `vector_bytes`, or None."""
     library = vector_library()
     if library is None:
         return None

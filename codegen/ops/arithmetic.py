@@ -18,7 +18,7 @@ def _is_float(value: Value) -> bool:
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """Return the complex number of two parts. Infinite parts stay exact, unlike in ``real + 1j * imag``."""
+    """Return the complex number with these two parts. Infinite parts stay exact, unlike in ``real + 1j * imag``."""
     real, imag = np.broadcast_arrays(real, imag)
     joined = np.empty(real.shape, np.result_type(real, np.complex64))
     joined.real, joined.imag = real, imag
@@ -91,7 +91,7 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return NumPy's ``x % y``, which has the sign of the divisor. It is 0 if an integer divisor is 0."""
+    """Return NumPy's ``x % y``, which has the sign of the divisor. The result is 0 if an integer divisor is 0."""
     if _is_float(x):
         return _float_divmod(b, x, y)[1]
     divisor, bad = _safe_divisor(b, x, y)
@@ -115,7 +115,7 @@ def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return the quotient and the remainder of floats as NumPy does: an exact fmod, then corrections of the signs."""
+    """Return the quotient and remainder of floats by NumPy's method: an exact fmod with corrected signs."""
     nought, unit = zero(b, x), one(b, x)
     by_zero = test(b, "equal", y, nought)
     mod = b.op("fmod", x, y)
@@ -128,11 +128,11 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     floor = b.op("floor", quotient)
     far = test(b, "greater", b.op("subtract", quotient, floor), b.constant(0.5, x.type))
     whole = select(b, far, b.op("add", floor, unit), floor)
-    # x / y where its sign is all that counts, or y is 0: as products, since a quotient takes many steps on a GPU
+    # x / y if only its sign matters or if y is 0: as products, since a division takes many instructions on a GPU
     signed_zero = b.op("multiply", b.op("copysign", nought, x), b.op("copysign", unit, y))
     whole = select(b, test(b, "not_equal", quotient, nought), whole, signed_zero)
     infinite = b.op("multiply", x, b.op("copysign", b.constant(np.inf, x.type), y))
-    # a divisor of 0: the quotient is x / y, the remainder NaN (which fmod gave)
+    # a zero divisor: the quotient is x / y, and the remainder is the NaN that fmod returned
     return select(b, by_zero, infinite, whole), select(b, by_zero, mod, rest)
 
 
@@ -152,7 +152,7 @@ def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def sign(b: KernelBuilder, x: Value) -> Value:
-    """Return -1, 0 or 1 by the sign of `x`. NaN stays NaN."""
+    """Return -1, 0 or 1 according to the sign of `x`. NaN stays NaN."""
     nought, unit = zero(b, x), one(b, x)
     positive = select(b, test(b, "greater", x, nought), unit, nought)
     if x.type.kind == "u":  # type: ignore[union-attr]

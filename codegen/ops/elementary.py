@@ -213,14 +213,18 @@ ROWS = (
 
 
 def _fma_reference(x: Any, y: Any, z: Any) -> Any:
-    """Return the fused multiply-add, exact for float32. For float64 it is within an ulp, computed in longdouble."""
+    """Return the fused multiply-add.
+
+    It is exact for float32. For float64, it is computed in longdouble and within one ulp.
+    """
     if x.dtype.itemsize == 8:
         wide = np.longdouble
         return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
     with np.errstate(all="ignore"):
         product, addend = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)
         total = np.asarray(product + addend)
-        # what the sum lost (Knuth's two-sum): kept as its last bit, it decides where the second rounding meets a middle
+        # the rounding error of the sum (Knuth's two-sum) is kept as its last bit, which decides the second rounding in
+        # a tie
         part = total - product
         lost = (product - (total - part)) + (addend - part)
         inexact = np.isfinite(total) & (lost != 0)

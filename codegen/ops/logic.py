@@ -72,7 +72,8 @@ def _shift(name: str) -> Any:
         fits = test(b, "less", b.cast(count, unsigned), b.constant(width, unsigned))
         if name == "_shift_right" and _kind(x) == "i":
             return b.op(name, x, select(b, fits, count, b.constant(width - 1, count.type)))
-        # the operand is chosen, not the result: LLVM takes a choice of results for PTX's own clamp, which reads 32 bits of the count
+        # select the operand, not the result: LLVM would turn a select of results into PTX's clamping shift, which reads
+        # only 32 bits of the count
         primitive = "_shift_right_logical" if name == "_shift_right" else name
         kept = b.op("bitwise_and", count, b.constant(width - 1, count.type))
         return b.op(primitive, select(b, fits, x, zero(b, x)), kept)
@@ -116,7 +117,7 @@ def _mixed(name: str) -> Any:
         as_unsigned = b.cast(select(b, below, zero(b, signed), signed), other.type)
         pair = (as_unsigned, other) if signed is x else (other, as_unsigned)
         plain = test(b, name, *pair)
-        # a negative number is less than every unsigned one
+        # a negative number is less than every unsigned number
         answer = (
             name in ("less", "less_equal", "not_equal")
             if signed is x

@@ -17,7 +17,7 @@ _FLOATS = ("e->e", "f->f", "d->d")
 
 
 def _on_bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
-    """Return a reference implementation: it applies ``function(bits, width)`` to each element of an integer array."""
+    """Return a reference implementation that applies ``function(bits, width)`` to each element of an integer array."""
 
     def reference(x: Any) -> Any:
         x = np.asarray(x)
@@ -55,7 +55,7 @@ def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
         halves = b.op("rint", b.op("add", x, x))
         angle = b.op("multiply", b.op("subtract", x, b.op("multiply", halves, half)), b.constant(math.pi, x.type))
         place = b.op("subtract", halves, b.op("multiply", quad, b.op("floor", b.op("divide", halves, quad))))
-        if quarter:  # not before: halves may be too large to count on
+        if quarter:  # not earlier: before the reduction, halves may be too large for an exact addition
             turned = b.op("add", place, b.constant(quarter, x.type))
             place = select(b, test(b, "less", turned, quad), turned, b.op("subtract", turned, quad))
         odd = b.op(

@@ -1,4 +1,4 @@
-"""The op table: all scalar operations, and facts that follow from their definitions."""
+"""The op table, which contains all scalar operations, and functions that look up their properties."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ALIASES: dict[str, OpDef] = {}
 Kind = np.dtype | type  # a dtype, or bool, int, float, complex for a Python scalar
 
 
-# Lanes of a reduction whose result depends on the order: always as many, so that neither the machine nor what else the kernel
-# folds in the same loop changes a bit.
+# Number of lanes of a reduction whose result depends on the order. It is constant, so that neither the machine nor
+# other reductions in the same loop change a bit of the result.
 FOLD_LANES = 32
 
 
@@ -87,7 +87,7 @@ def _resolve_loops(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None
 ) -> tuple[tuple[np.dtype, ...], np.dtype]:
     if op.name in ("where", "clip"):
-        # one dtype for all values; the condition is taken for its truth
+        # one dtype for all values; the condition is converted to bool
         values = operands[1:] if op.name == "where" else operands
         if op.name == "clip":  # NumPy's has no loop for bfloat16
             values = tuple(np.dtype(np.float32) if isinstance(k, np.dtype) and is_bfloat16(k) else k for k in values)
@@ -99,7 +99,7 @@ def _resolve_loops(
     brain = next((k for k in (*wanted, dtype) if k is not None and is_bfloat16(k)), None)
     codes = {} if brain is None else {"E": brain}
     if brain is not None and op.body is None:
-        codes["e"] = brain  # bfloat16 goes by the loops of float16
+        codes["e"] = brain  # bfloat16 uses the loops of float16
     for loop in op.loops:
         if brain is None and "E" in loop:
             continue
@@ -121,7 +121,7 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
     if start is None:
         raise TypeError(f"{row.name} has no identity to fold from")
     if row.name in ("fmin", "fmax") and dtype_kind(dtype) not in "biu":
-        start = np.nan  # where there is no number at all it is the result
+        start = np.nan  # the result if there are no numbers
     elif start in ("highest", "lowest"):
         low = start == "lowest"
         match dtype_kind(dtype):
@@ -174,7 +174,7 @@ def fold_later(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tu
     if dtype_kind(value.type) not in "fc":  # type: ignore[arg-type]
         take = b.op("less" if name == "argmin" else "greater", other, value, dtype=np.bool_)
     else:
-        # (true for a NaN too, which is taken unless there is one already)
+        # (also true for NaN, which replaces a value unless that is NaN too)
         worse = b.op("greater_equal" if name == "argmin" else "less_equal", other, value, dtype=np.bool_)
         number = b.op("equal", value, value, dtype=np.bool_)
         take = b.op("bitwise_and", number, b.op("bitwise_xor", worse, b.constant(True, np.bool_)))

@@ -19,7 +19,7 @@ LN2 = math.log(2.0)
 
 
 class Real:
-    """A value with Python's operators, so that formulas read as in the literature."""
+    """A wrapper of a value with Python's operators. Formulas then look as in the literature."""
 
     __slots__ = ("b", "value")
 
@@ -155,7 +155,7 @@ def _exp(z: Parts) -> Parts:
     size = (x - far.choose(x.like(_cut(x)), 0.0)).of("exp")
     scale = far.choose(x.like(math.exp(_cut(x))), 1.0)
     real, imag = size * (y.of("cos") * scale), y.is_(0).choose(y, size * (y.of("sin") * scale))
-    # an infinite real part decides, whatever the other is
+    # an infinite real part determines the result
     lost = x.infinite & y.wild
     nothing = x < 0
     return lost.choose(nothing.choose(0.0, abs(x)), real), (lost & nothing).choose(0.0, imag)
@@ -238,7 +238,7 @@ def _sqrt(z: Parts) -> Parts:
     small = abs(y) / none.choose(1.0, 2 * large)
     right = x.test("greater_equal", 0.0)
     real, imag = right.choose(large, small) * back, (right.choose(small, large) * back).signed(y)
-    # an infinite imaginary part decides, whatever the real one is; a NaN real part makes both NaN
+    # an infinite imaginary part determines the result; a NaN real part makes both parts NaN
     lost = y.infinite
     return lost.choose(abs(y), real), lost.choose(y, (x.nan | y.nan & ~x.infinite).choose(x + y, imag))
 
@@ -249,7 +249,7 @@ def sqrt(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Compute x to the power y as NumPy does: by products for integer exponents below 100, otherwise as exp(y log x)."""
+    """Compute x to the power y as NumPy does: by products for small integer exponents, otherwise as exp(y log x)."""
     base, exponent = _parts(b, x), _parts(b, y)
     general = _exp(_parts(b, pairs.multiply(b, y, _pair(_log(base)))))
     count = abs(exponent[0])
@@ -286,7 +286,7 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 
 def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
-    """Return sinh and cosh, divided by a common factor, and this factor, which is 1 except near overflow."""
+    """Return sinh and cosh, both divided by a common factor, and the factor. The factor is 1 except near overflow."""
     far = abs(x) > _cut(x)
     large = 0.5 * (abs(x) - _cut(x)).of("exp")
     scale = far.choose(x.like(math.exp(_cut(x))), 1.0)

@@ -119,12 +119,12 @@ def equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
 
 
 def not_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether x and y differ in a part."""
+    """Return whether x and y differ in at least one part."""
     return b.op("bitwise_or", _test(b, "not_equal", x[0], y[0]), _test(b, "not_equal", x[1], y[1]))
 
 
 def _ordered(b: KernelBuilder, x: Pair, y: Pair, strict: str, last: str) -> Value:
-    # what has a part that is NaN is neither less nor greater, whatever its other part is
+    # a number with a NaN part is neither less nor greater than another number, whatever its other part is
     numbers = b.op("bitwise_or", _test(b, "less_equal", x[1], y[1]), _test(b, "greater", x[1], y[1]))
     return b.op(
         "bitwise_or",

@@ -22,7 +22,7 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """In each loop nest, mark the loop along which most accesses are contiguous to run in vectors.
+    """Mark one loop of each loop nest to run in vectors: the loop along which most accesses are contiguous.
 
     The order of a rounding reduction does not depend on the other operations of its loop. The kernel's attributes
     state which reductions use lanes. If such a reduction has to run element by element, its elements are still
@@ -75,12 +75,12 @@ def maskable(loop: Operation) -> bool:
     return True
 
 
-# Operations of a reduction in any order up to which an iteration waits for the one before it, not for memory or a unit: it takes
-# more vectors then.
+# Maximum number of operations in a reduction of any order for which an iteration waits for the previous one, not for
+# memory or an execution unit. Such a loop uses more vectors.
 WAITING = 12
 
-# Values that all lanes share, most of them constants, from which on a turn takes one vector instead of two: they fill the
-# registers, and the machine has enough to do with the turns that follow.
+# Number of values shared by all lanes (mostly constants) above which an iteration processes one vector instead of two:
+# the values fill the registers, and the following iterations keep the machine busy.
 SHARED = 16
 
 
@@ -121,7 +121,7 @@ def _steps(operation: Operation) -> dict[Value, int | None]:
 def _can_have_lanes(operation: Operation) -> bool:
     """Return whether a loop can run in vector lanes.
 
-    The bounds of inner loops must be uniform, and each `if` may only select a value. Of nested rounding reductions,
+    The bounds of inner loops must be uniform, and each `if` may only select a value. If rounding reductions are nested,
     only the innermost can run in lanes.
     """
     if operation.attributes["role"] not in ("parallel", "reduce"):
@@ -150,9 +150,9 @@ def chooses(operation: Operation) -> bool:
     )
 
 
-# Steps up to here are read as whole vectors of which a part is taken.
+# Strides up to this are read as whole vectors, from which elements are extracted.
 MOST_STEP = 4
-# How often a loop is taken to run, where what stands inside is weighed against what stands outside.
+# Assumed number of iterations of a loop, which weighs accesses inside a loop against accesses outside.
 _TURNS = 8
 
 
@@ -171,7 +171,7 @@ def _decided(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return the number of contiguous accesses minus that of strided accesses, weighted by depth.
+    """Return the number of contiguous accesses minus the number of strided accesses, weighted by depth.
 
     A loop without accesses is judged by the cost of its math functions.
     """

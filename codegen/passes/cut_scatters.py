@@ -1,9 +1,9 @@
-"""Scatters on the host: a block of values is computed in vectors before its scalar writes.
+"""Vectorization of scatters on the host. The values of a block are computed in vectors, then written one by one.
 
 In: a logical kernel, before `choose_lanes` and again for `settle_scatters`. Out: the kernel with certain serial loops
 split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them takes
 some work. Each block first computes its indices and values into thread-local memory, then executes its writes.
-Invariant: the writes keep their order, and nothing that is read ahead is written.
+Invariant: the writes keep their order, and no memory that is read ahead is written.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
-# Elements of a block; and operations, beside loads and what follows the index, from which on keeping their results pays.
+# Number of elements of a block; and the minimum number of operations, besides loads and index arithmetic, for which a
+# split pays.
 BLOCK = 512
 LEAST_WORK = 8
 _EASY = frozenset({"constant", "cast", "load", "store", "yield"})
 
 
 def cut_scatters(kernel: Kernel) -> Kernel:
-    """Split the first scatter loop that gains from it into blocks. If there is none, return the kernel unchanged.
+    """Split the first scatter loop for which this pays into blocks. Without such a loop, return the kernel unchanged.
 
-    Only loops directly inside a parallel loop, which threads share, are split.
+    Only loops directly inside a parallel loop are split. Threads divide the parallel loop.
     """
     shared = [o for o in kernel.body.operations if o.opcode == "for" and o.attributes["role"] == "parallel"]
     inside = (inner for outer in shared for inner in outer.regions[0].operations)
@@ -34,7 +35,7 @@ def cut_scatters(kernel: Kernel) -> Kernel:
 
 
 def settle_scatters(kernel: Kernel) -> Kernel:
-    """Make parallel loops inside serial loops serial, once lanes have been chosen. Threads share only outer loops."""
+    """Make parallel loops inside serial loops serial, after lanes have been chosen. Threads divide only outer loops."""
     for outer in kernel.walk():
         if outer.opcode == "for" and outer.attributes["role"] == "serial":
             for inner in outer.regions[0].operations:
@@ -44,7 +45,7 @@ def settle_scatters(kernel: Kernel) -> Kernel:
 
 
 class _Scatter:
-    """A serial loop whose last operations store a computed value in an element, or combine it with the element."""
+    """A serial loop whose last operations store a computed value in an element or combine it with the element."""
 
     def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
         self.loop = loop

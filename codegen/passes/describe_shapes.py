@@ -1,7 +1,7 @@
 """Set a logical kernel's attributes for GPU schedules, given the sizes of a launch.
 
-In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that `map_axes` uses. They
-fall into few classes, so that many sizes share a kernel:
+In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that `map_axes` uses. The
+attributes have few distinct values, so that many sizes share a kernel:
 
 schedule  The mapping of the work to a GPU's threads: a `Decision` of one of the files in `schedules/`.
 kept      On a CPU, alternating names and values: rows of these lengths are kept in memory for this many points
@@ -10,7 +10,7 @@ short     Alternating names and values: see `unroll_loops`.
 unrolled  Points of the launch domain per iteration of the innermost loop, if `unroll_loops` unrolls a parallel loop.
 exact     Alternating names and values: these parameters have these values. Set for the first sizes of a kernel.
 
-Invariant: the tree of a reduction depends only on the length of the row and the dtypes, not on alignment or exact sizes.
+Invariant: the tree of a reduction depends only on the row length and the dtypes, not on alignment or exact sizes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def describe_shapes(
         return kernel
     on_gpu = target.machine.is_gpu
     if "merged" not in kernel.attributes and not parts:
-        kernel = describe_short_loops(kernel, sizes, on_gpu)  # (few parts are folded as many are)
+        kernel = describe_short_loops(kernel, sizes, on_gpu)  # (few partial results are reduced like many)
     if not on_gpu:
         return describe_rows(kernel, sizes)
     inlined = inline_rows(kernel, straight=True)

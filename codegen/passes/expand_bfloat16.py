@@ -19,13 +19,13 @@ from weft.codegen.ops import find_op
 from weft.codegen.passes.rewrite import Rewriter
 
 _BITS, _VALUE = np.dtype(np.uint16), np.dtype(np.float32)
-# Rows whose float32 results of such numbers are such numbers.
+# Ops whose float32 result is a bfloat16 value if their operands are.
 _EXACT = frozenset(
     "where positive negative conjugate real absolute fabs copysign sign minimum maximum fmin fmax "
     "floor ceil trunc rint".split()
 )
 _REDUCTIONS = frozenset({"minimum", "maximum", "fmin", "fmax", "argmin", "argmax"})
-# Integers of 8 bits are.
+# 8-bit integers are exact in bfloat16.
 _NARROW = frozenset("?bB")
 
 

@@ -1,6 +1,6 @@
 """Replace complex values by pairs of real values.
 
-Memory is interleaved: element i of a complex pointer is elements 2i and 2i+1 of a real one. Afterwards no value,
+Memory is interleaved: element i of a complex pointer is elements 2i and 2i+1 of a real pointer. Afterwards no value,
 parameter or pointer of the kernel is complex.
 """
 
@@ -23,7 +23,7 @@ def is_complex(value: Value) -> bool:
 
 
 def retype(type: Type) -> tuple[Type, ...]:
-    """Return the types that replace a type: two real types for a complex one, otherwise the type itself."""
+    """Return the types that replace a type: two real types for a complex type, otherwise the type itself."""
     if isinstance(type, Pointer):
         return (Pointer(part_of(type.dtype), type.space) if type.dtype.kind == "c" else type,)
     return (part_of(type),) * 2 if type.kind == "c" else (type,)
@@ -53,7 +53,7 @@ def expand_complex(kernel: Kernel) -> Kernel:
     for operation in expanded.walk():
         names = operation.attributes.get("combine", ())
         if names and sum(accumulators(name) for name in names) != len(operation.results):
-            # a part by itself is no fold: how lanes combine stands in the loop's second region
+            # a part by itself is not a reduction: the loop's second region defines how lanes combine
             operation.attributes = {**operation.attributes, "role": "serial", "combine": ()}
     return expanded
 

@@ -1,20 +1,21 @@
 """Expand exact division and square root of float32 on a GPU to instructions without calls.
 
-GPUs have only approximate instructions. Their compiler completes them by a short path, and calls a function for
-extreme numbers. A call costs every kernel the registers that the callee may use, and code for each of its arguments.
+GPUs have only approximate instructions. NVIDIA's compiler refines their results by a short path, and calls a function
+for extreme numbers. A call costs every kernel the registers that the callee may use, and code for each of its
+arguments.
 
-In: a threaded kernel for a GPU, with all ops lowered. Out: float32 quotients and roots by the compiler's own short
-path. A branch that few threads take gives the right results for all other numbers. Adjacent quotients share a branch.
-Invariant: the bits are those of IEEE 754 and NumPy. `tests/codegen/passes/test_expand_division.py` runs exactly these
-steps with the worst allowed approximations.
+In: a threaded kernel for a GPU, with all ops lowered. Out: float32 quotients and roots by the short path of NVIDIA's
+compiler. A branch that few threads take gives the right results for all other numbers. Adjacent quotients share a
+branch. Invariant: the bits are those of IEEE 754 and NumPy. `tests/codegen/passes/test_expand_division.py` runs exactly
+these steps with the worst allowed approximations.
 
 *Quotients.* Let r be the approximate reciprocal of b after one Newton step, and q0 = a r. Then q = q0 + (a - b q0) r,
-with each product and sum rounded once. If nothing leaves the range, a - b q0 is exact, and q is correctly rounded if
-r is (P. Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, IBM J. Res. Dev. 34,
-1990). Here q0 may be off by 1.5 units, so q is within 2^-21 units of a/b before rounding. All pairs with a quotient
-that close to the midpoint of two floats were checked. From an approximation within a unit, r is correctly rounded,
-except for the significand of all ones with an approximation of exactly 1/2. The machine does not return that, since
-its own division uses the same steps.
+with each product and sum rounded once. If nothing leaves the range, a - b q0 is exact, and q is correctly rounded if r
+is (P. Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990).
+Here q0 may be off by 1.5 units, so q is within 2^-21 units of a/b before rounding. All pairs with a quotient that close
+to the midpoint of two floats were checked. From an approximation within a unit, r is correctly rounded, except for the
+significand of all ones with an approximation of exactly 1/2. GPUs do not return that approximation, since their own
+division uses the same steps.
 
 *Extreme quotients* use float64. With 1/b as the sum of two float64, accurate to 2^-59, a/b in float64 is exact if it
 is representable, and otherwise has a relative error below 2^-52. No quotient of two float32 is closer than 2^-49 to
@@ -22,7 +23,8 @@ the midpoint of two float32, subnormal or not, without being the midpoint. Round
 rounding once.
 
 *Quotients and roots of float16* are those of float32, rounded. No quotient of two float16 is closer than 2^-23 to the
-midpoint of two float16. Their operands are never extreme in float32, so there is no branch. The same holds for 16-bit integers and most constants.
+midpoint of two float16. The operands are never extreme in float32, so there is no branch. The same holds for 16-bit
+integers and most constants.
 
 *Roots.* One Goldschmidt step from the approximate reciprocal root is followed by a correction with the exact
 remainder. This was checked for every significand and every approximation within 2^-22.4. Roots are never subnormal,
@@ -40,10 +42,10 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
-# So many quotients or roots share a branch: a vector of them. What they were made of is kept until it is known that it is
-# not needed; more would cost registers.
+# Number of quotients or roots that share a branch. Their operands are kept until the branch is decided; more would cost
+# registers.
 _TOGETHER = 4
-_LEAST = 2.0**-100  # from here on the remainder of a dividend, or of a number under a root, is exact
+_LEAST = 2.0**-100  # from this size on, the remainder of a dividend or of a radicand is exact
 _NORMAL = 2.0**-126
 _FLOAT16, _FLOAT32, _FLOAT64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 
@@ -98,7 +100,7 @@ def _from(kernel: Kernel, kinds: str) -> set[Value]:
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether the quotients of a constant and float16 numbers are never extreme."""
+    """Return whether quotients of this constant and a float16 number are never extreme."""
     return number == 0 or not np.isfinite(number) or _LEAST**0.5 <= abs(number) <= _LEAST**-0.5
 
 
@@ -126,11 +128,11 @@ def _is_ours(o: Operation, constants: dict[Value, float]) -> bool:
     if o.opcode not in ("divide", "sqrt") or o.results[0].type != _FLOAT32:
         return False
     if all(v in constants for v in o.operands):
-        return False  # LLVM computes it
+        return False  # LLVM folds it
     divisor = constants.get(o.operands[-1])
     if divisor is None:
         return True
-    # by a power of two: LLVM multiplies
+    # a power of two: LLVM multiplies
     return math.frexp(divisor)[0] not in (0.5, -0.5) or not _NORMAL <= abs(divisor) <= 1 / _NORMAL
 
 
@@ -168,13 +170,13 @@ class _Writer:
         good = self.all_hold(
             condition
             for (a, _), q in zip(pairs, found, strict=True)
-            # an infinity or a NaN on the way makes q a NaN
+            # an infinity or a NaN in a step makes q NaN
             for condition in (self.is_least(a, _LEAST), self.is_least(q, 2 * _NORMAL))
         )
         return self.choose(good, lambda: found, pairs)
 
     def narrow_quotient(self, a: Value, b: Value) -> Value:
-        """Return a/b of float16 values, which are never extreme.
+        """Return a/b for float16 values, which are never extreme.
 
         If the short path fails (infinities, NaN, division by 0, signed zeros), the rough quotient is right.
         """
@@ -203,7 +205,7 @@ class _Writer:
         least, most = (self.b.op("multiply", size, self.float32(v)) for v in (2 * _NORMAL, 0.5 / _NORMAL))
         exact, zero = self.float32(_LEAST), self.float32(0)
         least = self.b.op("where", self.test("less", exact, least), least, exact)
-        # masks make many zeros; with a negative divisor the short path gives them the wrong sign
+        # masks produce many zeros; with a negative divisor, the short path gives their quotients the wrong sign
         positive = self.test("less", zero, divisor)
         for dividend in dividends:
             magnitude = self.b.op("absolute", dividend)
@@ -225,7 +227,7 @@ class _Writer:
             return self.float32(1 / np.float64(known))
 
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
-        """Return a/b if neither number is extreme.
+        """Return a/b. Neither number may be extreme.
 
         The remainder is subtracted from 0, so that zeros keep their sign for positive b.
         """
@@ -258,12 +260,12 @@ class _Writer:
                 rough = self.b.constant(1 / np.float64(known), _FLOAT64)
         else:
             rough = self.approximate("reciprocal", wide)
-        # what follows approaches 1/b from below: it starts there, since the approximation is within 2^-17
+        # the following steps approach 1/b from below; the start value is below, since the approximation is within 2^-17
         below = self.b.op("multiply", rough, self.b.constant(1 - 2.0**-16, _FLOAT64))
         first = self.residual(wide, below)
         high = self.fma(first, below, below)
         low = self.b.op("multiply", high, self.residual(wide, high))
-        # of 0, infinity and NaN the approximation is the reciprocal, and its residual no number
+        # for 0, infinity and NaN the approximation is the reciprocal, and its residual is NaN
         special = self.test("not_equal", first, first)
         return self.b.op("where", special, rough, high), self.b.op("where", special, rough, low)
 
@@ -313,12 +315,12 @@ class _Writer:
     # -- loops ----------------------------------------------------------------------------------
 
     def in_turn(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
-        """Emit a loop that applies `one` to each item, since code that seldom runs should be small."""
+        """Emit a loop that applies `one` to each item. A loop is small, and this code seldom runs."""
         if len(given) == 1:
             return [one(*given[0])]
         flat, width = [v for values in given for v in values], len(given[0])
         with self.b.loop(self.b.constant(len(given)), "serial", initial=flat, rolled=True) as loop:
-            others = loop.carried[1 - width :] if width > 1 else ()  # of the last ones: they stay, nobody asks for them
+            others = loop.carried[1 - width :] if width > 1 else ()  # of the last items: unused after the loop
             loop.yield_(*loop.carried[width:], one(*loop.carried[:width]), *others)
         return loop.results[::width]
 

@@ -15,14 +15,14 @@ from weft.codegen.ops import find_op
 from weft.codegen.passes.rewrite import Rewriter
 
 _EXTREMES = frozenset({"minimum", "maximum"})
-# Rows that only move bits: they need no wider arithmetic.
+# Ops that only move bits and need no wider arithmetic.
 _MOVES = frozenset({"where", "positive", "conjugate", "real"})
-# An expansion may use rows that expand in turn; this many times.
+# Maximum depth of expansions that use composite ops.
 _DEPTH = 8
 
 
 def expand_ops(kernel: Kernel, extremes: bool = False) -> Kernel:
-    """Expand composite ops repeatedly until only simple ops are left.
+    """Expand composite ops repeatedly until only ops with a lowering are left.
 
     With `extremes`, the target has instructions for the minimum and maximum of float32.
     """

@@ -1,8 +1,7 @@
 """Expand warp reductions to shuffles if the GPU has no instruction for them.
 
-Afterwards `warp_reduce` remains only for 32-bit integers on architectures with an instruction for it (sm_80 and
-later). The order of float reductions is that of the operation: pairwise if all 32 lanes take part, and otherwise from
-the lowest lane up.
+Afterwards `warp_reduce` remains only for 32-bit integers on architectures with an instruction for it (sm_80 and later).
+The order of float reductions is that of the operation: pairwise if all 32 lanes take part, and otherwise in lane order.
 """
 
 from __future__ import annotations

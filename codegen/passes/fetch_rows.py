@@ -37,7 +37,10 @@ def _arithmetic(loop: Operation) -> int:
 def _fetch(
     builder: KernelBuilder, row: Value, home: Block, first: Operation, busy: Operation, unwritten: set[Value]
 ) -> None:
-    """In a later loop over the row, emit prefetches of the next row's elements that the first loop will load."""
+    """Emit prefetches in a later loop over the row.
+
+    They fetch the elements of the next row that the first loop will load.
+    """
     body, later = first.regions[0], busy.regions[0]
     steps = index_steps(body.operations, body.parameters[0])
     made = {v: o for block in (home, body) for o in block.operations for v in o.results}

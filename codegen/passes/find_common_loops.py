@@ -1,4 +1,4 @@
-"""Find loops without synchronization, in user code, inside which the loop over threads may run.
+"""Find user-written loops without synchronization inside which the loop over threads may run.
 
 In: a threaded kernel and its uniform values. Out: the loops inside which the loop over the threads should run,
 because LLVM vectorizes only innermost loops. Invariant: every access of such a loop is to one element for all
@@ -18,8 +18,8 @@ _INSIDE = frozenset(
     {"constant", "cast", "load", "store", "if", "scope", "leave", "yield", "local", "offset", "reinterpret", "table"}
     | {"thread_index", "block_index", "block_size", "grid_size", "shared", "dynamic_shared"}
 )
-_BESIDE = frozenset({"atomic", "atomic_cas", "repeat", "for"})  # also in loops that threads take in step
-SHORT = 16  # loops with no more turns than this are unrolled as they are
+_BESIDE = frozenset({"atomic", "atomic_cas", "repeat", "for"})  # also allowed in loops that threads run in step
+SHORT = 16  # loops with at most this many iterations are unrolled as they are
 
 
 def find_common_loops(kernel: Kernel, uniform: Uniformity, axis: int) -> list[Operation]:
@@ -48,12 +48,12 @@ def _is_worth_it(loop: Operation, uniform: Uniformity, steps: ThreadSteps) -> bo
     if any(o.opcode == "leave" and uniform.apart.get(o, ()) != uniform.apart.get(loop, ()) for o in inside):
         return False
     strides = steps.strides(inside)
-    if "symbolic" in strides and "contiguous" not in strides:  # such as rows, which each thread had better read alone
+    if "symbolic" in strides and "contiguous" not in strides:  # for example rows, which each thread reads faster alone
         return False
     arrays = [root for root, count in steps.counts.items() if count > 1]
     if not steps.walk_on(inside, arrays) or _is_short(loop, inside, steps):
         return False
-    # numbers are computed that differ from thread to thread
+    # the loop computes values that differ between threads
     computed = [v for o in inside if o.opcode not in STRUCTURAL for v in o.results if uniform.differs([v])]
     return any(isinstance(v.type, np.dtype) and v.type.kind == "f" for v in computed)
 

@@ -1,10 +1,9 @@
 """Find values that are the same in all threads of a block, and operations at which threads may diverge.
 
-In: a threaded kernel. Out: the values and the local memory that may differ between threads, and the operations that
-not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it.
-If the blocks run in step too (kernel attribute `in_step` is "grid"), the same holds for the threads of the grid.
-A load from shared or global memory is uniform if its address is, because threads that read while another writes have
-a race.
+In: a threaded kernel. Out: the values and the local variables that may differ between threads, and the operations that
+not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If
+the blocks run in step too (kernel attribute `in_step` is "grid"), the same holds for the threads of the grid. A load
+from shared or global memory is uniform if its address is, because a read during another thread's write is a data race.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from dataclasses import dataclass, field
 from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Value
 from weft.codegen.passes.index_steps import program_order
 
-# Results that are a thread's own, whatever the operands are.
+# Operations whose results differ between threads even for uniform operands.
 _OWN = frozenset({"thread_index", "lane_index", "atomic", "atomic_cas", "call", "clock", "assembly", *MEETINGS})
 Causes = tuple[Operation, ...]
-_SHARED_RESULT = frozenset({"barrier_vote"})  # ... of the meetings the one that tells all threads the same
+_SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give all threads the same result
 
 
 @dataclass
@@ -48,7 +47,7 @@ class Uniformity:
     late: set[Operation] = field(default_factory=set)
     exit: str | None = None
     returns: bool = False
-    # Variable -> the branches that all of its life lies in: threads that take them together may have it in common.
+    # Variable -> the branches that enclose all its uses. Threads that take them together may share the variable.
     homes: dict[Value, frozenset[Operation]] = field(default_factory=dict)
 
     def differs(self, values: Iterable[Value]) -> bool:
@@ -106,7 +105,7 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
         if variable in other or not paths:
             continue
         shared = [step for step, *rest in zip(*paths, strict=False) if all(step == r for r in rest)]
-        # what an earlier visit left there may differ: the branch must write before it reads
+        # the value that an earlier execution left may differ: the branch must write before it reads
         homes[variable] = frozenset(
             o for o, k in shared if o.opcode == "if" and writes_first(o.regions[k], variable, set())
         )
@@ -127,7 +126,7 @@ def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
 
 
 class _Walk:
-    """One iteration of the analysis over the kernel.
+    """One traversal of the kernel by the analysis.
 
     Methods return the labels of scopes that some threads leave while others continue, with the `leave` operations.
     """
@@ -135,7 +134,7 @@ class _Walk:
     def __init__(self, found: Uniformity, own: frozenset[str]) -> None:
         self.found = found
         self.own = own
-        self.entered: dict[str, Causes] = {}  # label of a scope around -> why threads were apart when it began
+        self.entered: dict[str, Causes] = {}  # label of an enclosing scope -> the causes of divergence at its start
 
     def block(self, block: Block, apart: Causes, late: bool) -> dict[str, Operation]:
         gone: dict[str, Operation] = {}
@@ -145,7 +144,7 @@ class _Walk:
         return gone
 
     def without(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the divergence of the remaining threads after some threads have left."""
+        """Return the divergence of the remaining threads after other threads have left."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 
@@ -169,7 +168,7 @@ class _Walk:
                 return self.loop(o, apart, late)
             case "leave":
                 if set(apart) <= set(self.entered[o.attributes["label"]]):
-                    return {}  # who is in the scope leaves it together
+                    return {}  # the threads in the scope leave it together
                 found.returns = found.returns or o.attributes["label"] == found.exit
                 return {o.attributes["label"]: o}
             case "store":
@@ -182,7 +181,7 @@ class _Walk:
             case name if name in self.own:
                 if name not in _SHARED_RESULT:
                     found.varying.update(o.results)
-                # memory whose address is given away is no longer known
+                # the contents of memory with an escaping address are unknown
                 found.varying.update(found.roots[v] for v in o.operands if v in found.roots)
             case _:
                 if found.differs(o.operands):
@@ -190,7 +189,7 @@ class _Walk:
         return {}
 
     def again(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyse a region that repeats. Threads that leave in an iteration are missing in the next one."""
+        """Analyse a region that repeats. Threads that leave in an iteration are missing in the next iteration."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.without(gone, apart, late)

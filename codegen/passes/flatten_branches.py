@@ -1,4 +1,4 @@
-"""Replace branches by selections. A function of numbers without loops thus becomes straight-line code.
+"""Replace branches by selections, so that a scalar function without loops becomes straight-line code.
 
 In: a function with branches (`if`, `scope`, `leave`) and variables in local memory. Out: a function without either,
 or None if that is impossible (loops, memory, printing). Invariant: every operation of the result is an op, a cast or
@@ -15,7 +15,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Function, Operation, Pointer, Value
 
 BOOL = np.dtype(bool)
-# Where a path is taken: everywhere, nowhere, or where a value holds.
+# Where a path is taken: everywhere, nowhere, or where a value is true.
 Mask = bool | Value
 
 
@@ -27,8 +27,8 @@ class _Unsuitable(Exception):
 class _Flattener:
     builder: KernelBuilder
     map: dict[Value, Value] = field(default_factory=dict)
-    slots: dict[Value, Value | None] = field(default_factory=dict)  # variables: what each holds
-    left: dict[str, Mask] = field(default_factory=dict)  # scopes: where they were left early
+    slots: dict[Value, Value | None] = field(default_factory=dict)  # variable -> its current value
+    left: dict[str, Mask] = field(default_factory=dict)  # scope -> where it was left early
     result: tuple[Value, ...] = ()
 
     def block(self, block: Block, active: Mask) -> tuple[Mask, tuple[Value, ...]]:
@@ -89,7 +89,7 @@ class _Flattener:
         return found
 
     def assign(self, operation: Operation, active: Mask) -> None:
-        """Assign to a variable where the mask holds."""
+        """Assign a value to a variable in the lanes where the mask holds."""
         pointer = self.slot(operation)
         value, old = self.map[operation.operands[2]], self.slots[pointer]
         if isinstance(active, Value) and old is not None:

@@ -48,7 +48,7 @@ def _stored_once(kernel: Kernel) -> dict[Value, Value]:
 
 
 def _drop_early(block: Block, written: set[Value], candidates: dict[Value, Value]) -> None:
-    """Remove the variables that may be loaded before their store from `candidates`."""
+    """Remove variables from `candidates` that may be loaded before their store."""
     written = set(written)
     for o in block.operations:
         if o.opcode == "load" and o.operands[0] in candidates and o.operands[0] not in written:

@@ -1,4 +1,4 @@
-"""Strides of values with respect to a loop index. They decide vectorization, coalescing and contiguity."""
+"""Strides of values with respect to a loop index. They determine vectorization and coalescing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.codegen.kernel_ir.operation import Operation, Value, program_order
 
 
 def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, int | None]:
-    """Return how much each value grows if `index` grows by 1.
+    """Return the amount by which each value grows if `index` grows by 1.
 
     Values that do not depend on `index` are left out. None means a stride that is not a compile-time constant.
     """
@@ -18,11 +18,11 @@ def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, in
         if operation.opcode == "constant" and operation.results[0].type.kind in "iu":  # type: ignore[union-attr]
             constants[operation.results[0]] = int(operation.attributes["value"])
         if operation.opcode in ("if", "for"):
-            # so may what its regions compute
+            # the results of its regions may depend on the index too
             steps |= dict.fromkeys(operation.results)
         known = [steps.get(v, 0) for v in operation.operands]
         if operation.opcode == "for" and operation.results:
-            # what is carried may come to depend on the index on the way
+            # carried values may come to depend on the index during the loop
             for value in operation.regions[0].parameters[1:]:
                 steps[value] = None
         if all(step == 0 for step in known):
@@ -31,7 +31,7 @@ def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, in
         for value in operation.results:
             steps[value] = step
         if operation.opcode == "for":
-            # the bounds or the initial values depend on it
+            # the bounds or the initial values depend on the index
             for value in operation.regions[0].parameters[:1]:
                 steps[value] = None if any(s != 0 for s in known[:2]) else 0
     return {value: step for value, step in steps.items() if step != 0}

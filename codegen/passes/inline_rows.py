@@ -1,8 +1,7 @@
 """Inline the ops of user functions.
 
 Straight-line ops are inlined before all other passes, so that they are vectorized and split like any arithmetic. Ops
-with loops are inlined once threads or vectors have been chosen. The loops that contain them run one element at a
-time.
+with loops are inlined after threads or vectors have been chosen. The loops that contain them run one element at a time.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class _Copier:
     def __init__(self, builder: KernelBuilder, values: dict[Value, Value], suffix: str) -> None:
         self.builder = builder
         self.map = values
-        self.suffix = suffix  # labels are the copy's own
+        self.suffix = suffix  # makes the labels of the copy unique
 
     def block(self, block: Block) -> tuple[Value, ...]:
         """Copy the operations of a block into the builder's current block, and return the values it yields."""

@@ -16,10 +16,10 @@ from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operatio
 from weft.codegen.ops import find_op
 from weft.codegen.passes.index_steps import program_order
 
-# Bytes of a row that is kept: with the row that it is computed of, it shares a core's caches.
+# Maximum number of bytes of a kept row: together with the row that it is computed from, it fits a core's caches.
 ROOM = 64 << 10
-LINE = 64  # bytes that memory of rows is aligned to
-WORTH = 16  # instructions, from which on writing and reading a value costs less than computing it again
+LINE = 64  # alignment in bytes of kept rows
+WORTH = 16  # number of instructions above which a store and loads cost less than recomputation
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,10 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """Return the kernel with values that loops over a row share stored in memory, as its attribute ``kept`` allows."""
+    """Return the kernel with the values that loops over a row share stored in memory.
+
+    The attribute ``kept`` gives the rows that are short enough.
+    """
     given = kernel.attributes.get("kept", ())
     room = dict(zip(given[::2], given[1::2], strict=True))
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
@@ -74,7 +77,7 @@ def _rows(kernel: Kernel) -> list[_Row]:
 
 
 def homes(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
-    """Yield each block that contains several loops, with the loop whose body it is."""
+    """Yield each block that contains several loops, together with the loop whose body is the block."""
     loops = [o for o in block.operations if o.opcode == "for"]
     if len(loops) > 1:
         yield block, around
@@ -95,7 +98,10 @@ def alike(kernel: Kernel, home: Block) -> list[list[Operation]]:
 
 
 def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
-    """Return values that cost more to compute than to load, each with the values of later loops that recompute it."""
+    """Return the values that cost more to compute than to load.
+
+    Each value is mapped to the values of later loops that recompute it.
+    """
     first: dict[object, Value] = {}
     found: dict[Value, list[Value]] = {}
     for loop in loops:
@@ -120,7 +126,7 @@ def _is_plain(kind: Type) -> bool:
 
 
 def _number(kernel: Kernel) -> dict[Value, object]:
-    """Number all values. Values with equal numbers are the same computation at the same element of a row."""
+    """Number all values. Values with equal numbers are the same computation on the same element of a row."""
     unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
     numbers: dict[Value, object] = {p.value: p.value for p in kernel.parameters}
     spelled: dict[object, int] = {}
@@ -141,7 +147,7 @@ def _number(kernel: Kernel) -> dict[Value, object]:
 
 
 def _used_beside(body: Block, known: set[Value]) -> list[Value]:
-    """Return the values in `known` that operations with other results use."""
+    """Return the values in `known` that are operands of operations whose own results are not in `known`."""
     return list(
         dict.fromkeys(v for o in body.operations if known.isdisjoint(o.results) for v in o.operands if v in known)
     )

@@ -1,8 +1,8 @@
-"""Find indices that are multiples of the vector length. They decide the alignment of accesses.
+"""Find indices that are multiples of the vector length. They determine the alignment of accesses.
 
 In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned vectors, and the
-parameters that have to be multiples of a power of two for that. For exact sizes no parameter is left to decide.
-Invariant: only sizes that affect the answer are examined, so that many sizes share it.
+parameters that have to be multiples of a power of two for this. For exact sizes, there are no such parameters.
+Invariant: only sizes that affect the result are examined, so that many sizes share a kernel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of which parameters must be multiples of a power of two so that a value is a multiple of it.
+    """Analysis of which parameters must be multiples of a power of two so that a value is a multiple of that power.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return the parameters that must be multiples of `divisor` so that `value` is a multiple of `divisor` too.
+        """Return the parameters that must be multiples of `divisor` so that `value` is a multiple of `divisor` as well.
 
         `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """
@@ -108,7 +108,7 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers that are accessed only in whole aligned vectors, and the parameters that this depends on.
+    """Return the pointers whose accesses are all whole, aligned vectors, and the parameters on which this depends.
 
     Parameters
     ----------
@@ -120,9 +120,9 @@ def aligned_vectors(
     lanes : int
         Elements of a vector.
     bounds : Value
-        Indices that have to be multiples of `lanes` too.
+        Other indices that have to be multiples of `lanes`.
     exact : bool
-        Whether the kernel is for these sizes only. Then no parameter decides.
+        Whether the kernel is for these sizes only. The result then depends on no parameters.
     strided : bool
         Whether to include accesses that advance by more than one element but together are contiguous.
     """

@@ -1,7 +1,7 @@
 """Merge two kernels into one launch: the reduction of blocks, and the combination of their partial results.
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
-both and the attribute ``merged``. The last block of a GPU to finish the first part runs the second
+both and the attribute ``merged``. The GPU block that finishes the first part last runs the second part
 (`split_reductions.py`). The parameter ``ticket`` is its completion counter: a 32-bit zero that blocks increment, and
 that the last block resets to zero.
 """
@@ -29,7 +29,9 @@ class _Renaming(Rewriter):
 
 
 def merge_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Kernel:
-    """Return a kernel that executes both kernels in order. `same` maps pointers of the second to pointers of the first.
+    """Return a kernel that runs the first kernel and then the second.
+
+    `same` maps pointers of the second kernel to pointers of the first kernel.
 
     The parameters are those of the first kernel, those of the second that are not in `same`, and ``ticket``.
     """

@@ -1,4 +1,4 @@
-"""Read slices of an array through one pointer, so that neighbouring points share loads.
+"""Read slices of an array through one pointer, so that neighboring points share loads.
 
 In: a logical kernel, and for some pointer parameters another parameter that points into the same memory, with their
 distance in elements. Out: the kernel with constant offsets in its indices instead. The parameters stay.

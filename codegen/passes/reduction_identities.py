@@ -10,12 +10,12 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation, Type
 from weft.codegen.ops import accumulators, identity_of
 
-# Folds whose order changes no bit.
+# Reductions whose order changes no bit.
 EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})
 
 
 def rounds(loop: Operation) -> bool:
-    """Return whether a loop's reduction rounds. Its order then affects the bits."""
+    """Return whether a loop's reduction rounds its results. If so, its order affects the bits."""
     kinds = [v.type for v in loop.results]
     return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
         name not in EXACT for name in loop.attributes.get("combine", ())
@@ -25,7 +25,7 @@ def rounds(loop: Operation) -> bool:
 def reduction_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
     """Return an identity for each accumulator of the reductions in `combine`, as NumPy scalars.
 
-    Combining a value with the identity changes no bit.
+    Combining a value with the identity does not change a bit.
 
     Sums of floats start from -0.0, since 0.0 would turn a sum of -0.0 into 0.0; argmin and argmax from the
     worst value and the highest index.

@@ -1,7 +1,7 @@
 """The driver of passes that replace operations. It rebuilds a kernel block by block.
 
-In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel, while the
-old one is unchanged. Operations for which the function returns None are copied.
+In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel, and the old
+kernel is unchanged. Operations for which the function returns None are copied.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Function, Kernel, Operation, Type, Value
 
-# What a value became: a value, or for a complex one its two parts.
+# The replacement of a value: a value, or two parts for a complex value.
 Replaced = Any
 Rule = Callable[[KernelBuilder, Operation, list[Replaced]], list[Replaced] | None]
 
@@ -27,7 +27,7 @@ class Rewriter:
     def __init__(self, kernel: Kernel, rule: Rule, retype: Callable[[Type], tuple[Type, ...]] = _as_it_is) -> None:
         self.old = kernel
         self.rule = rule
-        self.retype = retype  # what values that no rule replaces become: the type of one, or of two
+        self.retype = retype  # maps a type to the types of the values that replace a value of this type
         self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
         self.builder.after(kernel)
         self.builder.kernel.level = kernel.level
@@ -97,7 +97,7 @@ class Rewriter:
         )
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Map values that no rule replaces to values of their new types. Return the new values."""
+        """Replace values by values of the types that `retype` returns, and return the new values."""
         if self.retype is _as_it_is:
             self.map.update(zip(values, values, strict=True))
             return values
@@ -116,7 +116,7 @@ def _flatten(values: list[Replaced]) -> list[Value]:
 
 
 def copy_of(builder: KernelBuilder, value: Value, made: dict[Value, Operation], known: dict[Value, Value]) -> Value:
-    """Recompute a value from the values in `known`, by copies of operations in `made`. Return the copy of the value."""
+    """Return a copy of a value, recomputed from the values in `known` by copies of the operations in `made`."""
     if value in known or value not in made:
         return known.get(value, value)
     maker = made[value]

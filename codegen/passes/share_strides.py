@@ -22,7 +22,7 @@ from weft.codegen.passes.rewrite import Rewriter, copy_of
 
 _NUMBERS = {"block_index", "thread_index"}
 _OF_BLOCK = MEETINGS | {"shared", "dynamic_shared"}
-# Through these, threads can wait for each other, which they do in their own order.
+# Operations through which threads can wait for each other, which depends on the order of execution.
 _WAITS = frozenset({"atomic", "atomic_cas", "call", "clock", "sleep", "fence", "watch", "print", "assembly"})
 
 
@@ -50,10 +50,11 @@ class StridedLoop:
 
 
 def share_strides(kernel: Kernel) -> Kernel:
-    """Return the kernel with one counter for all threads in its strided loops, or unchanged if it has none.
+    """Return the kernel with one counter for all threads in each of its strided loops.
 
-    All blocks share the counter too if the start of a loop depends on the block index and the thread index, because
-    the elements of an iteration are then adjacent, and if the kernel has no synchronization points or shared memory.
+    All blocks share the counter too under two conditions. The kernel has no synchronization points or shared memory.
+    The start of a loop depends on both the block index and the thread index, so that the elements of an iteration are
+    adjacent.
     """
     if not any(o.opcode == "repeat" for o in kernel.walk()):
         return kernel
@@ -68,7 +69,7 @@ class _Finder:
     """Finder of the strided loops of a kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.loops: dict[Operation, StridedLoop] = {}  # by the scope around the `repeat`
+        self.loops: dict[Operation, StridedLoop] = {}  # keyed by the scope around the `repeat`
         self.makers: dict[Value, Operation] = {}
         self.uses: dict[Value, list[Operation]] = {}  # of each `local`
         self.places: dict[Operation, int] = {}
@@ -126,7 +127,7 @@ class _Finder:
         return StridedLoop(variable, label, start, stop, step, test)
 
     def is_pure(self, o: Operation) -> bool:
-        """Return whether an operation may run once for all threads: it computes, or loads a variable."""
+        """Return whether an operation may run once for all threads: it is a computation or a load of a variable."""
         return (
             o.opcode in ("constant", "cast")
             or o.opcode not in STRUCTURAL
@@ -152,7 +153,10 @@ class _Finder:
         return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
 
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
-        """Return the only store to the variable in a loop, if every iteration that stays in the loop ends with it."""
+        """Return the only store to the variable in a loop.
+
+        It must be the last access of every iteration that stays in the loop. Otherwise return None.
+        """
         accesses = [o for o in inside if o.operands and o.operands[0] is variable]
         stores = [o for o in accesses if o.opcode == "store"]
         if len(stores) != 1 or accesses[-1] is not stores[0]:
@@ -194,7 +198,7 @@ class _Finder:
         return any(_NUMBERS <= self.sources(loop.start) for loop in self.loops.values())
 
     def sources(self, value: Value) -> set[str]:
-        """Return the opcodes of the operations that compute a loop's start."""
+        """Return the opcodes of all operations that compute a value."""
         maker = self.makers[value]
         return {maker.opcode}.union(*(self.sources(v) for v in maker.operands))
 
@@ -219,7 +223,7 @@ class _Finder:
 
 
 def _only_leaves(test: Operation, label: str) -> bool:
-    """Return whether an `if` leaves the scope with this label if its condition holds, and has no other effect."""
+    """Return whether the only effect of an `if` is to leave the scope with this label when its condition holds."""
     leaves, stays = (region.operations for region in test.regions)
     return (
         not test.results
@@ -231,7 +235,7 @@ def _only_leaves(test: Operation, label: str) -> bool:
 
 
 def _may_wait(inside: list[Operation]) -> bool:
-    """Return whether a loop contains synchronization points, or loops in which a thread may wait for another."""
+    """Return whether a loop contains synchronization points, or inner loops in which a thread may wait for another."""
     loops = [o for o in inside if o.opcode == "repeat"]
     waiting = (o for each in loops for o in program_order(each.regions[0].operations))
     return any(o.opcode in MEETINGS for o in inside) or any(
@@ -246,10 +250,10 @@ class _Sharer(Rewriter):
         super().__init__(finder.kernel, self.replace)
         assert finder.uniform is not None
         self.makers, self.loops, self.uniform = finder.makers, finder.loops, finder.uniform
-        self.indices: dict[Value, Value] = {}  # variable of an open loop -> its value in the turn
+        self.indices: dict[Value, Value] = {}  # variable of an open loop -> its value in the current iteration
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
-        """Replace loads of the variable of the current loop by its index, and remove stores to it."""
+        """Replace loads of the current loop's variable by its index, and remove stores to the variable."""
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None
         if index is None:
             return None
@@ -304,7 +308,7 @@ class _Sharer(Rewriter):
         b.emit("yield")
 
     def first(self, value: Value) -> Value:
-        """Recompute a value as the first thread has it."""
+        """Recompute the value that the first thread has."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]
@@ -314,7 +318,7 @@ class _Sharer(Rewriter):
         return self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)[0]
 
     def distance(self, value: Value) -> Value:
-        """Return the difference between a value in the current thread and in the first thread."""
+        """Return the difference between the current thread's value and the first thread's value."""
         maker, b = self.makers[value], self.builder
         varying = [v for v in maker.operands if v in self.uniform.varying]
         if not varying:

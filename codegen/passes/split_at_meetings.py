@@ -19,15 +19,15 @@ from weft.codegen.passes.find_uniform import Uniformity, find_uniform
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.thread_steps import innermost_axis
 
-# Meetings that runs can be split at; those of a warp only where all its lanes are named.
+# Synchronization points at which runs can be split. Warp operations qualify only if their mask names all lanes.
 _BLOCK = frozenset({"barrier", "barrier_vote"})
 _WARP = frozenset({"warp_barrier", "shuffle", "shuffle_xor", "vote", "warp_reduce"})
-# Besides the rows: operations that depend on their operands alone.
+# Besides the op table: operations that depend only on their operands.
 _PURE = frozenset(
     {"constant", "cast", "offset", "reinterpret", "shared", "dynamic_shared", "table", "block_index", "block_size"}
     | {"grid_size", "thread_index", "lane_index"}
 )
-_CHEAP = 12  # cost up to which a value is computed again rather than kept
+_CHEAP = 12  # maximum cost of a value that is recomputed instead of stored
 FULL = 0xFFFFFFFF
 
 
@@ -35,16 +35,16 @@ FULL = 0xFFFFFFFF
 class Run:
     """Operations between synchronization points, which each thread executes alone.
 
-    A run begins with the results of the synchronization points in `receives`, and ends with the values for those in
-    `sends`.
+    A run begins with the results of the synchronization points in `receives`, and ends with the contributions to the
+    synchronization points in `sends`.
     """
 
     operations: list[Operation] = field(default_factory=list)
     receives: list[Operation] = field(default_factory=list)
     sends: list[Operation] = field(default_factory=list)
-    again: bool = False  # it may run more than once in a block
-    branch: Branch | None = None  # the innermost branch that only some threads take, in step
-    late: bool = False  # threads may have left the kernel before
+    again: bool = False  # whether it may run more than once in a block
+    branch: Branch | None = None  # the innermost branch, run in step, that only some threads take
+    late: bool = False  # whether threads may have left the kernel before
 
     def everything(self) -> Iterator[Operation]:
         """Yield all operations of the run, including nested operations."""
@@ -72,7 +72,8 @@ class BarrierSplit:
     maker : dict
         Value of a run -> the operation that computes it. Values not in `crossing` are recomputed where they are needed.
     branches : dict
-        Synchronization point, or operation around some -> the innermost branch around it that only some threads take.
+        Synchronization point, or operation that contains one -> the innermost branch around it that only some threads
+        take.
     strict : set of Operation
         Synchronization points in such branches that all lanes of a warp must reach if any lane does.
     in_step : set of Operation
@@ -168,13 +169,13 @@ class _Splitter:
         self.kernel = kernel
         self.uniform = uniform
         self.made = BarrierSplit(uniform, axis)
-        self.around: dict[Operation, tuple[Operation, ...]] = {}  # operations with regions that each stands in
-        self.maker: dict[Value, Operation] = {}  # of results and of region parameters
+        self.around: dict[Operation, tuple[Operation, ...]] = {}  # operation -> the operations that enclose it
+        self.maker: dict[Value, Operation] = {}  # of results and region parameters
         self.stores: dict[Value, list[Operation]] = {}  # of each `local`
-        self.once: set[Operation] = set()  # with regions: done once for all threads
-        self.loads: set[Operation] = set()  # from shared and global memory: done once for all threads
+        self.once: set[Operation] = set()  # operations with regions that are executed once for all threads
+        self.loads: set[Operation] = set()  # loads from shared and global memory that are executed once for all threads
         self.needed: set[Value] = set()
-        self.outside: set[Value] = {p.value for p in kernel.parameters}  # values that there are outside of runs
+        self.outside: set[Value] = {p.value for p in kernel.parameters}  # values that are available outside of runs
         self.fine = True
         self._index(kernel.body, ())
 
@@ -195,8 +196,8 @@ class _Splitter:
     def mark(self, loops: list[Operation]) -> bool:
         """Mark the operations that must execute once for all threads. Return whether all of them are uniform.
 
-        These are the operations around synchronization points, the loops in `loops`, and everything that both depend
-        on.
+        These are the operations around synchronization points, the loops in `loops`, and everything on which these
+        depend.
         """
         for loop in loops:
             self.together((*self.around[loop], loop))
@@ -213,7 +214,7 @@ class _Splitter:
                 if self.leaves_together(o, scope):
                     self.together(self.around[o])
                 elif o.attributes["label"] != self.uniform.exit:
-                    return False  # some threads go on behind a meeting, but not behind the kernel
+                    return False  # some threads continue after a synchronization point, but not after the kernel
         together = {*self.once, *self.loads, *(o for o in everything if o.opcode in MEETINGS)}
         for variable in self.made.common:
             together.update(self.stores.get(variable, ()))
@@ -238,7 +239,7 @@ class _Splitter:
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def together(self, around: tuple[Operation, ...]) -> None:
-        """Mark the operations around an operation that is executed once. They are executed once too."""
+        """Mark the operations that enclose an operation which is executed once. They are also executed once."""
         for o in around:
             if o in self.once:
                 continue
@@ -356,7 +357,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points in branches that all lanes of a warp must reach if any lane does."""
+        """Find the synchronization points in branches for which all lanes of a warp must arrive if any lane does."""
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in MEETINGS), default=-1)
         for o, branch in self.made.branches.items():

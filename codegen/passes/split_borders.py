@@ -16,7 +16,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.passes.index_steps import program_order
 
-# Operations of a loop's body up to which it is written again: what it takes to compile grows with them.
+# Maximum number of operations in a loop body that is duplicated: compile time grows with them.
 MOST = 400
 _COMPARISONS = ("greater_equal", "less_equal")
 
@@ -37,8 +37,8 @@ class _Splitter:
         self.builder.after(kernel)
         self.made = {v: o for o in kernel.walk() for v in o.results}
         self.map: dict[Value, Value] = {}
-        self.known: dict[Value, bool] = {}  # conditions of which it is known here whether they hold
-        self.split = True  # whether loops are: not again where one around could not be
+        self.known: dict[Value, bool] = {}  # condition -> whether it holds in the code being copied
+        self.split = True  # whether loops are split: not inside a loop that could not be split
 
     def run(self) -> Kernel:
         """Return the new kernel."""
@@ -108,7 +108,7 @@ class _Splitter:
         if loop.attributes["role"] != "parallel" or len(inside) > MOST:
             return {}
         if any(o.opcode == "for" and o.attributes["role"] != "parallel" for o in inside):
-            return {}  # (a reduction has its order from what it reads)
+            return {}  # (the order of a reduction depends on the loads)
         own = {v for o in inside for v in o.results if o.opcode != "constant"}
         found: dict[Value, bool] = {}
         for operation in inside:
@@ -136,7 +136,7 @@ class _Splitter:
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.asking(operation, likely)
         elif operation in self.kernel.body.operations:
-            self.copy(operation)  # (threads share its indices, wherever these are cut)
+            self.copy(operation)  # (threads divide its indices, wherever the ranges end)
         else:
             self.in_three(operation, likely)
 
@@ -169,7 +169,7 @@ class _Splitter:
         self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
 
     def in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite an innermost loop as three loops: before the middle, in it, and after it."""
+        """Rewrite an innermost loop as three loops: before, within and after the likely range."""
         b, (start, stop) = self.builder, map(self.new, operation.operands)
         low, high = self.bounds(likely)
         begin = start if low is None else b.op("minimum", b.op("maximum", low, start), stop)

@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def store_branch_results(kernel: Kernel) -> Kernel:
-    """Return the kernel without results of branches around synchronization points. `local` variables replace them."""
+    """Return the kernel with the results of branches around synchronization points replaced by `local` variables."""
     return _Storer(kernel).run() if any(_gives(o) for o in kernel.walk()) else kernel
 
 
@@ -44,7 +44,7 @@ class _Storer(Rewriter):
             block = Block()
             b.blocks.append(block)
             self.body(region)
-            if block.operations[-1].opcode == "yield":  # else it leaves, and gives nothing
+            if block.operations[-1].opcode == "yield":  # otherwise it leaves, and has no results
                 for variable, value in zip(variables, block.operations.pop().operands, strict=True):
                     b.store(variable, start, value)
                 block.operations.append(Operation("yield"))

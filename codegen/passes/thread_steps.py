@@ -1,10 +1,11 @@
 """Strides of addresses between adjacent threads along one axis of the block.
 
-They decide whether loops over threads are independent.
+The strides decide whether loops over threads are independent.
 
 In: a threaded kernel and its uniform values. Out: whether the accesses of a run are contiguous, or have strides unknown
 at compile time, and the axis along which most accesses are contiguous. LLVM regroups accesses with a constant stride of
-two or more elements. If threads are declared independent, it then ignores the order that each of them needs.
+two or more elements. If the threads were declared independent, LLVM would then ignore the order in which each thread
+needs its accesses.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointe
 from weft.codegen.passes.find_uniform import Uniformity
 from weft.codegen.passes.index_steps import program_order
 
-# A number of elements (bytes for pointers); a multiple of something known when running only; what memory holds, which
-# nobody knows; a step of 1 with bends in it; None where nothing is said.
+# A number of elements (bytes for pointers); "symbolic": a multiple of a value known only at run time; "data": depends
+# on the contents of memory; "bent": piecewise 1; None: unknown.
 Step = int | Literal["symbolic", "data", "bent", "contiguous"] | None
 
 _BENT = frozenset({"bitwise_and", "bitwise_xor", "bitwise_or", "right_shift", "remainder", "minimum", "maximum"})
@@ -36,7 +37,7 @@ class ThreadSteps:
         self.steps: dict[Value, Step] = {}
         self.counts: dict[Value, int] = {}  # elements of each `local`
         operations = list(program_order(kernel.body.operations))
-        # a value that comes back from memory may be one that was put there
+        # a value loaded from memory may be one that was stored there
         self.stored = {_element(o.operands[0]) for o in operations if o.opcode == "store"}
         for o in operations:
             if o.opcode == "local":
@@ -122,8 +123,8 @@ class ThreadSteps:
     def walk_on(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
         """Return whether each access has a stride of 0 or one element, or a stride unknown at compile time.
 
-        Accesses without any known pattern do not qualify, nor do accesses to the arrays in `kept`, of which each thread
-        has a copy in adjacent memory.
+        Accesses without any known pattern do not qualify. Accesses to the arrays in `kept` do not qualify either, since
+        each thread has a copy of these arrays in adjacent memory.
         """
         arrays = set(kept)
         for o in operations:

@@ -1,8 +1,8 @@
-"""Tile loops that read one operand along rows and another along columns.
+"""Tile loops that read one operand along rows and another operand along columns.
 
 In: a logical kernel whose loops have lanes. Out: the kernel with tiled loops where a loop with lanes contains a load
 that is contiguous along the enclosing loop. Such a load reads from a transposed copy of its tile. Memory is then read
-by whole cache lines, each of them once. Invariant: the kernel does not write the copied memory.
+in whole cache lines, and each line is read once. Invariant: the kernel does not write the copied memory.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, 
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.rewrite import copy_of
 
-MOST_TILES = 4  # of a kernel
+MOST_TILES = 4  # maximum number of tiles in a kernel
 MOST_SIZE = 256
-AHEAD = 3  # rows of a tile that are fetched ahead: the machine's own fetching begins anew in each of them
-ROOM = 256 << 10  # bytes that a kernel's tiles may take
+AHEAD = 3  # rows of a tile that are prefetched: the hardware prefetcher restarts in each row
+ROOM = 256 << 10  # maximum number of bytes of a kernel's tiles
 _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
     """Return the number of rows and columns of a tile, given the item sizes of its arrays.
 
-    Rows of a tile have a kilobyte, and all tiles fit into a core's L2 cache.
+    A row of a tile has at most a kilobyte, and all tiles fit into a core's L2 cache.
     """
     size = MOST_SIZE
     while size * size * sum(itemsizes) > ROOM:
@@ -52,7 +52,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Return the parallel loops, each with the block that contains it."""
+    """Return the parallel loops, each as a pair with the block that contains the loop."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))
@@ -71,7 +71,7 @@ def _inner(outer: Operation) -> Operation | None:
     suited = last.attributes["role"] == "parallel" and last.attributes.get("lanes") and alone
     along = index_steps(before, outer.regions[0].parameters[0])
     if last.operands[1] in along:
-        return None  # each turn goes another way
+        return None  # the loop is not the same in each iteration
     return last if suited and last.attributes.get("step", 1) == 1 else None
 
 

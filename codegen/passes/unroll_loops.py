@@ -1,10 +1,10 @@
-"""Unroll reductions over few elements, such as the coordinates of a point or the channels of a colour.
+"""Unroll reductions over few elements, such as the coordinates of a point or the channels of a color.
 
 On a GPU, parallel loops over few elements are also unrolled.
 
 In: a logical kernel, and the values of its index parameters in a launch. Out: the kernel with the attribute
 ``short``, alternating names and values of the parameters for which it is specialised. `unroll_loops` makes these
-parameters constants and unrolls the loops over so few elements, so that the enclosing loop can be vectorized.
+parameters constants and unrolls the loops over them, so that the enclosing loop can be vectorized.
 Invariant: the reductions run from the first element to the last, and depend only on their length.
 """
 
@@ -16,7 +16,8 @@ from dataclasses import replace
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
 
-# Elements that are few; a kernel is compiled for each length up to here. On a GPU longer rows are read by several threads.
+# Maximum lengths of short loops. A kernel is compiled for each length up to this. On a GPU, several threads read longer
+# rows.
 SHORT, SHORT_ON_GPU = 8, 4
 
 
@@ -24,7 +25,7 @@ def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool)
     """Return the kernel with the attribute ``short`` if an inner loop runs over few elements."""
     short, roles = _limits(on_gpu)
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
-    # (no size is looked at that nothing depends on: plans for many sizes have the others in common)
+    # (examine only sizes that matter, so that plans for many sizes share a kernel)
     loops = [(outer, o) for outer, o in _inside(kernel.body) if _is_short(o, parameters, roles)]
     loops = [(outer, o) for outer, o in loops if sizes[o.operands[1].name] <= short]
     wanted = {o.operands[1] for outer, o in loops if o.attributes["role"] == "reduce" or _is_dense(outer, o, sizes)}
@@ -42,7 +43,7 @@ def _limits(on_gpu: bool) -> tuple[int, tuple[str, ...]]:
 
 
 def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Operation, Operation]]:
-    """Yield each nested loop in a pair with the innermost loop that contains it: (outer, loop)."""
+    """Yield each nested loop as a pair (outer, loop), where `outer` is the innermost loop that contains it."""
     for o in block.operations:
         if o.opcode == "for" and outer is not None:
             yield outer, o
@@ -113,7 +114,7 @@ class _Unroller:
     def unrolled(self, operation: Operation, operands: tuple[Value, ...]) -> None:
         """Write the iterations of a loop one after another.
 
-        The stores of a parallel loop come last, since no iteration reads the writes of another.
+        The stores of a parallel loop come last, since no iteration reads what another iteration writes.
         """
         (region,) = operation.regions
         index, *names = region.parameters

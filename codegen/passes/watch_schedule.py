@@ -55,13 +55,13 @@ class _Watcher(Rewriter):
         super().__init__(kernel, self.watch)
         self.texts = print_operations(kernel)
         self.sites: list[WatchedSite] = []
-        # pointer that another was moved on to -> the array that it points into
+        # pointer that an `offset` computed -> the array that it points into
         self.arrays = {o.results[0]: o.operands[0] for o in kernel.walk() if o.opcode == "offset"}
 
     def watch(self, builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
         """Instrument an operation that is about to be copied."""
         if operation.opcode in _ACCESSES:
-            if operation.attributes.get("order", "monotonic") != "monotonic":  # a fence of its own
+            if operation.attributes.get("order", "monotonic") != "monotonic":  # which includes a fence
                 self.event(builder, WatchedSite("fence", self.texts[operation]))
             self.access(builder, operation)
         elif operation.opcode == "fence" or operation.opcode in _MEETINGS:
@@ -95,7 +95,7 @@ class _Watcher(Rewriter):
             operation.operands[2:] if operation.opcode == "store" and dtype.kind in "biuf" and not volatile else ()
         )
         place = builder.emit("offset", (pointer, index), (pointer.type,))[0]
-        # what is volatile is meant for other threads, and is there at once or not at all
+        # a volatile access communicates with other threads, and takes effect at once or not at all
         kind = "atomic" if volatile else _ACCESSES[operation.opcode]
         site = WatchedSite(
             kind,

@@ -1,11 +1,11 @@
 """Row reductions for rows of any length in one kernel.
 
-What `rows.py` decides at compile time for one length is decided at each launch.
+Each launch makes the decisions that `rows.py` makes at compile time for one length.
 
-In: a logical kernel whose items are loops over one row, and an `AnyRows`. Out: the threaded kernel. A block has as
-many rows as its threads allow. There is code for rows that are kept in registers, for rows that each loop reads
-again from memory, and for short rows, and each launch selects one. Rows of whole vectors (given by ``multiples``) have
-separate code. Other rows are read again for each loop, which needs less code.
+In: a logical kernel whose items are loops over one row, and an `AnyRows`. Out: the threaded kernel. A block has as many
+rows as its threads allow. There is code for rows that are kept in registers, for rows that each loop reads again from
+memory, and for short rows, and each launch selects one. Rows of whole vectors (given by ``multiples``) have separate
+code. The code for other rows is smaller, since it reads the row again for each loop.
 
 Invariant: the tree of a reduction is that of `rows.py`, or of `reductions.py` below 64 elements.
 """
@@ -40,11 +40,12 @@ from weft.codegen.schedules.rows import (
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# That share a short row, at most.
+# Maximum number of threads that share a short row.
 SHORT_THREADS = LEAST_LENGTH // ROW_ELEMENTS
-# Vectors of a long row that a thread keeps if the row is read twice; the others stay in the L1 cache.
+# Number of vectors of a long row that a thread keeps in registers if the row is read twice. The others stay in the L1
+# cache.
 MANY = 4
-# Vectors that a thread reads at once of the others, in kernels that have code for both.
+# Number of the other vectors that a thread reads at once, in kernels that have code for both.
 LOADS = 2
 
 
@@ -144,7 +145,7 @@ class Team:
 
 
 class AnyRowWriter(RowWriter):
-    """Writer of the code for a row whose number of threads is known at run time.
+    """Writer of the code for a row. The number of threads of the row is known only at run time.
 
     Threads beyond the last row process the last row with a length of 0.
     """
@@ -176,11 +177,11 @@ class AnyRowWriter(RowWriter):
         self.w.barrier()
 
     def _there(self, length: Value) -> Value:
-        # (where a row that is not there is kept it is the last one that is read)
+        # (for a missing row, the last row is read again if rows are kept)
         return self.team.length if self.known.kept else length
 
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the threads' partial results of a row. Every thread of the row gets the result."""
+        """Combine the partial results of the threads that share a row. All these threads get the result."""
         w = self.w
         if not self.alone:
             values = halves(w, combine, values, GPU.warp // 2)
@@ -193,7 +194,7 @@ class AnyRowWriter(RowWriter):
         return values
 
     def _across(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of a row's warps. Each of the warps gets the result."""
+        """Combine the partial results of the warps that share a row. All these warps get the result."""
         w = self.w
         most = GPU.wide_block // GPU.warp
         lane, shared = by_warps(w, values, most)

@@ -1,8 +1,8 @@
 """Column reductions, such as sums over the first axis. Adjacent threads reduce adjacent columns.
 
-In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the
-threaded kernel. Of a block's 256 threads, 32 (or the number of column vectors) are adjacent along the columns. The
-others share these columns, and each processes different rows.
+In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the threaded
+kernel. A block has 256 threads. 32 of them (or the number of column vectors) are adjacent along the columns. The other
+threads share these columns, and process different rows.
 
 A reduction combines the rows of a thread in order, then the threads of a column pairwise. The number of threads
 per column depends only on the number of columns.
@@ -27,19 +27,20 @@ from weft.codegen.schedules.rows import REGISTER_AIMS, RowFacts, RowNest, RowWri
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Columns of a thread where folding rounds: always as many, so that what else is read changes no bit.
+# Columns per thread in a reduction that rounds. The number is constant, so that other accesses of the kernel change no
+# bit.
 FOLD_COLUMNS = 4
 # Vectors that a thread reads at once.
 ROWS = 4
 SHARED_BYTES = 40_000
-# Threads side by side that still read whole lines of a cache, and blocks that would leave much of a GPU without work.
+# Adjacent threads that still read whole cache lines; number of blocks below which much of a GPU is idle.
 SHORT_SIDE = 8
 FEW_BLOCKS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """The decision for column reductions: the number of adjacent threads, and of columns per thread.
+    """The decision for column reductions: the number of adjacent threads, and the number of columns per thread.
 
     0 threads mean that the launch determines the number.
     """
@@ -80,7 +81,10 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 
 def threads_below(count: int, items: int) -> int:
-    """Return the number of threads that share a column in a rounding reduction, which is also their stride in rows."""
+    """Return the number of threads that share a column in a rounding reduction.
+
+    The number is also the stride in rows of such a thread.
+    """
     return GPU.block // _side(count, items, _power_of_two(count, FOLD_COLUMNS))
 
 
@@ -92,7 +96,7 @@ def halve(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_columns(nest: Nest) -> RowNest | None:
-    """Return the item of a column reduction as loops over rows. Return None for other items."""
+    """Return a column reduction's item as loops over rows, or None for other items."""
     if not nest.levels:
         return None
     row = find_row(nest)
@@ -170,7 +174,10 @@ def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Valu
 
 
 class ColumnWriter(RowWriter):
-    """Writer of the code for one thread's columns. `part` is the thread's number among those that share the columns."""
+    """Writer of the code for one thread's columns.
+
+    `part` is the index of the thread among the threads that share the columns.
+    """
 
     def __init__(
         self, w: ThreadWriter, row: RowNest, part: Value, side: Value | int, lanes: int, known: RowFacts
@@ -183,7 +190,7 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def place(self, first: Value, count: Value) -> None:
-        """Set the columns of this thread: `lanes` columns from `first` on, of which those below `count` are valid."""
+        """Set the columns of this thread: `lanes` columns, starting at `first`. Columns below `count` are valid."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
@@ -198,7 +205,7 @@ class ColumnWriter(RowWriter):
             self._points(part)
 
     def _points(self, operations: Sequence[Operation]) -> None:
-        """Emit each operation for every column, or only once if it is the same for all columns."""
+        """Emit each operation once per column, or only once if its result is the same for all columns."""
         for o in operations:
             if o.opcode == "store" or any(v in self.columns.values[0] for v in o.operands):
                 self.writer.copy([o], [self.columns], self.index, self.steps)
@@ -214,7 +221,7 @@ class ColumnWriter(RowWriter):
             self.columns.values[lane].update(zip(loop.results, found, strict=True))
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """Emit a loop over the rows, several rows per iteration, and then the remaining rows."""
+        """Emit a loop over the rows that processes several rows per iteration, followed by the remaining rows."""
         w = self.w
         loads = len({o.operands[0] for o in program_order([loop]) if o.opcode == "load"})
         unroll = max(1, ROWS // max(1, loads))
@@ -228,7 +235,7 @@ class ColumnWriter(RowWriter):
             return [w.compute("add", first, w.compute("multiply", apart, k)) if k else first for k in range(unroll)]
 
         last = w.compute("subtract", self.stop, 1)
-        # where all rows of this thread's next turn are there
+        # whether all rows of this thread's next iteration exist
         whole = w.compute("subtract", self.stop, w.compute("multiply", apart, unroll - 1))
         first = w.compute("add", self.start, self.part)
         stride = w.compute("multiply", apart, unroll)
@@ -264,7 +271,7 @@ class ColumnWriter(RowWriter):
     # -- folding across threads -----------------------------------------------------------------------
 
     def _fold_lanes(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
-        """Combine the partial results of the threads that share columns. All these threads get the results."""
+        """Combine the partial results of the threads that share columns. All these threads get the result."""
         w = self.w
         mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):
@@ -296,6 +303,6 @@ class ColumnWriter(RowWriter):
         return [list(column) for column in by_halves(found, together)]
 
     def _folded(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-        """Combine values with those of the lane at distance `mask`, if both lanes have the same columns."""
+        """Combine values with the values of the lane at distance `mask`, if both lanes have the same columns."""
         same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
         return shuffled(self.w, combine, values, mask, same)

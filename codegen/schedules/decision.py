@@ -8,9 +8,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A decision of a schedule: how a kernel's work is mapped to threads. It is stored in the attribute ``schedule``.
+    """A schedule's mapping of a kernel's work to threads. It is stored in the attribute ``schedule``.
 
-    The file of each schedule defines a subclass. Its fields take few values, so that many sizes share a kernel.
+    The file of each schedule defines a subclass. The fields take few values, so that many sizes share a kernel.
 
     Attributes
     ----------

@@ -18,9 +18,10 @@ from weft.codegen.target import Target
 
 # From here on one vector a thread does not keep enough bytes under way: 64 KiB a multiprocessor.
 WIDE_MEMORY = 100
-# Elements that a thread computes at least where it has registers: wide dtypes as two vectors a block apart.
+# Minimum number of elements that a thread computes if it has the registers: two vectors, one block apart, for wide
+# dtypes.
 LEAST_ELEMENTS = 4
-# Threads along a row for each byte of an element whose columns are contiguous: 256 threads / 32 bytes of a sector.
+# Threads along a row per byte of an element whose columns are contiguous: 256 threads / 32 bytes of a sector.
 SECTOR = 8
 # Columns that a thread of a two-dimensional tile computes, one block width apart.
 COLUMNS = 4
@@ -28,7 +29,7 @@ COLUMNS = 4
 
 @dataclass(frozen=True, slots=True)
 class Elements(AnySizesDecision):
-    """The decision for pointwise kernels. With `full`, all threads have the same number of vectors."""
+    """The decision for pointwise kernels. If `full` is set, all threads have the same number of vectors."""
 
     full: bool = False
 
@@ -44,7 +45,7 @@ def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: Sequence[str], decisi
 
     Threads compute whole vectors of `lanes` elements. The first threads also compute the remainder.
 
-    A thread computes one vector, or two vectors at the distance of a block if one would keep too few bytes in flight.
+    A thread computes one vector, or two vectors one block apart if a single vector would keep too few bytes in flight.
     """
     w = ThreadWriter(kernel, nest, GPU.block)
     (level,) = nest.levels
@@ -115,7 +116,7 @@ def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None],
 
 
 def _plane(kernel: Kernel, nest: Nest) -> Kernel:
-    """Write a kernel over any number of loops: tiles of rows and columns, with columns along the innermost loop.
+    """Write a kernel over any number of loops as tiles of rows and columns. The columns follow the innermost loop.
 
     The number of threads along a row depends on the length of the row. A thread computes the indices of its row once
     per tile, by division, and its columns by addition.
@@ -145,8 +146,8 @@ def _plane(kernel: Kernel, nest: Nest) -> Kernel:
 def along_row(nest: Nest) -> int:
     """Return the maximum number of threads along a row.
 
-    It is the size of a block, or less if an operand is contiguous across rows. The height of a tile then covers whole
-    32-byte sectors of that operand's columns.
+    The number is the size of a block, or less if an operand is contiguous across rows. The height of a tile then covers
+    whole 32-byte sectors of that operand's columns.
     """
     if len(nest.levels) < 2:
         return GPU.block
@@ -162,7 +163,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit the item for `columns` columns, starting at `column`, with stride `along`."""
+    """Emit the item for `columns` columns, which start at `column` and are `along` apart."""
 
     def point(position: Value) -> None:
         w.map[index] = position
@@ -189,7 +190,8 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
     """Return the number of consecutive elements per thread, and the pointers whose vectors are aligned.
 
-    The number is 1 if most bytes would not move as whole vectors: adjacent threads then access adjacent elements.
+    The number is 1 if whole vectors would move less than half of the bytes: adjacent threads then access adjacent
+    elements.
     """
     if len(nest.levels) != 1 or has_loops(nest.item) or any(has_control_flow(o) for o in program_order(nest.item)):
         return 1, ()
@@ -202,7 +204,10 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
 
 
 def pays(operations: Iterable[Operation], index: Value, vectors: Sequence[str]) -> bool:
-    """Return whether vector accesses move at least half of the bytes, including all results stored at constant strides."""
+    """Return whether vector accesses move at least half of the bytes.
+
+    Stores count as vector accesses if their stride is constant.
+    """
     steps = index_steps(operations, index)
     balance = 0
     for o in operations:

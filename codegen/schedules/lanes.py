@@ -1,7 +1,7 @@
 """Copies of straight-line code for several elements per thread.
 
-In: operations without regions, and the elements to compute: `slots` of adjacent elements (lanes). Out: one operation
-after another, each for all slots and lanes, so that loads precede their uses together. Invariant: equal operations on
+In: operations without regions, and the elements to compute: `slots` of adjacent elements (lanes). Out: each operation
+for all slots and lanes, before the next operation. The loads thus come before all uses. Invariant: equal operations on
 equal values occur once. A value that was loaded or stored is not loaded again unless another access may have written
 it. A slot's accesses through the pointers named `vectors` are adjacent in the code, and the first one states their
 alignment, so that LLVM merges them.
@@ -27,9 +27,9 @@ from weft.codegen.schedules.writer import ThreadWriter
 class Slot:
     """Adjacent elements of one thread, one per lane.
 
-    `valid` states for each lane whether its element exists (None: it does). A lane that is not valid has the index of a
-    valid one, so that it can be read. If the slot is `beyond` the array, such lanes contain ones, by which integers can
-    be divided.
+    `valid` states for each lane whether its element exists (None: it does). An invalid lane has the index of a valid
+    lane, so that it can be read. If the slot is `beyond` the array, invalid lanes contain ones, which are safe
+    divisors.
     """
 
     indices: list[Value]
@@ -47,7 +47,7 @@ class LaneWriter:
     lanes : int
         Elements of a slot.
     vectors : iterable of str
-        Parameters whose accesses along the index are aligned to whole vectors.
+        Names of pointer parameters whose accesses along the index are aligned to whole vectors.
     strided : bool
         Whether this includes accesses that advance by more than one element.
     """
@@ -84,8 +84,8 @@ class LaneWriter:
     ) -> Slot:
         """Return the slot at `offset` from `base`. Elements below `length` are valid.
 
-        `length` elements can be read, or `there` elements if `there` is given. With `whole`, either all lanes of a slot
-        are valid, or none.
+        `length` elements can be read, or `there` elements if `there` is given. With `whole`, the lanes of a slot are
+        either all valid or all invalid.
         """
         w = self.w
         there = length if there is None else there
@@ -120,7 +120,7 @@ class LaneWriter:
         return found
 
     def _note_sum(self, opcode: str, operands: tuple[Value, ...], result: Value) -> None:
-        """Record a result as the sum of a base index and a constant, so that accesses from one base are recognised."""
+        """Record that a result is the sum of a base index and a constant, so that related accesses are recognized."""
         constants, sums = self.w.constants, self.w.sums
         x, y = operands if operands[0] not in constants else operands[::-1]
         (first, before), (second, behind) = sums.get(x, (x, 0)), sums.get(y, (y, 0))
@@ -158,7 +158,7 @@ class LaneWriter:
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:
-        """Emit an operation that is the same for all elements. It must not be a store."""
+        """Emit an operation whose result is the same for all elements. The operation must not be a store."""
         w = self.w
         if operation.opcode == "constant":
             w.copy([operation])
@@ -178,9 +178,9 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Copy operations for all slots: first the loads and their indices, then the rest, and the stores last.
+        """Copy operations for all slots: loads and their indices first, stores last.
 
-        Within a slot, operations keep their order. A load after a store that may alias it waits for that store. `steps`
+        Within a slot, operations keep their order. A load stays after a store that may alias it. `steps`
         gives the growth of values with `index`, if some of them are computed by other operations.
         """
         operations = list(operations)
@@ -189,7 +189,10 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """Yield consecutive operations in groups. A new group begins at a load that may read memory stored before."""
+        """Yield groups of consecutive operations.
+
+        A new group begins at a load that may read memory stored in the current group.
+        """
         run: list[Operation] = []
         stored = False
         for operation in operations:
@@ -222,10 +225,13 @@ class LaneWriter:
             self._stores(stores, slot)
         self.forget()
         for slot in slots:
-            self._remember(stores[-1], slot)  # (those before may have been written over)
+            self._remember(stores[-1], slot)  # (earlier stores may have been overwritten)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """Return the copy, for one lane, of a value of the logical kernel (the kernel before it was mapped to threads)."""
+        """Return the copy of a logical kernel's value for one lane.
+
+        The logical kernel is the kernel before the mapping to threads.
+        """
         found = slot.values[lane].get(value)
         return found if found is not None else self.w.map[value]
 
@@ -242,7 +248,7 @@ class LaneWriter:
                 values.update(zip(operation.results, made, strict=True))
                 continue
             operands = tuple(self.value(slot, lane, v) for v in operation.operands)
-            if operation.opcode == "atomic":  # each counts, also those that are alike; nobody wants the old value
+            if operation.opcode == "atomic":  # equal atomics all take effect, and their old values are unused
                 with self._where(slot.valid[lane]):
                     types = tuple(v.type for v in operation.results)
                     self.w.builder.emit("atomic", operands, types, **operation.attributes)
@@ -265,7 +271,7 @@ class LaneWriter:
         return found
 
     def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
-        """Return whether a lane may load even if it is not valid: the memory exists and does not change."""
+        """Return whether even an invalid lane may load, because the memory exists and does not change."""
         return valid is None or (pointer in self.steady and not slot.beyond)
 
     def _guarded(
@@ -288,7 +294,7 @@ class LaneWriter:
         return found
 
     def _wide_step(self, operation: Operation) -> int:
-        """Return the distance in elements between the accesses of two adjacent lanes, or 0 if they form no vector."""
+        """Return the distance in elements between the accesses of adjacent lanes, or 0 for accesses without vectors."""
         pointer, index = operation.operands[:2]
         step = self.steps.get(index, 0) or 0
         wide = self.lanes > 1 and pointer.name in self.vectors and (step > 0 if self.strided else step == 1)
@@ -301,7 +307,7 @@ class LaneWriter:
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return the address of a vector access: a base index, a constant distance from it, and each lane's offset."""
+        """Return a vector access as a base index, a constant distance from the base, and the offset of each lane."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._place(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]
@@ -377,7 +383,7 @@ class LaneWriter:
 
 
 def lanes_of(operations: Iterable[Operation], index: Value) -> int:
-    """Return how many elements of the widest dtype along `index` fit into one vector access."""
+    """Return the number of elements of the widest dtype along `index` that fit into one vector access."""
     operations = list(operations)
     steps = index_steps(operations, index)
     widest = max(

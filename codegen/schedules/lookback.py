@@ -1,18 +1,18 @@
 """Scans along long rows with decoupled look-back.
 
-Each block scans a tile, and reads the totals of previous blocks.
+Each block scans a tile and reads the totals of previous blocks.
 
 In: a logical kernel of scans (`find_scan`) from `share_rows`, with the parameter ``board`` (the look-back
 descriptors). Out: the threaded kernel, one launch that reads and writes each element once.
 
 The descriptors are 64-bit words. The first word is a counter. A starting block takes the next number, which is the
-number of its tile, so the blocks that it waits for are running or done, whatever the number of resident blocks. The
-other words hold a tag (the high half) and 32 bits of a value, written and read at once. No word depends on another
+number of its tile. The blocks that it waits for are therefore running or done, whatever the number of resident blocks.
+The other words hold a tag (the high half) and 32 bits of a value, written and read at once. No word depends on another
 word, and none needs a fence. The tag identifies the launch. It comes from the high half of the counter, where the last
 block counts launches. The descriptors therefore need no reset.
 
 Invariant: the prefix of a tile is combined in one order, independent of timing: the totals of complete groups of 32 x
-32 tiles, then of the preceding groups of 32 tiles, then of the preceding tiles of its group. The longest chain of
+32 tiles, then of the preceding groups of 32 tiles, then of the preceding tiles of the same group. The longest chain of
 waiting blocks thus has one link per 1024 tiles.
 """
 
@@ -49,7 +49,7 @@ from weft.codegen.target import Target
 BOARD = "board"
 SLOTS = 4
 TILE = GPU.block * SLOTS * LANES
-# The count has a sector of memory of its own.
+# The counter has its own memory sector.
 FIRST_NOTE = 16
 _WORD = np.dtype(np.uint64)
 _HALF = np.dtype(np.uint32)
@@ -57,7 +57,10 @@ _HALF = np.dtype(np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A kernel in which several blocks share a row: the number of blocks, and the size of the look-back descriptors."""
+    """A kernel in which several blocks share a row.
+
+    It comes with the number of blocks and the size of the look-back descriptors.
+    """
 
     kernel: Kernel
     blocks: int
@@ -65,7 +68,7 @@ class Shared:
 
 
 def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
-    """Return the kernel with look-back descriptors, or None if it does not scan rows of more than one tile.
+    """Return the kernel with look-back descriptors, or None if it does not scan rows that are longer than one tile.
 
     Parameters
     ----------
@@ -103,7 +106,7 @@ def _values_of_row(tiles: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The decision that several blocks share a row. It has no parameters other than the alignment."""
+    """The decision that several blocks share a row. Its only parameters are those of the alignment."""
 
     keeps_alignment: ClassVar[bool] = True
 
@@ -165,7 +168,7 @@ def _take_number(w: ThreadWriter, board: Value) -> tuple[Value, Value]:
         blocks = b.cast(w.grid, _WORD)
         after = b.op("add", b.op("bitwise_and", old, low), w.number(1, _WORD))
         with w.when(b.op("equal", after, blocks, dtype=np.bool_)):
-            # all numbers are taken: the next launch is another one, and begins with 0
+            # all numbers are taken: the next launch has a new tag, and its numbers begin at 0
             rest = b.op("subtract", w.number(2**32, _WORD), blocks)
             b.emit("atomic", (board, w.number(0), rest), (_WORD,), kind="add")
         b.store(held, w.number(0), old)
@@ -197,7 +200,7 @@ class _TileWriter:
             if o.opcode == "load" or o.regions or any(v in loaded for v in o.operands):
                 loaded.update(o.results)
         used = {v for o in scan.after for v in operands_of(o)}
-        # what is read once is kept for later; positions are computed again
+        # loaded values are kept; indices are recomputed
         self.kept = [v for o in scan.before for v in o.results if v in loaded and v in used]
         self.again = [o for o in scan.before if not any(v in loaded for v in o.results)]
         self.values: list[list[dict[Value, Value]]] = [[{} for _ in range(LANES)] for _ in range(SLOTS)]
@@ -212,7 +215,7 @@ class _TileWriter:
         self.writer.vectors = vectors
 
     def slots(self, whole: bool) -> list[Slot]:
-        """Return the slots of this thread's elements."""
+        """Return one slot for each group of adjacent elements of this thread."""
         w = self.w
         firsts = [w.compute("add", self.first, k * LANES * GPU.warp) if k else self.first for k in range(SLOTS)]
         if whole:
@@ -269,10 +272,10 @@ class _Notes:
         self.tag = tag
         parts = [_parts_of_value(f) for f in scan.folds]
         at = scan.folds.index(fold)
-        # the values of all folds stand together
+        # the values of all scans are adjacent
         self.parts, self.first, self.all = parts[at], FIRST_NOTE + sum(parts[:at]), sum(parts)
         with w.builder.at(0):
-            # a thread's own memory is where a value is seen by its bits: they stay in registers
+            # the value is stored to local memory to reinterpret its bits; LLVM keeps it in registers
             self.bits = w.builder.local(_HALF, self.parts)
             self.value = w.builder.reinterpret(self.bits, fold.type)
         self.small = fold.type.itemsize < _HALF.itemsize
@@ -294,7 +297,10 @@ class _Notes:
             b.store(self.board, place, word, volatile=True)
 
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
-        """Wait until a value is published and return it. If the condition does not hold, return `otherwise`."""
+        """Wait until a value is published, and return the value.
+
+        If the condition does not hold, return `otherwise` at once.
+        """
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)
         with w.when(condition):
@@ -321,7 +327,7 @@ class _Notes:
 
 
 class _Place:
-    """The position of a tile in its group of tiles, and of that group in its group of groups."""
+    """The position of a tile in its group of tiles, and the position of the group in its group of groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w
@@ -333,7 +339,7 @@ class _Place:
         groups = w.parts(tiles, GPU.warp)
         self.wholes = w.parts(groups, GPU.warp)
         rows = w.product(w.extents())
-        # numbers of the first values of the row: of tiles, of groups, of wholes
+        # indices of the row's first values: for tiles, for groups, for groups of groups
         after_tiles = w.compute("multiply", rows, tiles)
         after_groups = w.compute("add", after_tiles, w.compute("multiply", rows, groups))
         self.of_tiles = w.compute("multiply", row, tiles)
@@ -367,7 +373,7 @@ def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial
     group = folder.fold(tiles, own)
     with w.when(ends_group):
         notes.post(w.compute("add", place.of_groups, place.group), group)
-    # the last lane has no group to look at: it looks at what is before the groups
+    # the last lane has no group to read: it reads the value before the groups
     is_last = w.test("equal", place.lane, last)
     inside = w.test("greater", place.whole, 0)
     number = w.compute("add", w.compute("multiply", place.whole, GPU.warp), place.lane)

@@ -48,7 +48,7 @@ class Nest:
 
     @property
     def operations(self) -> list[Operation]:
-        """The operations of an item in order: those between the loops, then its body."""
+        """The operations of an item in order: the operations between the loops, then the body."""
         return [*self.inward, *self.item]
 
     def points(self, sizes: Mapping[str, int]) -> int:
@@ -104,12 +104,12 @@ def has_loops(operations: Iterable[Operation]) -> bool:
 
 
 def is_spread(operation: Operation) -> bool:
-    """Return whether an operation is a reduction or parallel loop, which may be distributed over threads."""
+    """Return whether an operation is a reduction or a parallel loop. Such loops may be distributed over threads."""
     return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a loop and the loops perfectly nested in it that may be distributed over threads together.
+    """Return a loop together with the loops perfectly nested in it, as far as threads can share them.
 
     Their bounds are invariant in the outer loops, and all of them have the same accumulators.
     """
@@ -142,7 +142,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
         return False
     whole = [*nest.levels[0].loop.regions[0].operations]
     along = index_steps(whole, nest.levels[-1].index)
-    straight = [o for o in program_order(whole) if o.opcode != "for"]  # (where a loop begins does not matter)
+    straight = [o for o in program_order(whole) if o.opcode != "for"]  # (the start of a loop does not matter)
     domain = [index_steps(straight, level.index) for level in nest.levels]
     columns = rows = 0
     for loop in loops:
@@ -152,7 +152,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
             if operation.opcode in ("load", "store"):
                 pointer, index = operation.operands[:2]
                 if all(steps.get(index, 0) == 0 for steps in domain):
-                    continue  # the same for every item, and soon in the cache
+                    continue  # the same for every item, and soon cached
                 weight = pointer.type.dtype.itemsize  # type: ignore[union-attr]
                 columns += weight * (along.get(index, 0) in (1, -1) and across.get(index, 0) not in (1, -1))
                 rows += weight * (across.get(index, 0) in (1, -1))
@@ -160,7 +160,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
 
 
 def pressure(operations: Iterable[Operation]) -> int:
-    """Return the maximum number of 32-bit registers that the results of these operations occupy at any time."""
+    """Return the maximum number of 32-bit registers that the results of these operations need at the same time."""
     ordered = [o for o in program_order(operations) if o.opcode != "constant"]
     made = {v for o in ordered for v in o.results if not isinstance(v.type, Pointer)}
     last: dict[Value, int] = {}

@@ -2,7 +2,8 @@
 
 In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads follow
 the innermost loop, with whole vectors if these are aligned. Each thread computes several rows, so that data shared by
-adjacent rows is read once. A block computes its tile by one division, a thread its elements without divisions.
+adjacent rows is read once. A block computes the position of its tile by one division. A thread computes its elements
+without divisions.
 
 The last tiles are shifted back to end at the last row and column. All reads of a thread are therefore valid and at
 constant distances. Elements that another tile also contains are not stored. For arbitrary sizes there is code for
@@ -26,15 +27,15 @@ from weft.codegen.schedules.nest import Nest, has_loops, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Rows of so many vectors that some operand has in columns are read here; shorter ones are better side by side.
+# Minimum number of vectors per row if an operand is contiguous along columns. Shorter rows are better side by side.
 LONG = 48
-# Rows that a thread does, and 32-bit registers that their values may take.
+# Number of rows of a thread, and maximum number of 32-bit registers for their values.
 ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class RowPlanes(Decision):
-    """The decision for planes: the numbers of threads along a row, of elements per vector, and of rows per thread.
+    """The decision for planes: threads along a row, elements per vector, and rows per thread.
 
     0 threads mean that the launch determines the number.
     """
@@ -54,7 +55,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
     rows = prod(sizes[level.extent.name] for level in nest.levels[:-1])
     lanes = lanes_of(operations, index)
     if not exact and along_row(nest) != GPU.block:
-        return None  # (short columns of others are better side by side)
+        return None  # (short columns of other operands are better side by side)
     if exact and not rows * length:
         return None
     walks, extent = [(operations, index)], nest.levels[-1].extent
@@ -104,7 +105,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
         if all(plane.fills):
             plane.tile(w.block, across)
         else:
-            with w.when(w.test("less", w.block, tiles)):  # there may be some more
+            with w.when(w.test("less", w.block, tiles)):  # there may be more blocks than tiles
                 plane.tile(w.block, across)
         return w.finish("planes", prod(rows) * length // tiles, every=True)
     single = _Plane(w, 1, _rows_a_thread(nest, 1), (), moved=False)
@@ -144,7 +145,8 @@ class _Plane:
         self.rows, self.length = w.product(extents[:-1]), extents[-1]
         steady = {p.value for p in w.builder.kernel.parameters if p.noalias and not p.writable}
         reads = [o for o in program_order(w.nest.operations) if o.opcode in ("load", "atomic")]
-        self.repeats = all(o.operands[0] in steady for o in reads)  # (whose results are the same when computed again)
+        # (so that repeated computations give the same results)
+        self.repeats = all(o.operands[0] in steady for o in reads)
         if along:
             shift = w.number(along.bit_length() - 1)
             self.fills = not length % (along * lanes), not rows % (GPU.block // along * deep)
@@ -154,7 +156,7 @@ class _Plane:
             shift = w.compute("subtract", bits, w.builder.op("clz", w.compute("maximum", most, 1)))
             self.fills = False, False
         self.shift = shift
-        # logarithms of a tile's elements in a row, and of its rows
+        # logarithms of the numbers of elements per row and of rows in a tile
         self.wide = w.compute("add", shift, lanes.bit_length() - 1)
         self.high = w.compute("subtract", (GPU.block * deep).bit_length() - 1, shift)
         self.tall = w.compute("left_shift", 1, self.high)
@@ -173,7 +175,7 @@ class _Plane:
         return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
     def tile(self, number: Value, across: Value | int) -> None:
-        """Emit the code that computes this thread's vectors of tile `number`. A row has `across` tiles side by side."""
+        """Emit the code for this thread's vectors of tile `number`. There are `across` tiles in a row of tiles."""
         w, nest = self.w, self.w.nest
         vertical, horizontal = w.split(number, across)
         right = w.compute("bitwise_and", w.thread, w.compute("subtract", w.compute("left_shift", 1, self.shift), 1))
@@ -206,7 +208,9 @@ class _Plane:
     def _places(
         self, begin: Value, offset: Value, further: Sequence[Value], bounds: tuple[Value, Value, int, bool]
     ) -> list[tuple[Value, Value | None]]:
-        """Return the positions along an axis of the elements that a thread computes, and whether this tile stores each.
+        """Return the positions along an axis of the elements that a thread computes.
+
+        Also return whether this tile stores them.
 
         The distances from the start of the tile are ``offset + k`` for each k in `further`. `begin` is the start.
         `bounds` are the size of a tile, the size of the array, the number of elements that a thread computes at once,

@@ -35,17 +35,17 @@ from weft.codegen.schedules.nest import (
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# A row is folded by one warp up to this length, where there are enough rows to fill a GPU with warps.
+# Maximum length of a row that one warp reduces, if there are enough rows to fill a GPU with warps.
 WARP_LENGTH = 1024
 SHORT_LENGTH = 128
 MANY_ROWS = 2048
-# A shorter row than this has a thread for so many elements: a warp for each would mostly wait for itself.
+# Shorter rows have one thread for this number of elements: a warp per row would mostly wait.
 SHARED_LENGTH = 64
 ROW_ELEMENTS = 8
-# A block does up to 256 short rows at a time: more blocks than these would find nothing left, and starting them takes
-# longer than going on.
+# A block processes up to 256 short rows at a time. With more blocks than this, starting the blocks would take longer
+# than continuing.
 MOST_BLOCKS = 1 << 14
-# Turns of a loop that are under way at once, and the 32-bit registers that they may take.
+# Iterations of a loop that are in flight at once, and the number of 32-bit registers that they may use.
 UNROLL = 4
 REGISTERS = 96
 
@@ -59,9 +59,9 @@ class Team:
 
     columns: bool
     size: Value
-    items: Value  # of a tile (X)
+    items: Value  # number of items in a tile (X)
     part: Value
-    slot: Value  # which of the tile's items
+    slot: Value  # index of the item in the tile
     shared: dict[tuple[int, np.dtype], Value]
     active: Value | None = None
 
@@ -72,10 +72,10 @@ class Team:
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
-    """Return the operations of an item up to its last loop that threads can share, and the remaining operations.
+    """Return the operations of an item in two parts. The first part ends with the last loop that threads can share.
 
-    One thread executes the remaining operations. Return None if threads cannot share the first part, because it has
-    serial loops or conditional stores.
+    One thread executes the second part. Return None if threads cannot share the first part, because it has serial loops
+    or conditional stores.
     """
     spread = [k for k, operation in enumerate(nest.item) if is_spread(operation)]
     if not spread:
@@ -124,7 +124,7 @@ def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> 
 
 
 def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], columns: bool) -> Team:
-    # everything that does not depend on the item stands before the loop over tiles
+    # code that does not depend on the item comes before the loop over tiles
     shared: dict[tuple[int, np.dtype], Value] = {}
     count = GPU.block if columns else GPU.warps
     for loop in loops:
@@ -146,7 +146,7 @@ def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> V
     """Return the number of threads per row: a few for short rows, otherwise a warp or the block."""
     chain = reduction_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
-        # the length differs from item to item: these are the chunks of a long reduction
+        # the length differs between items: these are the blocks of a long reduction
         return w.number(GPU.block)
     length: Value | None = None
     for loop in chain:
@@ -173,8 +173,8 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
     """Emit the work of an item.
 
     All threads of the item compute the head and share its loops. Only the first thread computes and stores the tail. A
-    barrier separates each write of a thread from earlier and later reads of other threads. Threads without an item
-    read too. `reads` states whether the code before the item has read memory that the kernel may write.
+    barrier separates each write of a thread from earlier and later reads of other threads. Threads without an item also
+    read. `reads` states whether the code before the item has read memory that the kernel may write.
     """
     writes = False
     for part in (*([operation] for operation in head), *([list(tail)] if tail else [])):
@@ -208,7 +208,7 @@ def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
     threads, numbers = _share(w, team, extents)
     assert team.active is not None
     stops = [w.map[inner.operands[1]] for inner in chain]
-    # a thread without an item has nothing to go through
+    # a thread without an item runs no iterations
     stops[0] = w.choose(team.active, stops[0], starts[0])
     firsts = [w.compute("add", start, number) for start, number in zip(starts, numbers, strict=True)]
     found = _strided(w, chain, list(zip(firsts, stops, threads, strict=True)), initial)
@@ -242,7 +242,7 @@ def _strided(
     plan: Sequence[tuple[Value, Value, Value]],
     carried: Sequence[Value],
 ) -> list[Value]:
-    """Emit nested loops, each over this thread's share. Return the final accumulators.
+    """Emit nested loops in which each thread runs its share of the iterations. Return the final accumulators.
 
     `plan` has, for each loop, the start for this thread, the end of the loop, and the stride of the iterations.
     """
@@ -320,7 +320,10 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
 
 
 def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the values of an item's adjacent threads, mostly by shuffles. All these threads get the result."""
+    """Combine the values of the adjacent threads that share an item, mostly by shuffles.
+
+    All these threads get the result.
+    """
     values = list(found)
     mask = GPU.warp // 2
     while mask:
@@ -352,7 +355,7 @@ def shuffled(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine accumulators with those of the lane at XOR distance `mask`, where `within` holds."""
+    """Combine accumulators with those of the lane at XOR distance `mask`, if ``within(mask)`` holds."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
     found = fold_all(w, combine, values, others)
     if within is None:
@@ -382,7 +385,7 @@ def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Se
     while distance >= GPU.warp:
         step(distance)
         distance //= 2
-    # fewer columns than lanes: their threads are closer together
+    # fewer columns than lanes: the threads of a column are closer together
     with w.when(w.test("less", team.items, GPU.warp)):
         while distance:
             with w.when(w.test("less_equal", team.items, distance)):

@@ -2,10 +2,10 @@
 
 In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: the threaded kernel. A row's elements
 are distributed over its threads in vectors: vector v belongs to thread ``v % threads``. A thread either keeps all its
-vectors in registers, so that memory is read once, or processes the row in tiles, whole ones first.
+vectors in registers, so that memory is read once, or processes the row in tiles, whole tiles first.
 
-A reduction combines each lane of a thread's vectors in the order of the row, then pairwise the lanes of a vector, the
-lanes of a warp, and the warps. For rounding reductions this tree depends only on the row's length.
+A reduction first combines each lane of a thread's vectors in the order of the row. It then combines pairwise the lanes
+of a vector, the lanes of a warp, and the warps. For rounding reductions this tree depends only on the row's length.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ from weft.codegen.schedules.reductions import by_halves, fold_all, identities, s
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Elements of a row below which the schedule for any reductions does better, and up to which a warp or a block has it.
+# Row length below which the schedule for any reductions is faster; maximum row lengths for a warp and for a block.
 LEAST_LENGTH = 64
 WARP_LENGTH = 1024
 BLOCK_LENGTH = 4096
-# Elements of a vector where folding rounds: always as many, so that what else is read changes no bit.
+# Number of elements per vector if the reduction rounds. It is constant, so that other accesses of the kernel change no
+# bit.
 FOLD_LANES = 4
-# Vectors of a row that a thread reads at once where it keeps nothing.
+# Number of vectors of a row that a thread reads at once if it keeps nothing in registers.
 TILE_LOADS = 4
-# Registers of a thread that let 8, 6, 5 or 4 blocks of 256 threads (or 2 of 512) run on a multiprocessor, and what a thread needs
-# of them for other things than its part of the row. Left alone, the assembler takes 40 and more for rows that do with 32.
+# Registers per thread with which 8, 6, 5 or 4 blocks of 256 threads (or 2 of 512) fit a multiprocessor; and the
+# registers that a thread needs besides its part of the row. Without a limit, the assembler uses 40 and more for rows
+# that need 32.
 REGISTER_AIMS = (32, 40, 48, 64)
 OTHER_REGISTERS = 16
-# Warps whose results every thread reads and folds by itself, rather than by shuffles: the same tree, and so many take less time.
+# Maximum number of warps whose results every thread reads and combines itself. The tree is the same as with shuffles,
+# and few results take less time.
 FEW_WARPS = 8
 
 
@@ -80,7 +83,7 @@ class RowNest:
 
 
 def find_row(nest: Nest) -> RowNest | None:
-    """Return the item as loops over one row, or None if it has another structure."""
+    """Return the item as loops over one row, or None if the item has another structure."""
     parts = split_item(nest)
     if parts is None:
         return None
@@ -120,9 +123,9 @@ def _stores_carried(loop: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EachRow(Decision):
-    """The decision for rows of one length: the number of threads per row, and of vectors in a thread's registers.
+    """The decision for rows of one length: threads per row, and vectors that each thread keeps in registers.
 
-    With 0 vectors, each loop over the row reads it again from memory.
+    With 0 vectors, each loop reads the row again from memory.
     """
 
     threads: int = 0
@@ -140,7 +143,10 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the decision for rows of this length. A thread keeps its part of the row in registers if it fits."""
+    """Return the decision for rows of this length.
+
+    A thread keeps its part of the row in registers if the part fits.
+    """
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
     vectors, _ = aligned_vectors(kernel, row.walks(), sizes, row.lanes(), row.stop, exact=True)
@@ -157,7 +163,7 @@ MOST_LENGTH = 2**31 - 2**16  # a tile behind the last one still has an index
 
 
 def _kept(row: RowNest) -> int:
-    """Return the number of 32-bit registers that one element of a row takes in a thread that keeps it."""
+    """Return the number of 32-bit registers in which a thread keeps one element of a row."""
     kept = {o.operands[0]: max(1, o.results[0].type.itemsize // 4) for o in row.loads()}  # type: ignore[union-attr]
     return max(1, sum(kept.values()))
 
@@ -190,7 +196,7 @@ def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kern
     threads, kept = decision.threads, decision.kept
     w = ThreadWriter(kernel, nest, max(threads, GPU.block))
     least = kept * row.lanes() * _kept(row) + OTHER_REGISTERS if kept else REGISTER_AIMS[-1]
-    # two at most: each that spills is a compilation
+    # at most two limits: each limit that causes spills costs a compilation
     w.builder.kernel.attributes["register_aims"] = tuple(n for n in REGISTER_AIMS if n >= least)[:2]
     known = RowFacts(kept, decision.whole, decision.vectors, w.exact.get(row.stop.name))
     return write_items(w, threads, "rows", lambda part: RowWriter(w, row, threads, part, known).write(nest))
@@ -199,7 +205,7 @@ def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kern
 def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Value], None]) -> Kernel:
     """Write a kernel in which `threads` threads compute each item, and return it.
 
-    `write` is called with the number of the current thread among those of its item.
+    `write` is called with the index of the current thread among the threads of its item.
     """
     if threads == w.threads:
         w.bind(w.nest.levels, w.block)
@@ -233,9 +239,9 @@ class RowFacts:
 
 
 class RowWriter:
-    """Writer of the code for one row. `threads` threads share the row, and `part` is the number of this thread."""
+    """Writer of the code for one row. `threads` threads share the row, and `part` is the index of this thread."""
 
-    all_fold = True  # whether all loops that read take part in the row's reductions
+    all_fold = True  # whether all loops that load contribute to the row's reductions
 
     def __init__(self, w: ThreadWriter, row: RowNest, threads: int, part: Value, known: RowFacts) -> None:
         self.w = w
@@ -268,7 +274,7 @@ class RowWriter:
                 self._meet()
                 read = written = False
             self._part(part)
-            # who gives away what a reduction found has read everything before
+            # before a thread writes a value that depends on a reduction, all threads have read
             folds = self.all_fold and is_spread(part[0]) and bool(part[0].results)
             read, written = (read or loads) and not folds, written or stores
 
@@ -390,11 +396,14 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._there(length), whole=self.known.whole)
 
     def _there(self, length: Value) -> Value:
-        """Return how many elements can be read in a part of the row with this length."""
+        """Return the number of elements that can be read in a part of the row with this length."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """Emit a loop over the row: whole tiles, then the remainder. With one lane, one loop covers both."""
+        """Emit a loop over the row: whole tiles, then the remainder.
+
+        With one element per vector, one loop covers both.
+        """
         w = self.w
         loads = len({(o.operands[0]) for o in program_order([loop]) if o.opcode == "load"})
         alone = self.lanes == 1
@@ -404,7 +413,7 @@ class RowWriter:
         rest = w.compute("bitwise_and", length, w.compute("subtract", tile, 1))
         end = self.stop if alone else w.compute("subtract", self.stop, rest)
         first = w.compute("add", self.start, w.compute("multiply", self.part, self.lanes))
-        # from 0 to a number: LLVM sees that there is a first turn
+        # the loop starts at 0: LLVM sees that there is a first iteration
         known, whole_tile = self.known.length, unroll * self.threads * self.lanes
         exact = known if known is not None and known % whole_tile == 0 else None
         begin, end = (first, end) if exact is None else (w.number(0), w.number(exact))
@@ -438,14 +447,14 @@ class RowWriter:
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
     def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
-        """Split a flat list into the accumulators of each lane. Without values, return an empty list."""
+        """Split a flat list of accumulators into one list per lane. An empty list stays empty."""
         width = len(values) // self.lanes
         return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
     # -- folding across threads --------------------------------------------------------------------
 
     def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the threads' partial results of a row. Every thread of the row gets the result."""
+        """Combine the partial results of the threads that share a row. All these threads get the result."""
         w = self.w
         values = halves(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp
@@ -477,7 +486,7 @@ def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, l
 
 
 def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-    """Combine the lanes of a warp pairwise at XOR distance `mask`, then at half the distance, and so on down to 1."""
+    """Combine the lanes of a warp pairwise, first at XOR distance `mask`, then at half of it, down to distance 1."""
     while mask:
         values = shuffled(w, combine, values, mask)
         mask //= 2

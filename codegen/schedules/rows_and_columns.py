@@ -22,7 +22,7 @@ from weft.codegen.schedules.rows import EachRow, RowFacts, RowNest, RowWriter, d
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# More registers than a thread has: what is kept has been judged before the kernel was written.
+# More registers than a thread has: the registers were checked before the kernel was written.
 ANY = 1 << 20
 
 
@@ -30,7 +30,7 @@ ANY = 1 << 20
 class RowColumnNest:
     """The parts of a row-and-column reduction.
 
-    They are the operations before the rows, the initialization of the columns, and the loop over rows with its
+    The parts are the operations before the rows, the initialization of the columns, and the loop over rows with its
     body.
     """
 
@@ -41,7 +41,7 @@ class RowColumnNest:
 
 
 def find_row_columns(nest: Nest) -> RowColumnNest:
-    """Return the parts of a row-and-column reduction, given a nest that was written for this schedule."""
+    """Return the parts of a row-and-column reduction. The nest must have been written for this schedule."""
     *before, rows = nest.item
     begin = next(o for o in before if is_spread(o))
     inside = [o for o in rows.regions[0].operations if o.opcode != "yield"]
@@ -53,7 +53,7 @@ def find_row_columns(nest: Nest) -> RowColumnNest:
 class RowColumnReduction(EachRow):
     """The decision for row-and-column reductions.
 
-    Once the sizes are known, it includes the decision of `rows.py` for each row.
+    If the sizes are known, it includes the decision of `rows.py` for each row.
     """
 
 
@@ -76,7 +76,10 @@ def write(kernel: Kernel, nest: Nest, decision: RowColumnReduction, target: Targ
 
 
 class RowWriterWithColumns(RowWriter):
-    """Writer of the code for the rows of an item. `columns[slot][lane]` are the accumulators of one column."""
+    """Writer of the code for the rows of an item.
+
+    `columns[slot][lane]` are the accumulators of one column.
+    """
 
     def __init__(self, w: ThreadWriter, parts: RowColumnNest, threads: int, part: Value, known: RowFacts) -> None:
         super().__init__(w, parts.row, threads, part, known)

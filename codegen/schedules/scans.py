@@ -1,9 +1,9 @@
 """Scans along rows. A block scans a row tile by tile, and carries the running value from tile to tile.
 
 In: a logical kernel whose items are scans along one loop, and a `RowScan`. Out: the threaded kernel. Within a tile a
-thread scans its own adjacent elements. Lanes of a warp add the totals of previous lanes, by shuffles over 1, 2, 4, 8
-and 16 lanes, and warps the totals of previous warps. Invariant: the tree depends only on the length of the row and
-the dtypes. Rows of several tiles are shared by blocks (`lookback.py`).
+thread scans its own adjacent elements. The lanes of a warp add the totals of previous lanes by shuffles over 1, 2, 4, 8
+and 16 lanes. The warps then add the totals of previous warps. Invariant: the tree depends only on the length of the row
+and the dtypes. Rows of several tiles are shared by blocks (`lookback.py`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
 LANES = 4
-# Elements of a row below which one thread has it, in order.
+# Row length below which one thread scans the row, in order.
 LEAST_LENGTH = 128
 REDUCTIONS = frozenset(
     {"add", "multiply", "minimum", "maximum", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor"}
 )
 ALL_LANES = 0xFFFFFFFF
-# A tile behind the last one still has an index; and a grid has so many blocks.
+# A tile beyond the last one still has a valid index; and the maximum number of blocks of a grid.
 MOST_LENGTH = 2**31 - 2**16
 MOST_BLOCKS = 2**31 - 1
 
@@ -71,7 +71,7 @@ class Scan:
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """Return the independent scans of an item, which are all in one loop. Return None for other items."""
+    """Return the independent scans of an item, which must be in one loop. Return None for other items."""
     *head, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
@@ -93,7 +93,7 @@ def find_scan(nest: Nest) -> Scan | None:
             return None
         folds.append(Fold(users[0], others[0]))
     own = [f.operation for f in folds]
-    known: set[Value] = set()  # behind a reduction
+    known: set[Value] = set()  # values that depend on a reduction
     before: list[Operation] = []
     after: list[Operation] = []
     for o in body:
@@ -110,7 +110,7 @@ def operands_of(operation: Operation) -> list[Value]:
 
 
 def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
-    """Return whether the scans run down adjacent columns, of which there are enough to fill a GPU's threads."""
+    """Return whether the scans run along adjacent columns, with enough columns to fill a GPU's threads."""
     return rows >= GPU.threads and prefers_columns(nest, [scan.loop])
 
 
@@ -160,7 +160,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kern
     start, stop = scan.loop.operands[:2]
     length = w.compute("subtract", w.map[stop], w.map.get(start) or w.number(0))
     w.choose_form(w.test("less", length, least), lambda: _write_rows(w), shared)
-    # (a block has a row, or a thread each of as many as it has threads)
+    # (a block scans one row, or each of its threads scans one row)
     return w.finish("scans", 1, every=True, row_limits=(0, 0, 0, 0, least, least))
 
 
@@ -174,7 +174,7 @@ def _write_rows(w: ThreadWriter) -> None:
 
 
 def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bool) -> None:
-    """Write the scan of a row with one block per row, tile by tile. `whole`: no vector is partial."""
+    """Write the scan of a row by one block, tile by tile. If `whole` is set, no vector is partial."""
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)
@@ -183,7 +183,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
     warp, lane = w.split(w.thread, GPU.warp)
     folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
-    # what follows from the folds may be written to where something was computed before them
+    # operations after the scan may write memory that operations before it read
     steps = index_steps([*scan.before, *scan.after], scan.index)
     with (
         writer.inside(),
@@ -227,7 +227,8 @@ class Folder:
         self.held = w.shared_array(fold.type, GPU.warps)
         (identity,) = reduction_identities((fold.operation.opcode,), (fold.type,))
         self.identity = w.number(identity, fold.type)
-        self.slots: list[tuple[Value, list[Value]]] = []  # what the warp has before the slot; the slot's own prefixes
+        # pairs: the prefix of the warp before the slot, and the prefixes within the slot
+        self.slots: list[tuple[Value, list[Value]]] = []
 
     def fold(self, x: Value, y: Value) -> Value:
         """Combine two adjacent values."""
@@ -240,15 +241,15 @@ class Folder:
     def from_lane(self, value: Value, lane: int, mode: str = "idx") -> Value:
         """Return the value of another lane.
 
-        Mode "idx" reads lane number `lane`, mode "up" the lane that is `lane` lanes below this thread's, and mode "xor"
-        the lane whose number is this thread's lane number xor `lane`.
+        Mode "idx" reads lane number `lane`. Mode "up" reads the lane that is `lane` below this thread's lane. Mode
+        "xor" reads this thread's lane number xor `lane`.
         """
         w = self.w
         operands = (w.number(ALL_LANES, np.uint32), value, w.number(lane, np.int32))
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """Return the value to scan for each element of a vector. Elements beyond the row give the identity."""
+        """Return the value to scan for each element of a vector. For elements beyond the row, it is the identity."""
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)
@@ -281,7 +282,7 @@ class Folder:
             w.builder.store(self.held, self.warp, carried)
 
     def fold_tile(self) -> tuple[Value, Value]:
-        """Return the total of the previous warps, and the total of all warps. A barrier must precede this code."""
+        """Return the total of the previous warps, and the total of all warps. A barrier must come before this code."""
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
         for k in range(1, GPU.warps):

@@ -24,11 +24,13 @@ from weft.codegen.schedules.nest import Nest
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Blocks that fill a GPU: with more of them each would fold fewer elements before its counters are added to the result.
+# Number of blocks that fill a GPU. With more blocks, each would process fewer elements before it adds its counters to
+# the result.
 MOST_BLOCKS = 1 << 10
-# Of shared memory, which six blocks of a multiprocessor share; and elements a place from which on places of one's own pay.
+# Maximum bytes of shared memory per block, so that a multiprocessor holds six blocks; and the minimum number of
+# elements per accumulator for which private accumulators pay.
 MOST_BYTES = 1 << 15
-LEAST_ROOM = 32  # places
+LEAST_ROOM = 32  # accumulators
 LEAST_ELEMENTS = 4
 _COUNT = np.dtype(np.uint32)
 
@@ -67,7 +69,7 @@ def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) 
     w = ThreadWriter(kernel, nest, GPU.block)
     kind, dtype = atomic.attributes["kind"], _kept_as(kernel, atomic)
     places = next(w.map[p.value] for p in kernel.parameters if p.value.name == kernel.attributes["places"])
-    # what is subtracted is added up, negative
+    # subtractions are accumulated as negative sums
     nothing = w.number(identity_of("add" if kind == "subtract" else kind, dtype), dtype)
     held = w.shared_array(dtype, decision.room)
     with w.loop(places, w.thread, step=GPU.block) as place:
@@ -87,7 +89,7 @@ def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) 
 
 
 def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> None:
-    """Emit the updates of this block's accumulators: for whole vectors of elements, then for the remainder."""
+    """Emit the updates of this block's accumulators, first for whole vectors of elements, then for the remainder."""
     (level,) = nest.levels
     lanes, vectors = vector_lanes(w.builder.kernel, nest)
     extent = w.map[level.extent]

@@ -32,13 +32,14 @@ from weft.codegen.schedules.rows import (
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# A chunk is a long row: four blocks of 512 threads fill a multiprocessor (of 32 registers a thread at most). With two vectors of 16 bytes
-# each they keep 64 KiB under way, where an H200 wants 48: to read more ahead would lengthen the code and nothing else.
+# A block's part is a long row. Four blocks of 512 threads fill a multiprocessor (with at most 32 registers per thread).
+# With two 16-byte vectors per thread, they keep 64 KiB in flight, and an H200 needs 48 KiB: more loads would only make
+# the code longer.
 CHUNK_LOADS = 2
-# 32-bit registers of a thread for a chunk that is read twice, and those in all that leave room for two blocks.
+# 32-bit registers of a thread for a part that is read twice, and the total number with which two blocks fit.
 CHUNK_REGISTERS = 64
 TWO_BLOCKS = 64
-# Partial results that a warp folds, in few registers; more are the whole block's.
+# Maximum number of partial results that one warp combines, in few registers. The whole block combines more of them.
 FEW_PARTS = 512
 
 
@@ -53,7 +54,7 @@ def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
 
 
 def can_merge(first: Kernel, second: Kernel) -> bool:
-    """Return whether two kernels can be merged: both are row reductions, and the first is no column reduction.
+    """Return whether two kernels can be merged: both are row reductions, and the first is not a column reduction.
 
     The second part of a column reduction needs several blocks.
     """
@@ -63,7 +64,7 @@ def can_merge(first: Kernel, second: Kernel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Decision):
-    """The decision for long reductions: how a block reduces its part, and how the last block combines the results.
+    """The decision for long reductions: how each block reduces its part, and how the last block combines the parts.
 
     `kept` is the number of vectors of a part that each thread keeps in registers if the part is read twice. `finish`
     describes how to combine the partial results: the number of threads, the number of vectors that each thread keeps,
@@ -121,7 +122,7 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
         RowWriter(w, chunk, GPU.wide_block, w.thread, RowFacts(kept, whole, vectors, length, CHUNK_LOADS)).write(nest)
 
     whole = decision.whole or bool(decision.multiples)
-    w.choose_aligned(  # (others are read again: there is less code)
+    w.choose_aligned(  # (other rows are read again, which needs less code)
         decision.multiples, chunk.lanes(), lambda: fold(decision.kept, whole, vectors), lambda: fold(0, False, ())
     )
     last = _count(w, kernel)
@@ -141,7 +142,10 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
 
 
 def _chunk_parts(chunk: RowNest) -> tuple[Value, Value] | None:
-    """Return the length of a block's part, and the extent that limits the last part. Return None for other bounds."""
+    """Return the length of a block's part, and the extent that limits the last part.
+
+    Return None for bounds of another form.
+    """
     stops = {o.results[0]: o for o in chunk.head if o.opcode == "minimum"}
     sums = {o.results[0]: o for o in chunk.head if o.opcode == "add"}
     stop = stops.get(chunk.stop)
@@ -160,13 +164,13 @@ def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Count this block as finished, and return whether it is the last. All its threads get the same value."""
+    """Count this block as finished. Return in all its threads whether it is the last block."""
     b = w.builder
     ticket = next(p.value for p in kernel.parameters if p.value.name == TICKET)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)
 
     def count() -> list[Value]:
-        # what the thread has written comes before, what the others have written is read behind
+        # acquire and release: this thread's writes come before, and reads of other blocks' writes come after
         operands, kind = (ticket, w.number(0), final), np.dtype(np.uint32)
         (old,) = b.emit("atomic", operands, (kind,), kind="increment", order="acq_rel")
         return [b.op("equal", old, final, dtype=np.bool_)]

@@ -65,7 +65,7 @@ SCHEDULES = (
     reductions,
     items,
 )
-# Those that need no sizes.
+# Schedules that need no sizes.
 ANY_SIZES = SCHEDULES[-3:]
 
 

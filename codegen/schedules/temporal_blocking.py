@@ -20,7 +20,7 @@ from weft.codegen.schedules.nest import Nest
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Registers that let 6, 5 or 4 blocks run on a multiprocessor: what is on its way from memory has to be waited for by others.
+# Registers per thread with which 6, 5 or 4 blocks fit a multiprocessor: while loads are in flight, other blocks run.
 REGISTER_AIMS = (40, 48, 64)
 
 
@@ -76,7 +76,7 @@ class _StepWriter:
                 self.w.copy([o])
 
     def _tile(self, loop: Operation) -> None:
-        """Emit the points of a tile. The loads of all points of a thread precede its stores."""
+        """Emit the points of a tile. A thread's loads for all its points come before its stores."""
         levels, before, body = _points(loop)
         extents = [self.constants[level.operands[1]] for level in levels]
         points = prod(extents)

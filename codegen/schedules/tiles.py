@@ -23,14 +23,14 @@ from weft.codegen.schedules.rows import REGISTER_AIMS
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Elements along a side, by the bytes of an element; of what is not aligned to vectors.
+# Tile sides in elements, by the size of an element; and the side if vectors are not aligned.
 SIDES = {1: 64, 2: 64, 4: 64, 8: 32}
 SINGLE_SIDE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The last two loops of a nest, and the loads that are contiguous along the first of them."""
+    """The last two loops of a nest, and the loads that are contiguous along the first of these loops."""
 
     rows: Value
     columns: Value
@@ -39,7 +39,7 @@ class Crossing:
 
 
 def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
-    """Return the transposed loads of read-only operands, with their two loops. Return None if there are none."""
+    """Return the transposed loads of read-only operands, together with the two loops. Return None if there are none."""
     if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
     rows, columns = nest.levels[-2].index, nest.levels[-1].index
@@ -65,7 +65,7 @@ def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
 
 @dataclass(frozen=True, slots=True)
 class TransposedTiles(Decision):
-    """The decision for transposed operands: the number of elements along a side of a tile, and per vector."""
+    """The decision for transposed operands: elements along a side of a tile, and elements per vector."""
 
     side: int
     lanes: int
@@ -106,7 +106,7 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
     assert crossing is not None
     w = ThreadWriter(kernel, nest, GPU.block)
     side, lanes, whole = decision.side, decision.lanes, decision.whole
-    # left alone, the assembler begins all reads before the block meets, and takes registers from other blocks for that
+    # without a limit, the assembler starts all loads before the barrier, with registers that other blocks need
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
     held = [w.shared_array(o.results[0].type, side * (side + 1)) for o in crossing.loads]  # type: ignore[arg-type]
     w.choose_aligned(
@@ -119,7 +119,10 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
 
 
 class _Tile:
-    """Writer of the tiles that a block computes. `held` are the arrays in shared memory, one per transposed load."""
+    """Writer of the tiles that a block computes.
+
+    `held` are the arrays in shared memory, one per transposed load.
+    """
 
     def __init__(
         self,
@@ -141,7 +144,7 @@ class _Tile:
         if self.lanes == 1:
             self.near, self.far, self.apart = lane, warp, GPU.block // self.side
             return
-        # eight vectors of four rows a warp, two warps side by side
+        # a warp has eight vectors of four rows, and two warps are side by side
         pair, left = w.split(warp, 2)
         row, vector = w.split(lane, 8)
         across = self.side // self.lanes
@@ -151,7 +154,7 @@ class _Tile:
         self.apart = GPU.block // across
 
     def write_all(self) -> None:
-        """Emit all tiles of this block. If all tiles are whole, there is one per block."""
+        """Emit all tiles of this block. If all tiles are whole, a block has one tile."""
         w, levels, side = self.w, self.w.nest.levels, self.side
         *outer, height, width = w.extents()
         across, down = w.parts(width, side), w.parts(height, side)
@@ -199,7 +202,7 @@ class _Tile:
     def _slots(
         self, writer: LaneWriter, along: Value, across: Value, first: Value, start: Value, length: Value, count: Value
     ) -> list[Slot]:
-        """Return this thread's vectors along one loop, from `first` on.
+        """Return this thread's vectors along one loop, starting at `first`.
 
         Their positions along the other loop start at `start`.
         """
@@ -223,7 +226,7 @@ class _Tile:
 
 
 def _needed(operations: list[Operation], load: Operation) -> list[Operation]:
-    """Return a load and the operations that it depends on."""
+    """Return the operations that compute a load, including the load itself."""
     wanted = set(load.results)
     found = []
     for o in reversed(operations):

@@ -1,4 +1,4 @@
-"""Writer of threaded kernels, the code of one GPU thread: copied operations and index arithmetic.
+"""Writer of threaded kernels. It writes the code of one GPU thread: copied operations and index arithmetic.
 
 Index values here are never negative, so division rounds down. Nothing overflows the index dtype, because loops over
 tiles count iterations instead of adding the size of the grid.
@@ -17,7 +17,7 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, 
 from weft.codegen.passes.index_steps import constant_offsets
 from weft.codegen.schedules.nest import Level, Nest
 
-# Index ops that are evaluated where both operands are constants.
+# Index ops that are evaluated if both operands are constants.
 _EVALUATED = ("add", "subtract", "multiply", "left_shift", "right_shift", "minimum", "maximum")
 
 
@@ -49,7 +49,7 @@ class ThreadWriter:
                 self.map[p.value] = self.number(self.exact[p.value.name])
         self.copy(o for o in kernel.walk() if o.opcode == "constant")
         self.offsets = constant_offsets(kernel.walk())
-        # Index -> another one, and the constant between them
+        # index -> base index and constant distance from the base
         self.sums: dict[Value, tuple[Value, int]] = {}
         self.thread = self.emit("thread_index", axis=0)
         self.block = self.emit("block_index", axis=0)
@@ -108,7 +108,7 @@ class ThreadWriter:
         return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
 
     def parts(self, x: Value, y: Value | int) -> Value:
-        """Return ceil(x / y), computed without overflow. It is 0 for x <= 0."""
+        """Return ceil(x / y), or 0 for x <= 0. The computation does not overflow."""
         some = self.test("greater", x, 0)
         more = self.compute("add", self.quotient(self.compute("subtract", x, 1), y), 1)
         return self.choose(some, more, 0)
@@ -148,7 +148,7 @@ class ThreadWriter:
     def select(
         self, condition: Value, yes: Callable[[], Sequence[Value]], no: Callable[[], Sequence[Value]]
     ) -> tuple[Value, ...]:
-        """Emit an ``if`` with two regions, and return its results, which are yielded by the region that runs."""
+        """Emit an ``if`` with two regions, and return its results. The region that runs yields them."""
         regions = []
         given: Sequence[Value] = ()
         for make in (yes, no):
@@ -161,7 +161,10 @@ class ThreadWriter:
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
     def choose_form(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Emit a branch between two equivalent versions of code. Values computed inside are not visible outside."""
+        """Emit a branch between two equivalent versions of code.
+
+        Values computed inside one of them are not visible outside.
+        """
         outside = self.map
 
         def form(write: Callable[[], None]) -> Callable[[], Sequence[Value]]:
@@ -189,7 +192,7 @@ class ThreadWriter:
             whole()
 
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
-        """Emit a test whether all these parameters are multiples of `lanes`, a power of two."""
+        """Emit a test whether all these parameters are multiples of `lanes`, which is a power of two."""
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
         bits = sizes[0]
         for size in sizes[1:]:

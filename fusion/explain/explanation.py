@@ -1,7 +1,7 @@
 """Explanations: the kernels of an evaluation, and the reasons for their boundaries.
 
-In: pending storages. Out: an `Explanation` with each kernel's members, formulas, loops and bytes, and the reason for
-its boundary. Nothing is compiled or run.
+In: pending storages. Out: an `Explanation` with the members, formulas, loops and bytes of each kernel, and the reason
+for its boundary. Nothing is compiled or run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from weft.runtime import Device, copy_bandwidth, setting, show_place
 
 @dataclass(frozen=True, slots=True)
 class KernelNote:
-    """Description of a step of a plan."""
+    """The description of one step of a plan: a kernel or a library call."""
 
     title: str
     members: tuple[str, ...]
@@ -49,27 +49,28 @@ class KernelNote:
     bytes_written: int
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
-    instructions: int = 0  # an element, roughly: the sum of the rows' costs
-    work: int = 0  # instructions in all, those on wide elements counted by how many float32 they are as wide as
-    bandwidth: float | None = None  # of the device, bytes a second
-    rate: float | None = None  # of the device, instructions on float32 a second
-    call: str = ""  # what a library call does, and where; empty for kernels
+    instructions: int = 0  # approximate number per element: the sum of the ops' costs
+    # total number of instructions; an instruction on wide elements counts as several float32 instructions
+    work: int = 0
+    bandwidth: float | None = None  # of the device, bytes per second
+    rate: float | None = None  # of the device, float32 instructions per second
+    call: str = ""  # what a library call does, and where it runs; empty for kernels
     kept: tuple[str, ...] = ()  # values that never leave the chip
-    passes: int = 1  # over each row
-    within: str = "registers"  # where those values are
-    given: tuple[str, ...] = ()  # small arrays, and whether kernels take them by value or move them from the host
-    saved: int = 0  # bytes that values which never leave the caches would take to write and to read again
+    passes: int = 1  # number of passes over each row
+    within: str = "registers"  # where the kept values are
+    given: tuple[str, ...] = ()  # small arrays, and whether kernels take them by value or they are copied from the host
+    saved: int = 0  # bytes that would be written and read if values that stay in the caches were materialized
 
     @property
     def headline(self) -> str:
-        """Return the kind of the step, and its loops."""
+        """Return the kind of the step, together with its loops."""
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
 
     @property
     def places(self) -> str:
-        """Return a description of where the step's values are stored."""
+        """Return a description of the locations of the step's values: memory, registers or caches."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
         parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
@@ -78,9 +79,9 @@ class KernelNote:
 
     @property
     def seconds(self) -> float | None:
-        """Return the time expected from the bytes moved and the arithmetic.
+        """Return the expected time for the memory traffic and the arithmetic.
 
-        It is None for library calls, and for devices of unknown speed.
+        Return None for library calls, and for devices of unknown speed.
         """
         if not self.bandwidth or self.call:
             return None
@@ -114,8 +115,8 @@ class Explanation:
 
     ``str()`` formats it as text. A notebook shows a table and a picture.
 
-    `least` is the minimum number of bytes to move: every input read once, every result written once. `stages` has a
-    title and the text of each kernel at the requested stage.
+    `least` is the minimum number of bytes to move: each input is read once, and each result is written once. `stages`
+    has a title and the text of each kernel at the requested stage.
     """
 
     kernels: tuple[KernelNote, ...]
@@ -193,9 +194,9 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """Return the schedules that an evaluation of `storages` would run, one for each recording (`Epoch`).
+    """Return the schedules that an evaluation of `storages` would run. There is one schedule per recording (`Epoch`).
 
-    They are for the device of the storages, or for `target`.
+    The schedules are for the device of the storages, or for `target` if it is given.
     """
     epochs: dict[Epoch, list[Storage]] = {}
     for storage in storages:
@@ -371,7 +372,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 
 def members_of(group: Group) -> tuple[str, ...]:
-    """Return the operations of a kernel as text, each with the source line of the user's program."""
+    """Return the operations of a kernel as text. Each operation has the source line of the user's program."""
     return tuple(dict.fromkeys(op + _line(location) for op, location in _members(group)))
 
 
@@ -385,7 +386,7 @@ def _members(group: Group) -> list[tuple[str, Location | None]]:
 
 
 def _is_members(instruction: Instruction) -> bool:
-    """Return whether an instruction is an operation of the user, and not a cast or index arithmetic."""
+    """Return whether an instruction is an operation of the user's program, and not a cast or index arithmetic."""
     return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
 
 
@@ -397,7 +398,7 @@ def instructions_of(group: Group) -> int:
 def _instructions(group: Group) -> list[tuple[int, Instruction]]:
     """Return the kernel's instructions with their costs.
 
-    Instructions that several tasks share in a stage count once.
+    An instruction that several tasks of a stage share counts once.
     """
     found: dict[object, tuple[int, Instruction]] = {}
     for p in group.placed:
@@ -424,7 +425,7 @@ def work_of(group: Group) -> int:
 
 
 def facts_of(group: Group) -> KernelFacts:
-    """Return the facts about a group's kernel that profiles display."""
+    """Return the facts about a group's kernel that profiles show."""
     place = next((p.task.node.location for p in group.placed if p.task.node.location is not None), None)
     return KernelFacts(tuple(dict.fromkeys(_members(group))), instructions_of(group), place)
 

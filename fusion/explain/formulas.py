@@ -17,9 +17,9 @@ from weft.fusion.graph.index_map import ZERO, Affine, flatten, variable
 from weft.fusion.plan.body import Instruction, Loop
 from weft.fusion.plan.group import Group, Placed
 
-LONGEST = 240  # letters of a formula
-MOST_LINES = 24  # for one task
-SHORT = 12  # letters: what is no longer is written again rather than named
+LONGEST = 240  # maximum number of characters of a formula
+MOST_LINES = 24  # maximum number of lines per task
+SHORT = 12  # maximum number of characters of an expression that is repeated rather than named
 LOOPS = [*"ijklmnopqrsuvw", *(f"i{k}" for k in range(64))]  # names of loops, outermost first
 
 _SYMBOLS = {
@@ -45,13 +45,13 @@ _SYMBOLS = {
 class Names:
     """Short names of values.
 
-    Inputs are x0, x1 ..., values between kernels t0, t1 ..., results y0, y1 ..., and values that a kernel uses several
-    times v0, v1 ...
+    The names are x0, x1 ... for inputs, t0, t1 ... for values between kernels, and y0, y1 ... for results. A value that
+    a kernel uses several times is named v0, v1 ...
     """
 
     def __init__(self, outputs: Collection[Expr]) -> None:
         self.outputs = set(outputs)
-        self.shared: dict[str, str] = {}  # formula of what is used several times -> its name
+        self.shared: dict[str, str] = {}  # formula that is used several times -> its name
         self.known: dict[Expr, str] = {}
         self.counts = {"x": 0, "t": 0, "y": 0}
 
@@ -65,7 +65,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """Return the formulas of a task: one for each value that is used several times, then one for the result."""
+    """Return the formulas of a task: one per value that is used several times, and finally one for the result."""
     task = placed.task
     speller = Speller(placed, group, names)
     made = speller.spell(task.body, [])
@@ -95,7 +95,10 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _along(placed: Placed, group: Group) -> str:
-    """Return the names of a reduction's loops as text, or "" if these are all reduction loops of the kernel."""
+    """Return the names of a reduction's loops as text.
+
+    Return "" if these loops are all the reduction loops of the kernel.
+    """
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
         return ""
@@ -103,7 +106,10 @@ def _along(placed: Placed, group: Group) -> str:
 
 
 class Speller:
-    """Formatter of a task's instructions. `lines` are the formulas of values that are used several times."""
+    """Formatter of a task's instructions.
+
+    `lines` are the formulas of values that are used several times.
+    """
 
     def __init__(self, placed: Placed, group: Group, names: Names) -> None:
         self.placed = placed
@@ -119,7 +125,7 @@ class Speller:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """Return the formulas of the earlier instructions, `before`, followed by those of these instructions."""
+        """Return the formulas in `before` (those of earlier instructions), followed by those of these instructions."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):
@@ -190,7 +196,7 @@ def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> s
     for axis in axes:
         first[axis], start = divmod(start, strides[axis])
     for before, axis in reversed(list(pairwise(axes))):
-        # a step back from the next row is none far ahead in this one
+        # a step backward from the next row is not a step far ahead in this row
         reach = first[axis] + sum(c * (loops[loop].extent - 1) for loop, c in parts[axis] if c > 0)
         if reach >= shape[axis] and 2 * first[axis] > shape[axis]:
             first[axis] -= shape[axis]

@@ -1,4 +1,4 @@
-"""Pictures of explanations, drawn without other programs: SVG of a plan, and HTML for notebooks.
+"""Pictures of explanations: SVG of a plan, and HTML for notebooks. No other program is needed.
 
 In: the notes of a plan's kernels. Out: text. Invariant: text from the user's program is escaped.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from weft.fusion.explain.explanation import Explanation, KernelNote
 
 WIDTH, LINE, GAP, MARGIN = 384, 16, 46, 12
-CHARACTERS = 54  # of a line in a box
+CHARACTERS = 54  # characters per line of a box
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ def draw_plan(explanation: Explanation) -> str:
     depth = _depths(notes, made)
     boxes = {f"kernel {k}": Box(_lines(k, note), "kernel") for k, note in enumerate(notes)}
     levels: dict[str, int] = {f"kernel {k}": depth[k] for k in range(len(notes))}
-    edges: dict[tuple[str, str], list[str]] = {}  # from one box to another: the arrays that pass
+    edges: dict[tuple[str, str], list[str]] = {}  # (from box, to box) -> names of the arrays that pass
     read: set[str] = set()
     for k, note in enumerate(notes):
         for name in note.reads:
@@ -68,7 +68,7 @@ def draw_plan(explanation: Explanation) -> str:
 
 
 def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
-    """Return, for each kernel in launch order, the length of the longest chain of kernels that ends at it."""
+    """Return the length of the longest chain of kernels that ends at each kernel. Kernels are in launch order."""
     depth: list[int] = []
     for k, note in enumerate(notes):
         before = [depth[made[name]] for name in note.reads if name in made and made[name] < k]
@@ -85,7 +85,7 @@ def _lines(number: int, note: KernelNote) -> list[str]:
 
 
 def _place(boxes: dict[str, Box], levels: dict[str, int]) -> tuple[float, float]:
-    """Place the boxes of each level in a centred row, from top to bottom. Return the size of the picture."""
+    """Place the boxes of each level in a centered row, from top to bottom. Return the size of the picture."""
     rows: dict[int, list[Box]] = {}
     for name, box in boxes.items():
         rows.setdefault(levels[name], []).append(box)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from weft.fusion.graph.expr import Expr, constant_value, topological
 from weft.runtime import disk_cache, show_place
 
-# Lines of a program that a report shows.
+# Maximum number of program lines in a report.
 MOST_LINES = 4000
 
 

@@ -18,16 +18,19 @@ from weft.fusion.plan.schedule import make_schedule
 from weft.runtime import Device
 
 ELEMENTS = 1 << 18
-CHAINS, LINKS = 8, 4  # side by side, so that none waits for its own result; a link is a product and a sum
+CHAINS, LINKS = 8, 4  # independent chains, so that no operation waits for its own result; a link is a product and a sum
 REPEATS = 7
 
 _measured: dict[str, float] = {}
 
 
 def arithmetic_rate(device: Device) -> float | None:
-    """Return the number of float32 operations per second on cached data. Return None for an emulated device.
+    """Return the number of float32 operations per second on cached data.
 
-    It is the rate of the fastest of a few runs of one kernel, which is compiled if it is not in the disk cache.
+    Return None for an emulated device.
+
+    The number is the rate of the fastest of a few runs of one kernel. The kernel is compiled if it is not in the disk
+    cache.
     """
     if device.name.startswith(("null", "simt")):
         return None

@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 Kind = Literal[
-    "leaf",  # slot: the buffer bound to it, whole, in C order
-    "scalar",  # slot: a Python number bound to it, 0-d
-    "constant",  # value: the same number everywhere
-    "empty",  # memory that nobody has written yet
+    "leaf",  # slot: the buffer that is bound to it, whole, in C order
+    "scalar",  # slot: the Python scalar that is bound to it, 0-d
+    "constant",  # value: the same scalar in every element
+    "empty",  # uninitialized memory
     "iota",  # axis: the index along an axis
-    "map",  # op: a row of the op table, operands broadcast, computed in `loop`
-    "view",  # strides, offset: elements of the operand's C order, by another shape
+    "map",  # op: an op of the op table, operands broadcast, computed in `loop`
+    "view",  # strides, offset: elements of the operand in C order, with another shape
     "reduce",  # op, axes (sorted), keepdims; computed in dtype
     "scan",  # op, axis: scan along an axis
     "gather",  # base and index operands: see `gather`
     "update",  # previous and value: previous with the elements of a view replaced
     "scatter",  # previous, value and index operands: see `scatter`
-    "opaque",  # call: a host function of whole arrays
+    "opaque",  # call: a host function on whole arrays
 ]
 
 Location = tuple[CodeType, int]  # code object and instruction offset; the line is computed on demand
 
 
 class Expr:
-    """A node of the graph. Nodes are compared with ``is``, and created by the functions below."""
+    """A node of the graph. Nodes are compared with ``is``. The functions below create them."""
 
     __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
 
@@ -80,7 +80,7 @@ class Expr:
         return f"<Expr {self.kind} {self.op} {self.dtype}{list(self.shape)}>"
 
 
-# The one table of interned nodes. Bounded: the older half goes when it is full, which costs later hits only.
+# The only table of interned nodes. When it is full, the older half is dropped, which costs only later hits.
 INTERNED: dict[Any, Expr] = {}
 INTERNED_LIMIT = 200_000
 
@@ -94,7 +94,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the only node with these fields."""
+    """Return the unique node with these fields."""
     key = (kind, op, operands, attrs, shape, dtype, location)
     found = INTERNED.get(key)
     if found is None:
@@ -124,7 +124,7 @@ def value_bytes(node: Expr) -> int:
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:
-    """Return a node for the number in a slot. The number is a kernel argument, so new values need no compilation."""
+    """Return a node for the scalar in a slot. The scalar is a kernel argument, so new values need no compilation."""
     return intern("scalar", "", (), (slot,), (), dtype)
 
 
@@ -135,7 +135,7 @@ def constant(value: Any, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Expr:
     """
     dtype = np.dtype(dtype)
     number = dtype.type(value)
-    # the bits are the key: 0.0 and -0.0 are equal and are not the same constant
+    # the bits are the key: 0.0 and -0.0 are equal, but they are not the same constant
     return intern("constant", "", (), (number.tobytes(),), shape, dtype)
 
 
@@ -154,16 +154,16 @@ def is_number(node: Expr, value: int) -> bool:
 
 
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
-    """Return a node for uninitialised memory. It may only be the previous version of an update."""
+    """Return a node for uninitialized memory. It may only be used as the previous version of an update."""
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 
 
 def iota(shape: tuple[int, ...], axis: int, dtype: DTypeLike) -> Expr:
-    """Return an array of each element's index along `axis`, in `dtype`."""
+    """Return an array that contains the index of each element along `axis`, in `dtype`."""
     return intern("iota", "", (), (axis,), shape, np.dtype(dtype))
 
 
-# What these rows say of every integer.
+# Results of these ops for every integer.
 _OF_FLOATS = {"isnan": False, "isinf": False, "isfinite": True}
 
 
@@ -177,15 +177,15 @@ def map_(
     """Return the result of op `op` applied elementwise. Operands are broadcast as in NumPy.
 
     `weak` has ``int``, ``float`` or ``complex`` for an operand that is a Python scalar, which does not take part in
-    promotion, and None for others. `dtype` selects the loop, as for a ufunc.
-    Raises ValueError (shapes), TypeError (dtypes) as NumPy does.
+    promotion, and None for other operands. `dtype` selects the loop, as for a ufunc. Raises ValueError (shapes),
+    TypeError (dtypes) as NumPy does.
     """
     row = find_op(op)
     kinds: tuple[Any, ...] = tuple(
         (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
     )
     if result_is_bool(row.name) and weak is not None and int in weak:
-        # a Python int that the other operand's dtype cannot hold still compares by its value
+        # a Python int that the dtype of the other operand cannot represent is still compared by value
         kinds = tuple(_fitting(k, operand, kinds) for k, operand in zip(kinds, operands, strict=True))
     shape = broadcast_shapes(*(operand.shape for operand in operands))
     if row.name in _OF_FLOATS and dtype is None and operands[0].dtype.kind in "biu":
@@ -268,7 +268,7 @@ def reduce_(
     keepdims: bool = False,
     location: Location | None = None,
 ) -> Expr:
-    """Return `operand` reduced with op `op` over `axes`. `dtype` is that of the accumulators and of the result.
+    """Return `operand` reduced with op `op` over `axes`. `dtype` is the dtype of the accumulators and of the result.
 
     `op` is an op with an identity (add, multiply, minimum, maximum, logical_and, ...) or
     ``"argmin"``/``"argmax"``: the C-order index of the extreme element over `axes`.
@@ -279,7 +279,10 @@ def reduce_(
 
 
 def scan(op: str, operand: Expr, axis: int, dtype: DTypeLike, location: Location | None = None) -> Expr:
-    """Return a scan along `axis`: result[i] = result[i-1] op operand[i]. On the CPU it is computed in this order."""
+    """Return a scan along `axis`: result[i] = result[i-1] op operand[i].
+
+    The CPU computes the elements in this order.
+    """
     return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
 
 
@@ -293,11 +296,10 @@ def gather(
     """Return the elements of `base` at computed indices.
 
     `terms` has an entry ``(constant, ((axis, step), ...), which)`` for each dimension of `base`, or a single entry for
-    its flat C order. The position along that dimension at result index i is
-    ``constant + sum(i[axis] * step) + indices[which][i]``, without the last term if `which` is -1.
-    Each index operand is an integer expression that broadcasts to `shape`. Its values must be in range and not
-    negative. If `shape` has no elements, the result is a constant, because a kernel may load an element before the loop
-    in which it is used, and there is no valid index.
+    its flat C order. The position along that dimension at result index i is ``constant + sum(i[axis] * step) +
+    indices[which][i]``, without the last term if `which` is -1. Each index operand is an integer expression that
+    broadcasts to `shape`. Its values must be in range and not negative. If `shape` has no elements, the result is a
+    constant, because there is no valid index, and a kernel may load an element before the loop that uses it.
     """
     if 0 in shape:
         return constant(0, base.dtype, shape)
@@ -314,7 +316,7 @@ def update(
 ) -> Expr:
     """Return `previous` with the elements of a view replaced by `value`.
 
-    The elements of the view must not overlap. `value` is cast, and broadcast to `shape`.
+    The elements of the view must not overlap. `value` is cast to the dtype of `previous` and broadcast to `shape`.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
@@ -322,7 +324,7 @@ def update(
     if not offset and shape == previous.shape and strides == contiguous_strides(shape):
         return value
     if not offset and len(shape) > 1 and (order := dense_order(shape, strides)) and prod(shape) == previous.size:
-        # all of it is replaced, the axes in another order
+        # all elements are replaced, with the axes in another order
         own = contiguous_strides(shape)
         value = view(value, tuple([shape[k] for k in order]), tuple([own[k] for k in order]), 0)
         return reshape(value, previous.shape)
@@ -330,7 +332,7 @@ def update(
 
 
 def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the axes from the longest stride to the shortest if the elements are dense in that order, otherwise None."""
+    """Return the axes in order of decreasing stride if the elements are dense in this order, otherwise None."""
     order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
     wanted = contiguous_strides(tuple([shape[k] for k in order]))
     dense = all(shape[k] == 1 or strides[k] == step for k, step in zip(order, wanted, strict=True))
@@ -348,8 +350,8 @@ def scatter(
 ) -> Expr:
     """Return `previous` with `value` written at computed indices, in C order of `shape`.
 
-    The last write to an index wins. With `op` (such as "add"), each write is combined with the element. With "same",
-    all writes to an index have the same value, so that their order is irrelevant.
+    The last write to an index wins. With `op` (such as "add"), each write is combined with the element. If `op` is
+    "same", all writes to an index have the same value, so that their order is irrelevant.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
@@ -370,14 +372,14 @@ def opaque(
     `call` has to be the same object each time for a plan to be reused: a module-level
     function, or one cached by its parameters. It must not keep or write its operands.
 
-    If `call` has a method ``enqueue(device, out, (operand, byte), shape, dtype)``, it starts kernels of its own.
-    They read one operand, whose elements are contiguous from that byte of its memory on. The method
-    ``describe(shape, dtype)`` describes these kernels.
+    If `call` has a method ``enqueue(device, out, (operand, byte), shape, dtype)``, it starts its own kernels. They read
+    one operand, whose elements are contiguous and begin at that byte of its memory. The method ``describe(shape,
+    dtype)`` describes these kernels.
     """
     return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
 
 
-# Kinds whose value always has memory of its own, but for updates that only put parts together.
+# Kinds whose values are always materialized, except updates that only concatenate parts.
 ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter", "opaque"})
 
 
@@ -419,13 +421,13 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda node: False) -> list[Expr]:
-    """Return `roots` and all nodes that they depend on, operands first.
+    """Return `roots` and all nodes on which they depend, operands first.
 
     Operands of nodes for which `stop` is true are left out.
     """
     order: list[Expr] = []
     seen: set[Expr] = set()
-    begun: list[Expr] = []  # whose operands come first
+    begun: list[Expr] = []  # nodes whose operands come first
     for root in roots:
         stack: list[Expr | None] = [root]  # None: the last open node has its operands
         while stack:

@@ -14,7 +14,7 @@ from weft.fusion.graph.expr import contiguous_strides
 from weft.fusion.graph.sizes import common_divisor
 
 Affine = tuple[int, tuple[tuple[int, int], ...]]
-Coordinates = tuple[Affine, ...]  # one a dimension
+Coordinates = tuple[Affine, ...]  # one per dimension
 
 ZERO: Affine = (0, ())
 
@@ -44,7 +44,7 @@ def flatten(coordinates: Coordinates, shape: tuple[int, ...]) -> Affine:
 
 
 def rename(form: Affine, loops: dict[int, int]) -> Affine:
-    """Return `form` with its loops renamed by a table. Loops that are not in the table keep their names."""
+    """Return `form` with its loops renamed according to a table. Loops that are not in the table keep their names."""
     return form[0], tuple(sorted((loops.get(loop, loop), c) for loop, c in form[1]))
 
 
@@ -58,10 +58,10 @@ def broadcast(coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinates:
 def decode_view(
     base: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], offset: int
 ) -> Coordinates | None:
-    """Return the coordinates, in a C-ordered base, of the elements of a strided view.
+    """Return the coordinates of a strided view's elements in a C-ordered base.
 
-    The result has an affine form in the view's axes for each dimension of `base`. It is None if there are no such
-    forms, as for a reshape that merges axes.
+    The result has one affine form per dimension of `base`, in the indices along the view's axes. Return None if there
+    are no such forms, for example for a reshape that merges axes.
 
     Each view axis with a nonzero stride must belong to one base dimension, and no dimension may overflow into the
     previous one, for any index in range.
@@ -75,7 +75,7 @@ def decode_view(
     for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
         if n == 1 or stride == 0:
             continue
-        # the largest base step that divides the stride and whose dimension can hold the walk
+        # the largest base stride that divides the view's stride, and whose dimension can hold all indices
         for dimension, step in enumerate(steps):
             if base[dimension] == 1 or stride % step:
                 continue
@@ -94,7 +94,7 @@ def decode_view(
         starts[dimension], rest = divmod(rest, step)
     if rest:
         return None
-    # a negative walk starts high: the digits of the offset are those of the first element, which is in range
+    # with a negative stride, the digits of the offset are those of the first element, which is in range
     for dimension, n in enumerate(base):
         if starts[dimension] + lowest[dimension] < 0 or starts[dimension] + highest[dimension] >= n:
             return None

@@ -1,4 +1,4 @@
-"""Ranges of integer expressions, found without evaluation. They make index checks unnecessary.
+"""Ranges of integer expressions, found without evaluation. They make some index checks unnecessary.
 
 In: an expression. Out: its minimum and maximum. Invariant: no element lies outside these bounds, whatever values the
 leaves have.
@@ -14,7 +14,7 @@ import numpy as np
 from weft.fusion.graph.expr import Expr, constant_value
 
 Range = tuple[int, int]
-_DEPTH = 12  # operations that are looked through
+_DEPTH = 12  # maximum depth of operations that are analyzed
 
 
 def range_of(node: Expr, depth: int = _DEPTH) -> Range:
@@ -24,7 +24,7 @@ def range_of(node: Expr, depth: int = _DEPTH) -> Range:
     limits = np.iinfo(node.dtype)
     whole = int(limits.min), int(limits.max)
     found = _closer(node, depth) if depth and 0 not in node.shape else None
-    # beyond the dtype the value has wrapped round, and nothing is known
+    # beyond the dtype's range the value has wrapped around, and nothing is known
     return whole if found is None or found[0] < whole[0] or found[1] > whole[1] else found
 
 
@@ -66,7 +66,10 @@ def _cut_off(node: Expr, low: float, high: float) -> Range:
 
 
 def _float_range(node: Expr, depth: int) -> tuple[float, float]:
-    """Return bounds of a float expression, infinite unless constants clip it. Elements may also be NaN."""
+    """Return the bounds of a float expression. They are infinite unless constants clip the values.
+
+    Elements may also be NaN.
+    """
     nothing = -inf, inf
     if node.kind == "constant":
         value = float(constant_value(node))
@@ -83,7 +86,7 @@ def _float_range(node: Expr, depth: int) -> tuple[float, float]:
 
 
 def _holds(child: Expr, kind: np.dtype) -> bool:
-    """Return whether an operand keeps its value when it is cast to the operation's dtype."""
+    """Return whether an operand's values do not change when they are cast to the operation's dtype."""
     return np.can_cast(child.dtype, kind) or (child.kind == "constant" and child.dtype.kind == kind.kind)
 
 

@@ -1,9 +1,9 @@
 """The order of reductions on the CPU, as data.
 
 In: the shape of an array and the reduced axes. Out: a `Tree`, with which `reduce_arrays` computes the same bits as a
-kernel would. Invariant: every sum has the order that it has in a kernel of its own (`grouping.changes_sums`). The tree
-therefore depends only on the reduction and its operand's memory layout. `compiled_loops.find_tree` finds the order
-for computed operands.
+kernel. Invariant: every sum has the same order as in a separate kernel (`grouping.changes_sums`). The tree therefore
+depends only on the reduction and its operand's memory layout. `compiled_loops.find_tree` finds the order for computed
+operands.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-# Reductions of rows of so few elements are written out, element by element.
+# Maximum length of rows whose reductions are unrolled.
 SHORT = 8
-# Elements that one chunk of a split reduction folds: so many stay in a core's L2 cache, and in the registers of a GPU's block.
+# Number of elements that one block of a split reduction reduces: they fit a core's L2 cache, and the registers of a
+# GPU's thread block.
 CHUNK = 1 << 14
-# Rows of a band of columns on a CPU: as many streams as it reads ahead.
+# Rows per block of a column reduction on a CPU: the number of streams that a CPU prefetches.
 BAND = 32
-# Rows that are enough to keep a machine busy, longer columns than are worth a second pass, and rows too long for any cache.
+# Number of rows that keeps a machine busy; maximum length of a column for which a second pass does not pay; length of a
+# row that exceeds every cache.
 MANY_ROWS = 64
 SHORT_COLUMN = 512
 LONG_ROW = 1 << 18
@@ -42,13 +44,14 @@ class Tree:
     Attributes
     ----------
     pieces : tuple of int
-        Extents of the loops over the operand in C order: its axes of more than one element, some of them split.
+        Extents of the loops over the operand in C order. The loops are the axes with more than one element, and some
+        axes are split.
     outer, inner : tuple of int
-        Numbers of the loops that are kept, and of those that are reduced, outermost first.
+        Indices of the loops that are kept, and indices of the loops that are reduced, outermost first.
     extents : tuple of int
         Extents of the reduced loops, after loops that are contiguous in memory are merged.
     chunk : int
-        Iterations of the outermost reduced loop in a block, or 0 if the loop is not split.
+        Iterations of the outermost reduced loop per block, or 0 if the loop is not split.
     first, last : Level
         The order in the kernel that reduces elements, and in the kernel that combines the blocks' results.
     """

@@ -18,7 +18,7 @@ import numpy as np
 
 _numbers = count()
 
-# What a trace writes down: operators between two numbers, as Python writes them, and functions.
+# Operations that a trace records: operators on two numbers, as Python writes them, and functions.
 _OPERATORS: dict[str, Callable[[int, int], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -42,7 +42,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
 
 
 class Size:
-    """A traced integer. It computes and compares like its value, and its trace records each operation."""
+    """A traced integer. It computes and compares like the integer, and its trace records each operation."""
 
     __slots__ = ("name", "trace", "value")
 
@@ -58,7 +58,7 @@ class Size:
         return format(self.__index__(), spec)
 
     def __hash__(self) -> int:
-        # of its own kind and trace: what a table says about ints, or knows from another trace, is not about this one
+        # specific to the trace: tables of ints or of other traces must not match
         return self.trace.salt
 
     def __index__(self) -> int:
@@ -149,9 +149,9 @@ class Trace:
         self.salt = hash(("size", self.number))
         self.sizes = [Size(self, f"x{k}", value) for k, value in enumerate(values)]
         self.open = True
-        self.alone = False  # whether what is computed with them is for these numbers alone
-        self._made: dict[tuple[str, Any, Any], Any] = {}  # (operator, names or numbers of operands) -> result
-        self._decided: dict[tuple[str, Any, Any], int] = {}  # the same of comparisons -> which line
+        self.alone = False  # whether values computed from the sizes are valid for these sizes only
+        self._made: dict[tuple[str, Any, Any], Any] = {}  # (operator, names or values of the operands) -> result
+        self._decided: dict[tuple[str, Any, Any], int] = {}  # the same for comparisons -> line
         self._lines: list[Line] = []
 
     def compute(self, op: str, a: Any, b: Any) -> Any:
@@ -199,7 +199,7 @@ class Trace:
         return holds
 
     def mark(self) -> int:
-        """Return a mark of the current end of the trace."""
+        """Return the current length of the trace, for `forget`."""
         return len(self._lines)
 
     def forget(self, mark: int) -> None:
@@ -225,9 +225,9 @@ class Trace:
         return Computation(len(self.sizes), kept[::-1], names)
 
 
-# (result, operator, operands); without a result: a condition. An operand is the name of a size, or a number.
+# (result, operator, operands), or a condition if there is no result. An operand is the name of a size, or a number.
 Line = tuple[str, str, Any, Any]
-# Calls of a computation before it becomes a function of its own, which takes as long as some hundred calls.
+# Calls before a computation is compiled to a function, which takes as long as some hundred calls.
 FEW = 4
 
 
@@ -237,7 +237,7 @@ class Computation:
     Attributes
     ----------
     inputs : int
-        Number of sizes, which are called x0, x1, ...
+        Number of sizes. Their names are x0, x1, ...
     lines : list of (str, str, operand, operand)
     results : list of operands
     """
@@ -285,7 +285,7 @@ class Computation:
 
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> Computation:
-        """Return the computation that `as_data` has serialized. Raises ValueError for other data."""
+        """Return the computation that `as_data` serialized. Raises ValueError for other data."""
         inputs, lines, results = data
         used = [*results, *(operand for line in lines for operand in line[2:])]
         names = [operand for operand in used if type(operand) is str] + [line[0] for line in lines if line[0]]
@@ -308,17 +308,17 @@ def _name(number: Any) -> Any:
 
 
 def from_bytes(bits: bytes) -> int:
-    """Return the bits of a number as an int, which is the form of kernel arguments."""
+    """Return the bits of a scalar as an int, which is the form of kernel arguments."""
     return int.from_bytes(bits, "little", signed=len(bits) == 8)
 
 
 def to_bytes(bits: Any, length: int) -> bytes:
-    """Return the bytes of a number, given its bits."""
+    """Return the bytes of a scalar, given its bits."""
     return int(bits).to_bytes(length, "little", signed=length == 8)
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """Return the bits of a number after a cast to a dtype."""
+    """Return the bits of a scalar after a cast to a dtype."""
     if type(value) is Size and dtype.name in _OPERATORS:
         return value.trace.compute(dtype.name, value, 0)
     return from_bytes(dtype.type(int(value)).tobytes())

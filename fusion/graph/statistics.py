@@ -12,9 +12,11 @@ import weft.codegen as codegen
 class Statistics:
     """Counters since the start of the process or the last reset.
 
-    `launches` counts kernels, and `bytes` their minimum traffic. `unknown` programs had neither a plan nor an interpreter
-    program in memory. `plans` were created, and `plans_read` read from disk. `lowered` counts kernels generated, and `interpreted` programs. `uploaded` and `by_value` count small arrays moved to the device and
-    passed by value. `planning` and `running` are the host's seconds.
+    `launches` counts the launched kernels, and `bytes` is their minimum traffic. `unknown` counts the programs that had
+    neither a plan nor an interpreter program in memory. `plans` counts the plans that were created, and `plans_read`
+    those read from disk. `lowered` counts generated kernels, and `interpreted` counts interpreted programs. `uploaded`
+    and `by_value` count small arrays that were copied to the device or passed by value. `planning` and `running` are
+    seconds of the host.
     """
 
     launches: int = 0
@@ -61,14 +63,14 @@ def statistics() -> dict[str, int]:
 def seconds_spent() -> dict[str, float]:
     """Return the seconds that the host has spent ``planning`` and ``running``.
 
-    Planning means finding or making plans, including compilation. Running includes interpreted programs, and on the
-    CPU also the kernels.
+    Planning is the time to find or create plans, including compilation. Running includes interpreted programs and, on
+    the CPU, the kernels.
     """
     return {"planning": STATISTICS.planning, "running": STATISTICS.running}
 
 
 def show_host_work(counts: Mapping[str, float]) -> str:
-    """Format the host's work as text. `counts` merges the results of `statistics` and `seconds_spent`."""
+    """Format the host's work as text. `counts` contains the results of both `statistics` and `seconds_spent`."""
     return (
         f"{counts['plans']} plans made and {counts['plans_read']} read, {counts['lowered']} kernels printed, "
         f"{counts['interpreted']} programs interpreted, {counts['uploaded']} small arrays moved to the device, "

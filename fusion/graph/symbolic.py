@@ -1,8 +1,8 @@
 """sympy expressions as straight-line programs of ops, with shared subexpressions and optional derivatives.
 
 In: symbols and expressions. Out: a `SymbolicProgram`, which does not depend on sympy. sympy is imported here on first
-use. Invariant: an instruction refers only to earlier ones. Numbers are Python numbers, so they take the dtype of the
-arrays.
+use. Invariant: an instruction refers only to earlier instructions. Numbers are Python numbers, so they take the dtype
+of the arrays.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from weft.runtime import undisturbed
 
-# ("symbol", k) | ("number", value) | (row of the op table, operand, ...), operands being numbers of instructions.
+# ("symbol", k) | ("number", value) | (op, operand, ...), where operands are indices of instructions.
 Instruction = tuple[Any, ...]
 
-# sympy's functions that are rows under another name, or under the same.
+# sympy functions that are ops, under the same or another name.
 _ROWS = {name: name for name in "exp sin cos tan sinh cosh tanh erf erfc gamma sign floor sqrt cbrt log".split()} | {
     "Abs": "absolute",
     "acos": "arccos",
@@ -50,7 +50,7 @@ _ROWS = {name: name for name in "exp sin cos tan sinh cosh tanh erf erfc gamma s
     "Heaviside": "heaviside",
     "ITE": "where",
 }
-# Functions that are 1 / another one, and those that are another one of 1 / x.
+# Functions that are the reciprocal of another function, and functions of the reciprocal of their argument.
 _RECIPROCALS = {"sec": "cos", "csc": "sin", "cot": "tan", "sech": "cosh", "csch": "sinh", "coth": "tanh"}
 _OF_RECIPROCALS = {
     "asec": "arccos",
@@ -62,22 +62,22 @@ _OF_RECIPROCALS = {
 }
 _FOLDED = {"And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "Min": "minimum", "Max": "maximum"}
 _COMPOSED = ("sinc", "arg", "frac", "factorial")  # see `_Writer.compose`
-# Whole powers up to here become products.
+# Maximum integer exponent of powers that become products.
 _LARGEST_POWER = 64
 _LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(slots=True)
 class SymbolicProgram:
-    """A straight-line program: its instructions, and the numbers of the instructions that compute results.
+    """A straight-line program: its instructions, and the indices of the instructions that compute results.
 
-    `shape` is that of a matrix or array of results, otherwise None.
+    `shape` is the shape of a matrix or array of results, otherwise None.
     """
 
     instructions: list[Instruction] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     shape: tuple[int, ...] | None = None
-    gradients: list[list[int]] = field(default_factory=list)  # for each result one a symbol of `wrt`
+    gradients: list[list[int]] = field(default_factory=list)  # per result: one index per symbol of `wrt`
 
 
 @lru_cache(maxsize=1)
@@ -103,7 +103,7 @@ def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
 
 
 def as_symbol(number: Any) -> Any:
-    """Return a NumPy number as a sympy number."""
+    """Return a NumPy scalar as a sympy number."""
     return import_module("sympy").sympify(number)
 
 
@@ -173,7 +173,7 @@ def _expressions(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
 
 
 def _derivative(expression: Any, symbol: Any) -> Any:
-    """Return the derivative, which may be wrong at isolated points, such as the steps of ``floor``.
+    """Return the derivative. It may be wrong at isolated points, such as the steps of ``floor``.
 
     A function without a complex derivative is treated as a function of real numbers.
     """
@@ -196,7 +196,7 @@ class _Writer:
         self.found: dict[Instruction, int] = {}
 
     def put(self, instruction: Instruction) -> int:
-        """Append an instruction and return its number. Equal instructions share a number."""
+        """Append an instruction and return its index. Equal instructions share an index."""
         key = (*instruction, type(instruction[1])) if instruction[0] == "number" else instruction
         place = self.found.get(key)
         if place is None:
@@ -205,7 +205,7 @@ class _Writer:
         return place
 
     def number_of(self, root: Any) -> int:
-        """Write the instructions of an expression and return the number of the last one."""
+        """Write the instructions of an expression and return the index of the last instruction."""
         stack = [root]
         while stack:
             node = stack[-1]
@@ -273,7 +273,7 @@ class _Writer:
         return self.put((_ROWS[name], *operands))
 
     def number(self, value: Any) -> int:
-        """Write an instruction for a constant, given as a Python number."""
+        """Write an instruction for a constant, which is given as a Python number."""
         return self.put(("number", value))
 
     def inverse(self, place: int) -> int:
@@ -320,7 +320,10 @@ class _Writer:
         return place
 
     def power(self, node: Any, invert: bool = False) -> int:
-        """Write a power: products for an integer exponent, ``sqrt`` for 1/2. With `invert`, write its reciprocal."""
+        """Write a power: as products for an integer exponent, as ``sqrt`` for 1/2.
+
+        With `invert`, write the reciprocal.
+        """
         exponent = -node.exp if invert else node.exp
         base = self.known[node.base]
         if exponent.is_Rational and exponent.is_negative:

@@ -1,6 +1,6 @@
-"""Bounds of index expressions, found by sympy if interval arithmetic is too loose.
+"""Bounds of index expressions, found by sympy when interval arithmetic is too imprecise.
 
-In: a form that contains quotients, and their dividends. Out: its minimum and maximum, or bounds of them. The module
+In: a form that contains quotients, and their dividends. Out: its minimum and maximum, or bounds on them. The module
 is loaded on demand by planning, never by `import weft` or by a cached plan. Results are cached.
 
 Interval arithmetic overestimates ``f - q * (f // q)``, because it treats a quotient and its dividend as independent.
@@ -27,9 +27,9 @@ def bound_form(
     Parameters
     ----------
     form : (constant, ((key, coefficient), ...))
-        Keys from 0 on are loops, ``-1 - k`` is quotient k.
+        Keys of 0 and above are loops, and ``-1 - k`` is quotient k.
     quotients : sequence of (k, (form, divisor))
-        Definition of each quotient, after those of the quotients that it contains.
+        The definition of each quotient. Quotients that it contains are defined before it.
     extents : sequence of int
         Extents of the loops.
     """

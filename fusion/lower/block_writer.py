@@ -3,7 +3,7 @@
 In each iteration, a block computes one row of every time step.
 
 In: a `BlockedSteps` with a tile (`step_blocks.py`). Out: its kernel. A loop over iterations contains parallel loops over
-the points of the tile. Invariant: an iteration reads from the rings only what earlier iterations wrote, and all
+the points of the tile. Invariant: an iteration reads from the rings only values that earlier iterations wrote, and all
 stores follow all loads. Reads outside an array are clamped to its edge, and unneeded points are computed like all
 others. Each value that another kernel needs is written once, by the block that owns its point.
 """
@@ -31,11 +31,11 @@ class BlockWriter(BlockedStepsWriter):
         self.served = set(ring_readers(blocked))
         self.plane = plane_sizes(blocked)
         self.pitches = [prod(self.plane[k + 1 :]) for k in range(len(self.plane))]
-        self.steady: dict[object, Value] = {}  # what does not depend on the step
-        self.points: list[Value] = []  # the tile's indices
+        self.steady: dict[object, Value] = {}  # values that do not depend on the step
+        self.points: list[Value] = []  # the indices of the tile's point
         self.ring_stores: list[tuple[Value, Value, Value]] = []
         self.kept: list[tuple[Value, Value, Value, Value]] = []
-        self.over: list[int] = []  # steps that write over what they update, which stand last
+        self.over: list[int] = []  # steps that overwrite the values that they update; they come last
         self.writing_over = False
 
     def _place_axes(self) -> None:
@@ -72,7 +72,7 @@ class BlockWriter(BlockedStepsWriter):
             for dtype, count in sizes.items()
         }
         self.rings = {node: (arrays[node.dtype], place) for node, place in places.items()}
-        # (what nobody needs is computed of what nobody wrote)
+        # (unneeded values are computed from unwritten memory)
         for dtype, count in sizes.items():
             with self.builder.loop(self.builder.constant(count), "reduce") as loop:
                 self.builder.store(arrays[dtype], loop.index, self.builder.constant(0, dtype))
@@ -80,7 +80,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit the loops over a tile's points, which load the outside values `taken` and compute steps `numbers`."""
+        """Emit the loops over a tile's points. They load the outside values `taken` and compute the steps `numbers`."""
         self._open_axis(0, taken, numbers)
 
     def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
@@ -150,12 +150,12 @@ class BlockWriter(BlockedStepsWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _do_step(self, number: int) -> None:
-        """Emit a step at the current point: new values inside its box, and copied previous values outside."""
+        """Emit a step at the current point: new values inside its box, and copies of the previous values outside."""
         b, step = self.builder, self.blocked.steps[number]
         places = self._stand_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
         self.results.clear()
-        # (what has nothing beside its box need not begin where the step's others do)
+        # (statements without values beside the box may start at another point than the step's other statements)
         kept = [s for s in step.statements if s.task.node not in self.group.private]
         targets = {s.task.node: self._target(s, s.placed.flat(s.task.target)) for s in kept if s.previous is None}
         self._stand([self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(places)])
@@ -173,7 +173,7 @@ class BlockWriter(BlockedStepsWriter):
                 self.kept.append((here, pointer, index, value))
 
     def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
-        """Return the pointer and the index for storing a value that is needed outside of the kernel."""
+        """Return the pointer and the index for the store of a value that is needed outside of the kernel."""
         node = statement.task.node
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
@@ -194,7 +194,7 @@ class BlockWriter(BlockedStepsWriter):
         return places
 
     def _write_over(self, number: int) -> None:
-        """Emit a step that works in place. It reads nothing outside of its box, where other threads may write."""
+        """Emit a step that works in place. It does not read outside of its box, where other threads may write."""
         b, blocked = self.builder, self.blocked
         places = self._stand_in_box(number)
         (statement,) = blocked.steps[number].statements
@@ -210,7 +210,7 @@ class BlockWriter(BlockedStepsWriter):
         self.values, self.branching, self.writing_over = outside, None, False
 
     def _inside(self, step: Step, places: list[Value], *, all_sides: bool = False) -> Value | None:
-        """Emit a test whether the point is in the box of a step. Return None if all points are.
+        """Emit a test whether the point is in the box of a step. Return None if all points are in the box.
 
         With `all_sides`, points outside the array are also tested.
         """
@@ -228,7 +228,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _is_own(self, step: Step, places: list[Value]) -> Value:
-        """Emit a test whether the point is in the part of the step's result that this block writes."""
+        """Emit a test whether this block writes the step's result at the current point."""
         b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
         for axis, place in enumerate(places):
@@ -250,7 +250,7 @@ class BlockWriter(BlockedStepsWriter):
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._apart(previous, statement.start)
-        # (where it is has to be known in front of the branches)
+        # (its location must be known before the branches)
         if distance is not None and (previous, self.number, distance) in self.served:
             source, index = self._in_ring(previous, distance)
         else:
@@ -262,7 +262,7 @@ class BlockWriter(BlockedStepsWriter):
         return taken.results[0]
 
     def flush_stores(self) -> None:
-        """Emit the queued stores to rings and to memory that is read outside, and the steps that work in place."""
+        """Emit the queued stores to rings and to memory that other kernels read, then the steps that work in place."""
         for array, index, value in self.ring_stores:
             self.builder.store(array, index, value)
         for here, pointer, index, value in self.kept:
@@ -277,7 +277,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
-        # (branches read memory: what they need has to be computed in front of them)
+        # (branches read memory: the values that they need must be computed before the branches)
         distance = self._distance(node, form) if self.branching is None or self.writing_over else None
         if distance is None or (node, self.number, distance) not in self.served:
             assert node not in self.blocked.homes
@@ -288,7 +288,7 @@ class BlockWriter(BlockedStepsWriter):
     def _distance(self, node: Expr, form: Affine) -> Place | None:
         """Return the offset at which a step reads a value, relative to the step's points.
 
-        Return None unless it reads along all axes.
+        Return None unless the step reads along all axes.
         """
         step, strides, walked = self.blocked.steps[self.number], contiguous_strides(node.shape), dict(form[1])
         if self.blocked.owner.get(node, node) not in self.rings or len(walked) != sum(
@@ -316,12 +316,15 @@ class BlockWriter(BlockedStepsWriter):
         return self.rings[owner][0], self._place_in_ring(owner, behind, beside)
 
     def _note_ring(self, node: Expr, value: Value) -> None:
-        """Queue the store of a newly computed value to its ring, if it has one."""
+        """Queue the store of a newly computed value to its ring, if the value has a ring."""
         if node in self.rings:
             self.ring_stores.append((self.rings[node][0], self._place_in_ring(node, 0, 0), value))
 
     def _place_in_ring(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the ring index of the element stored `behind` iterations ago, `beside` elements from this point."""
+        """Return the ring index of an element.
+
+        The element is `beside` elements from this point and was stored `behind` iterations ago.
+        """
         b, (rows, *_) = self.builder, self.blocked.rings[node]
         total: Value | None = None
         if self.blocked.rows and rows > 1:
@@ -339,7 +342,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._once(("place", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _slot(self, rows: int, behind: int) -> Value:
-        """Return the ring index at which the row stored `behind` iterations ago starts."""
+        """Return the ring index of the first element of the row that was stored `behind` iterations ago."""
         b = self.builder
         turn = self._shifted(self.turn, (rows - behind) % rows)
         if rows & (rows - 1) == 0:
@@ -351,5 +354,5 @@ class BlockWriter(BlockedStepsWriter):
 
 
 def _everywhere(node: Expr) -> Affine:
-    """Return the flat index of the element whose coordinates are the loop indices."""
+    """Return the flat index of the element of `node` whose coordinates are the loop indices."""
     return flatten(tuple(variable(axis) for axis in range(len(node.shape))), node.shape)

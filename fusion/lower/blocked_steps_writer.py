@@ -20,7 +20,7 @@ from weft.fusion.plan.body import Loop
 from weft.fusion.plan.group import Placed
 from weft.fusion.plan.nest import Nest
 
-LINE = 64  # bytes that rings are aligned to
+LINE = 64  # alignment of rings in bytes
 
 
 class BlockedStepsWriter(KernelWriter):
@@ -29,18 +29,18 @@ class BlockedStepsWriter(KernelWriter):
     def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
         super().__init__(blocked, Nest([Loop(prod(blocked.counts), "parallel")], [], {}), "steps", parametric)
         self.blocked = blocked
-        self.overwritten = set()  # all that it writes is new
+        self.overwritten = set()  # the kernel writes only new memory
         self.made = set()
         self.work = sum(prod(step.last) for step in blocked.steps)
-        self.rings: dict[Expr, tuple[Value, int]] = {}  # value -> array, and which of its rings
-        self.starts: list[Value] = []  # of the part, along each axis
+        self.rings: dict[Expr, tuple[Value, int]] = {}  # value -> array, and index of its ring in the array
+        self.starts: list[Value] = []  # of the block, along each axis
         self.stops: list[Value] = []
-        self.number = 0  # the step that is being written; in a loop over steps, in its first turn
-        self.again: Value | None = None  # the turn of that loop
+        self.number = 0  # the step that is being written; in a loop over steps, the step of the first iteration
+        self.again: Value | None = None  # the iteration of that loop
         self._place_axes()
 
     def _place_axes(self) -> None:
-        """Map the axes of a step to loops inside the loops over blocks, rows and repeated steps."""
+        """Map the axes of a step to loops. These loops are inside the loops over blocks, rows and repeated steps."""
         before = 1 + self.blocked.rows + (self.again is not None)
         self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
 
@@ -64,7 +64,8 @@ class BlockedStepsWriter(KernelWriter):
     def _make_rings(self) -> None:
         """Allocate the ring buffers. The rings of a step that a loop repeats are contiguous in one array."""
         blocked, rolled = self.blocked, self.blocked.rolled
-        arrays: dict[object, dict[Expr, int]] = {}  # what shares an array, and the places of its rings
+        # key of an array -> the rings that share the array, and their positions in it
+        arrays: dict[object, dict[Expr, int]] = {}
         for node in blocked.rings:
             number, _ = blocked.homes[node]
             if rolled is not None and number < rolled.first + rolled.turns * rolled.period:
@@ -106,7 +107,7 @@ class BlockedStepsWriter(KernelWriter):
         return self.nest.position[0]
 
     def _stepped(self, number: int, value: int, slope: int) -> Value:
-        """Return `value`, plus `slope` for each previous iteration of the loop over steps."""
+        """Return `value` increased by `slope` for each previous iteration of the loop over steps."""
         b = self.builder
         if self.again is None or not slope:
             return b.constant(value)
@@ -141,7 +142,7 @@ class BlockedStepsWriter(KernelWriter):
         """Return the bounds of the loop over the rows: its first iteration, and its end."""
         b = self.builder
         found: list[tuple[Value, Value]] = []
-        self.nest.position[0] -= 1  # (here no loop down the rows is open)
+        self.nest.position[0] -= 1  # (the loop over rows is not open here)
         for number, step in enumerate(self.blocked.steps):
             lag = b.constant(step.lag)
             found.append((b.op("add", self._from(number, 0), lag), b.op("add", self._to(number, 0), lag)))
@@ -185,7 +186,7 @@ class BlockedStepsWriter(KernelWriter):
             self._step(number)
 
     def _step(self, number: int) -> None:
-        """Emit a step: all its points, or one of its rows if the kernel iterates over rows."""
+        """Emit a step. It covers all points, or one row if the kernel iterates over rows."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
         self.number = number
         low, high = self._from(number, 0), self._to(number, 0)
@@ -198,14 +199,15 @@ class BlockedStepsWriter(KernelWriter):
     def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
         """Emit a step along an axis, from `low` to `high`.
 
-        `inside` states at run time whether the outer indices are in the step's box. None means that they are.
+        `inside` is a run-time condition: whether the outer indices are in the step's box. None means that they always
+        are.
         """
         b = self.builder
         depth, last = len(self.indices), axis == self.blocked.axes - 1
         copies = any(s.previous is not None and s.task.node not in self.blocked.owner for s in step.statements)
         origin, extent = self._size(axis, step.origin[axis]), self._size(axis, step.extents[axis])
         whole = step.origin[axis] == 0 and step.extents[axis] == step.last[axis]
-        # indices count from the first point of the box
+        # indices are relative to the first point of the box
         low, high = (low, high) if not step.origin[axis] else (b.op("subtract", v, origin) for v in (low, high))
         if not whole and not copies:
             low, high = b.op("maximum", low, b.constant(0)), b.op("minimum", high, extent)
@@ -252,7 +254,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the stores of a value: to its ring, and to memory that is read outside of the kernel."""
+        """Queue the stores of a value: to its ring, and to memory that other kernels read."""
         self._note_stores(placed, value, placed.flat(placed.task.target))
 
     def _note_stores(self, placed: Placed, value: Value, form: Affine) -> None:
@@ -282,7 +284,7 @@ class BlockedStepsWriter(KernelWriter):
         owner = blocked.owner.get(node, node)
         whose = blocked.homes[owner][0]
         rows, *sizes = blocked.rings[owner]
-        # from an index of the step to the coordinate at the step that made the value
+        # convert an index of the step to the coordinate in the step that computed the value
         offset = [
             o - s + a for o, s, a in zip(unflatten(first, node.shape), start, blocked.steps[home].origin, strict=True)
         ]

@@ -1,8 +1,7 @@
 """Writer of a group's tasks as logical kernel IR.
 
-In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: the kernel
-depends on shapes and strides only through the values 0 and 1 and through the merging of loops. All other numbers are
-parameters.
+In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: the kernel depends
+on shapes and strides only if they are 0 or 1, and by the merging of loops. All other sizes are parameters.
 """
 
 from __future__ import annotations
@@ -36,10 +35,9 @@ from weft.fusion.plan.nest import MOST_STEP, Nest, fold_position
 from weft.fusion.plan.parts import order_alone
 from weft.fusion.plan.traffic import taken_by_value, traffic
 
-# What a parameter is bound to: ("buffer", stored value, byte offset), ("partial", number, 0),
-# ("int", value, 0), ("number", NumPy scalar, 0), ("scalar", slot, 0),
-# ("value", stored value, 0),
-# ("ticket", 0, 0): what the blocks of a launch count in, or ("board", bytes, 0): what they leave notes on.
+# Bindings of a parameter: ("buffer", materialized value, byte offset), ("partial", number, 0), ("int", value, 0),
+# ("number", NumPy scalar, 0), ("scalar", slot, 0), ("value", materialized value, 0), ("ticket", 0, 0) for the
+# completion counter of a launch, or ("board", bytes, 0) for the look-back descriptors.
 Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar", "ticket", "board"], Any, int]
 
 
@@ -51,24 +49,25 @@ class Lowered:
     bindings: list[Binding]
     parallel: tuple[int, ...]
     work: int
-    partials: list[tuple[int, int]] = field(default_factory=list)  # scratch it writes: (number, bytes)
+    # scratch buffers that the kernel writes: (number, bytes)
+    partials: list[tuple[int, int]] = field(default_factory=list)
     bytes_read: int = 0
     bytes_written: int = 0
     digest: str = ""  # key of the kernel's code, computed on demand
 
     def bound(self) -> list[tuple[Parameter, Binding]]:
-        """Return the parameters, each with its binding."""
+        """Return the parameters of the kernel, each with its binding."""
         return list(zip(self.kernel.parameters, self.bindings, strict=True))
 
     def sizes(self) -> dict[str, int]:
-        """Return the values of the parameters that are extents and strides, by name."""
+        """Return the values of the parameters that are extents or strides, by name."""
         return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
 
 
 def across(holds: bool) -> dict[str, Any]:
     """Return the attributes of a reduction loop.
 
-    With the attribute ``across``, each vector lane holds a different result, which it reduces in order.
+    With the attribute ``across``, each vector lane computes a different result, and reduces its elements in order.
     """
     return {"across": True} if holds else {}
 
@@ -84,9 +83,9 @@ class KernelWriter:
         self.bindings: list[Binding] = []
         self.pointers: dict[object, Value] = {}
         self.strides: dict[object, Value] = {}
-        self.values: dict[object, tuple[Value, int]] = {}  # value number -> value, depth
-        self.results: dict[Expr, tuple[Value, int]] = {}  # stored here -> value, depth
-        self.branching: int | None = None  # depth of the choice whose branch is being written
+        self.values: dict[object, tuple[Value, int]] = {}  # value number -> value, loop depth
+        self.results: dict[Expr, tuple[Value, int]] = {}  # materialized here -> value, loop depth
+        self.branching: int | None = None  # loop depth of the choice whose branch is being written
         self.indices: list[Value] = []
         self.stores: list[tuple[Placed, Value, Value, Value]] = []
         self.partials: list[tuple[int, int]] = []
@@ -94,7 +93,7 @@ class KernelWriter:
         self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
         self.any_order = False  # whether a scatter runs on all threads at once
         self.for_cpu = (
-            False  # accumulators take elements in the order of the loops, vectors those of a small constant stride
+            False  # accumulators take elements in the order of the loops; vectors allow a small constant stride
         )
         self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
@@ -122,14 +121,14 @@ class KernelWriter:
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
         """Return the pointer, the index and the loop depth for reading a materialized value."""
         if node not in self.by_value:
-            # what the kernel itself has written comes back through the pointer that it was written through
+            # values that the kernel itself has written are read through the same pointer
             return self.pointer(node, form[0], writable=node in self.made), index, depth
         found = self.pointers.get(node)
         if found is None:
             found = self.builder.by_value(f"p{len(self.pointers)}", node.dtype, value_bytes(node))
             self.pointers[node] = found
             self.bindings.append(("value", node, 0))
-        if form[0]:  # (whatever the direction, the pointer is to the first element)
+        if form[0]:  # (whatever the direction, the pointer points to the first element)
             start = self.integer(form[0], ("first", node, form[0]))
             index, depth = self._numbered(("from", index, start), depth, lambda: self.builder.op("add", index, start))
         return found, index, depth
@@ -148,7 +147,7 @@ class KernelWriter:
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Return the value of an affine form, without its constant, and the loop depth of the value."""
+        """Return the value of an affine form without its constant, and the loop depth of this value."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -172,7 +171,7 @@ class KernelWriter:
         """Return a stride as a constant if its loop may be vectorized, otherwise as a parameter."""
         innermost = loop in (len(self.nest.outer) - 1, len(self.nest.outer) + len(self.nest.inner) - 1)
         if self.for_cpu and innermost and -1 <= step <= MOST_STEP:
-            with self.builder.at(loop + 1):  # (passes know constants of the same region)
+            with self.builder.at(loop + 1):  # (passes see constants of the same region)
                 return self.builder.constant(int(step))
         return self.integer(step, key)
 
@@ -210,15 +209,15 @@ class KernelWriter:
         return made
 
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
-        """Emit a branch. Values computed inside are not valid outside."""
+        """Emit a branch. Values that are computed inside a region are not valid outside."""
         holds, depth = made[choice.operands[0]]
-        depth = max(depth, len(self.nest.outer))  # nothing may stand beside a parallel loop
+        depth = max(depth, len(self.nest.outer))  # nothing may be beside a parallel loop
         for i in all_instructions([choice]):
             depth = max([depth, *(made[k][1] for k in i.operands if k < len(made))])
             if i.kind == "read" and i.node in self.results:
                 depth = max(depth, self.results[i.node][1])
             elif i.kind in ("read", "gather", "iota"):
-                # addresses are computed before the branches, which begin here
+                # addresses are computed before the branches
                 _, at = self.address(placed.flat(i.index), "iota" if i.kind == "iota" else i.node)
                 depth = max(depth, at)
         outside, branching = self.values, self.branching
@@ -331,7 +330,7 @@ class KernelWriter:
         kind = accumulator_dtype(node)
         start = identity_of(node.op, kind)
         if node.kind == "scan" and node.op == "add" and kind.kind in "fc":
-            start = -start  # a row that begins with -0.0 keeps its sign
+            start = -start  # a row that starts with -0.0 keeps its sign
         return [self.builder.constant(start, kind)]
 
     @staticmethod
@@ -339,7 +338,7 @@ class KernelWriter:
         return placed.task.node.operands[0].dtype
 
     def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Combine the accumulators of a reduction with its value at the current point, and return them."""
+        """Combine the accumulators of a reduction with its value at the current point. Return the new accumulators."""
         made = self.body(placed)
         value = made[placed.task.result][0]
         node = placed.task.node
@@ -358,11 +357,11 @@ class KernelWriter:
         return all(one > other for one, other in itertools.pairwise(steps))
 
     def finished(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
-        """Return the result of a reduction, given its accumulators."""
+        """Return the result of a reduction, given its final accumulators."""
         return self.builder.cast(carried[-1], placed.task.node.dtype)
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue a store. All stores of a loop body follow all its loads."""
+        """Queue a store. All stores of a loop body come after all its loads."""
         if placed.task.node in self.group.private:
             return
         form = placed.flat(placed.task.target)
@@ -377,7 +376,7 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the value of a task at the current point. Return it, and the values of all instructions."""
+        """Emit the value of a task at the current point. Return it together with the values of all instructions."""
         made = self.body(placed)
         value, depth = made[placed.task.result]
         with self.builder.at(depth):
@@ -403,7 +402,7 @@ class KernelWriter:
             self.builder.store(pointer, index, value)
             return
         if node.op and self.any_order and self.nest.outer:
-            # by threads that may meet at an element
+            # by threads that may write the same element
             self.builder.emit("atomic", (pointer, index, value), (node.dtype,), kind=node.op)
             if not form[0]:
                 self.builder.kernel.attributes["places"] = self.integer(node.size, "places").name
@@ -448,7 +447,7 @@ class KernelWriter:
         return [p for p in self.group.placed if p.stage == number]
 
     def _fold_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
-        """Emit the inner loops, which carry the accumulators of reductions or the running values of scans."""
+        """Emit the inner loops. They carry the accumulators of reductions or the running values of scans."""
         scans = [p for p in inner if p.task.kind == "scan"]
         carriers = folds or scans
         initial = [v for p in carriers for v in self.initial(p)]
@@ -483,7 +482,7 @@ class KernelWriter:
         carried: list[Value],
         bounds: tuple[Value, Value] | None,
     ) -> tuple[Value, ...]:
-        """Emit a loop of the nest, given its number, and all loops inside it. Return the final accumulators."""
+        """Emit the loop of the nest with index `number`, and all loops inside it. Return the final accumulators."""
         if number == len(self.nest.outer) + len(self.nest.inner):
             return self._innermost(carriers, inner, tuple(carried))
         loop = self.nest.inner[number - len(self.nest.outer)]
@@ -499,7 +498,7 @@ class KernelWriter:
         return opened.results
 
     def ways(self, folds: list[Placed]) -> dict[str, Any]:
-        """Return the attributes of a reduction loop. On a CPU, each vector lane may hold a different result."""
+        """Return the attributes of a reduction loop. On a CPU, each vector lane may compute a different result."""
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in folds if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -36,26 +36,27 @@ from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.steps import LARGE, Special
 from weft.runtime import Device
 
-# Kernels with their constants as parameters that have been met once, with whatever constants. Bounded.
+# Parametric kernels that were needed once, with any constants. The set is bounded.
 _met: set[str] = set()
 _MET_LIMIT = 50_000
-# Elements of a row of a part of blocked time steps.
+# Minimum row length for non-temporal stores in blocked time steps.
 LONG_ROW = 1 << 10
 
 
 def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any, Lowered]]:
     """Return the loaded functions of `group`, with their launch parameters.
 
-    At first, constants are compiled in, and so are sizes if that makes a GPU's schedule faster. If the same kernel is
-    needed again with other constants, they become parameters, so that a changing number needs no compilation. On a GPU,
-    `may` determines whether they are compiled in, and the kernel that combines partial results has them as parameters.
+    The first kernel has its constants compiled in, and also its sizes if that makes a GPU's schedule faster. If the
+    same kernel is needed again with other constants, the constants become parameters, so that a changing scalar needs
+    no compilation. On a GPU, `may` determines whether they are compiled in. The kernel that combines partial results
+    always has them as parameters.
     """
     general = lower_for(device.target, group, special=False)
     chosen, skeleton = general, None
     on_gpu = device.target.machine.is_gpu
     if on_gpu or any(binding[0] == "number" for lowered in general for binding in lowered.bindings):
         large = any(k.bytes_read + k.bytes_written >= LARGE for k in general)
-        whole = large and not on_gpu  # (each of a CPU's large schedules)
+        whole = large and not on_gpu  # (for each large schedule of a CPU)
         skeleton = f"{large} " + "".join(print_kernel(k.kernel) if whole else _skeleton(k.kernel) for k in general)
         trace = next((value.trace for k in general for _, value, _ in k.bindings if type(value) is Size), None)
         before = trace.mark() if trace is not None else 0
@@ -66,10 +67,10 @@ def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any
             if trace is not None:
                 trace.alone |= any("exact" in lowered.kernel.attributes for lowered in special)
         elif trace is not None:
-            trace.forget(before)  # what it found out about the numbers that it would be for alone
+            trace.forget(before)  # drop the conditions on sizes that only the specialized kernel needs
     may.made += sum(not is_loaded(device, _digest(device, lowered)) for lowered in chosen)
     functions = [(obtain_function(device, lowered.kernel, _digest(device, lowered)), lowered) for lowered in chosen]
-    if skeleton is not None:  # met from now on: threads that came at the same time wait for the same compilation
+    if skeleton is not None:  # recorded before compilation: concurrent threads wait for the same compilation
         if len(_met) >= _MET_LIMIT:
             _met.clear()
         _met.add(skeleton)
@@ -83,13 +84,13 @@ def _digest(device: Device, lowered: Lowered) -> str:
 
 
 def _skeleton(kernel: Kernel) -> str:
-    """Return the text of a kernel without the parts that depend on numbers, sizes and schedules."""
+    """Return the text of a kernel without the parts that depend on constants, sizes and schedules."""
     parameters = [replace(parameter, align=1) for parameter in kernel.parameters]
     return print_kernel(replace(kernel, attributes={}, parameters=parameters))
 
 
 def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
-    """Return the kernels of a group for a target. With `special`, constants and sizes are compiled in.
+    """Return the kernels of a group for a target. With `special`, constants and sizes are compiled into the kernels.
 
     Kernels that access more memory than the target's caches hold are marked. On a GPU, two kernels are merged if
     one launch can execute both.
@@ -126,7 +127,8 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 def _same_memory(lowered: Lowered) -> dict[str, tuple[str, int]]:
     """Return the read-only pointers that point into the same array as another pointer.
 
-    The result maps the name of each to the name of the other pointer and the distance from it in elements.
+    The result maps the name of each pointer to the name of the other pointer and the distance in elements between the
+    two.
     """
     first: dict[Expr, tuple[str, int]] = {}
     same: dict[str, tuple[str, int]] = {}
@@ -163,7 +165,7 @@ def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
 
 
 def _share_rows(lowered: Lowered) -> None:
-    """Replace the kernel of a long scan by one in which several blocks share a row."""
+    """Replace the kernel of a long scan by a kernel in which several blocks share a row."""
     shared = share_rows(lowered.kernel, lowered.sizes())
     if shared is not None:
         lowered.kernel = shared.kernel

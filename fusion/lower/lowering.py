@@ -1,8 +1,8 @@
 """Lowering of a group to logical kernels, with the bindings of their parameters.
 
-In: a `Group`. Out: one `Lowered` kernel or two. A long reduction with few results has two: partial reductions of
-blocks of fixed length, then their combination in order. The tree depends only on the shape. Scans whose rows several
-threads share also have two.
+In: a `Group`. Out: one `Lowered` kernel or two. A long reduction with few results has two kernels: partial reductions
+of blocks of fixed length, then their combination in order. The tree depends only on the shape. Scans whose rows several
+threads share also have two kernels.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from weft.fusion.plan.nest import Nest, goes_across, make_nest
 from weft.fusion.plan.parts import chunk_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 
-# The kernel that folds what chunks have.
+# Name of the kernel that combines the results of blocks.
 FINISH = "finish"
-# Elements of a chunk of a row of scans, from two of which on threads share the row.
+# Block length of scans along rows. Rows of more than two blocks are shared by threads.
 SCAN_CHUNK = 1 << 15
-# Scans of columns: how many of these stand side by side at least, the threads that fill a GPU, and the least rows of a band.
+# Scans of columns: minimum number of adjacent columns; number of threads that fill a GPU; minimum number of rows per
+# block.
 SIDE_BY_SIDE = 64
 SCANNING = 1 << 17
 LEAST_BAND = 16
-# What a GPU folds into integers in memory at once.
+# Ops that a GPU performs on integers in memory atomically.
 ATOMIC = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor"})
 
 
@@ -81,7 +82,7 @@ def scatters_in_any_order(placed: Placed) -> bool:
 
 
 def shares_rows(group: Group, nest: Nest) -> bool:
-    """Return whether a group is a scan along rows that are so long that several threads share a row."""
+    """Return whether a group is a scan along rows that are long enough for several threads per row."""
     return _runs(group, nest) and nest.inner[0].extent > 2 * SCAN_CHUNK
 
 
@@ -104,10 +105,11 @@ def _is_chained(group: Group) -> bool:
 
 
 def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the block length into which scans are split for several threads. Return 0 if they are not split.
+    """Return the block length into which scans are split for several threads, or 0 if the scans are not split.
 
-    On a GPU, adjacent threads scan adjacent columns. With blocks as long as the square root of the column's length, a
-    thread processes about twice that number: the elements of its block, and the totals of the previous blocks.
+    On a GPU, adjacent threads scan adjacent columns. If the block length is the square root of the column's length, a
+    thread processes about twice that number of elements: the elements of its block, and the totals of the previous
+    blocks.
     """
     if not machine.is_gpu:
         return SCAN_CHUNK if shares_rows(group, nest) else 0

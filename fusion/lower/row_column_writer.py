@@ -2,8 +2,8 @@
 
 One kernel iterates over the rows. The others combine its partial results.
 
-In: a group of `RowsAndColumns`. Out: its kernels. Invariant: a row is reduced in the same order as in a kernel of its
-own. A column is reduced in the order of the rows, from the start of its block of rows. Column accumulators are in
+In: a group of `RowsAndColumns`. Out: its kernels. Invariant: a row is reduced in the same order as in a separate
+kernel. A column is reduced in the order of the rows, from the start of its block of rows. Column accumulators are in
 scratch memory, with one row of accumulators per block. Several rows are processed per iteration, so that the
 accumulators are read and written once for all of them.
 """
@@ -25,7 +25,8 @@ from weft.fusion.plan.nest import Nest
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.traffic import bytes_written
 
-# Rows processed per iteration, by the bytes that the reduction of one carries, and by the instructions for an element.
+# Rows per iteration, with limits for the bytes that the reduction of a row carries, and for the instructions per
+# element.
 TOGETHER = ((4, 4, 20), (2, 8, 40))
 
 
@@ -54,7 +55,7 @@ def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
 
 
 def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
-    """Return the kernel that combines the partial results of each row or column, and executes the later stages."""
+    """Return the kernel that combines the partial results of each row or column. It also executes the later stages."""
     behind = Group(group.number, part.loops, private=group.private, over=group.over)
     for p in part.placed:
         if p.task.kind == "reduce" or p.stage > 1:
@@ -80,11 +81,11 @@ class FinishWriter(SplitWriter):
     def partial_reductions(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load the accumulators of one block for the reductions `folds`. Scratch buffer `at` has the first one."""
+        """Load the accumulators of one block for the reductions `folds`, starting with scratch buffer `at`."""
         if self.apart == 1:
             return super().partial_reductions(folds, split, at, like, where)
         b = self.builder
-        # where: the chunk times the columns, and the column
+        # where: the block index times the number of columns, plus the column
         columns = self.integer(split.rows[-1], "columns")
         first = b.op("multiply", b.op("multiply", self.indices[-1], b.constant(self.apart)), columns)
         first = b.op("add", first, self.indices[0])
@@ -119,7 +120,7 @@ class RowColumnWriter(SplitWriter):
         self.both = group
         self.along, self.across = along, across
         self.cut = len(cuts)
-        self.row = len(nest.outer)  # which of the loops goes down the rows
+        self.row = len(nest.outer)  # index of the loop over the rows
         self.work = prod(loop.extent for loop in (*group.batch, *nest.inner))
         self.by_rows, self.by_columns = _folds(group.rows), _folds(group.columns)
         carried = sum(kind.itemsize for p in self.by_rows for kind in self.accumulators(p))
@@ -133,7 +134,7 @@ class RowColumnWriter(SplitWriter):
         return self.finish()
 
     def _part(self) -> None:
-        """Emit the work of a thread or block: its rows, and its columns in each of these rows."""
+        """Emit the work of a thread or block: its rows, and in each row its columns."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
@@ -148,7 +149,7 @@ class RowColumnWriter(SplitWriter):
         self._down(first, end, 1)
 
     def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
-        """Return the first and the end index of the current block along a split loop."""
+        """Return the first index and the end index of the current block along a split loop."""
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
         if split.chunks == 1:
@@ -217,7 +218,7 @@ class RowColumnWriter(SplitWriter):
         self.leave_loops(self.row)
 
     def _enter(self, row: Value) -> None:
-        """Set the current row, and drop the cached values that depend on the previous one."""
+        """Set the current row, and drop the cached values that depend on the previous row."""
         self.leave_loops(self.row)
         self.indices[self.row] = row
 
@@ -249,7 +250,7 @@ class RowColumnWriter(SplitWriter):
         return following
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
-        """Store a row's result and compute its later stages, or store the partial result of a block of the row."""
+        """Store a row's result and compute its later stages, or only store the partial result of a block of the row."""
         if self.along.chunks != 1:
             where = self._place(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):

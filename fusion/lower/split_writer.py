@@ -1,6 +1,6 @@
 """Kernels of split reductions and scans.
 
-Blocks compute partial results, which are then combined in order.
+The partial results of blocks are combined in order.
 
 In: a group with reductions or scans, its nest, and the split of the outermost inner loop. Out: a kernel that writes
 the partial results of the blocks to scratch memory, and a second kernel. For reductions, the second kernel combines
@@ -33,7 +33,7 @@ class Split:
     chunks: int
     length: int
     extent: int
-    inside: int  # elements for each turn of that loop
+    inside: int  # elements per iteration of that loop
     rows: tuple[int, ...]
     base: int  # number of its first scratch buffer
 
@@ -43,7 +43,7 @@ class SplitWriter(KernelWriter):
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         super().__init__(group, nest, name, parametric)
-        self.centres: dict[Expr, Value] = {}  # sums -> what they are measured from in the open chunk
+        self.centres: dict[Expr, Value] = {}  # sums -> their shift in the open block
 
     def build_partials(self, folds: list[Placed], split: Split) -> None:
         """Emit the reduction of each block of the outermost reduction loop to scratch memory."""
@@ -89,7 +89,7 @@ class SplitWriter(KernelWriter):
     # -- sums that are measured from a centre of the open chunk ---------------------------------
 
     def _part_centre(self, placed: Placed, found: Value, count: Value) -> Value:
-        """Return the shift of a block's sum: the maximum or the mean of the block."""
+        """Return the shift of a block's sum. It is the maximum or the mean of the block."""
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
@@ -118,7 +118,7 @@ class SplitWriter(KernelWriter):
         return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
     def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Combine the accumulators of a reduction with its value at the current point, and return them."""
+        """Combine the accumulators of a reduction with its value at the current point. Return the new accumulators."""
         if placed.stage != 3:
             return super().folded(placed, carried)
         made = self.body(placed)
@@ -143,7 +143,7 @@ class SplitWriter(KernelWriter):
             self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
 
     def build_totals(self, scans: list[Placed], split: Split) -> None:
-        """Emit the reduction of each block to its total, which the scans of the second kernel start from."""
+        """Emit the reduction of each block to its total. The scans of the second kernel start from these totals."""
         self._count_work(split)
         needed: set[Expr] = set()
         stack = list(scans)
@@ -202,7 +202,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_finish(self, folds: list[Placed], split: Split) -> None:
-        """Emit the combination of the partial results in order, and the later stages of each row."""
+        """Emit the code that combines the partial results in order, and the later stages of each row."""
 
         def at_point() -> None:
             for placed in self.stage(0):
@@ -221,9 +221,9 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _fold_partials(self, folds: list[Placed], split: Split, at: int, first: list[Placed] | None = None) -> None:
-        """Emit the loop that combines the accumulators of all blocks. Scratch buffer `at` has the first one.
+        """Emit the loop that combines the accumulators of all blocks, starting with scratch buffer `at`.
 
-        With `first`, moments are moved to a common shift.
+        With `first`, moments are converted to a common shift.
         """
         depth = len(self.nest.outer)
         initial = [v for p in folds for v in self.initial(p)]
@@ -247,7 +247,7 @@ class SplitWriter(KernelWriter):
     def partial_reductions(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load the accumulators of one block for the reductions `folds`. Scratch buffer `at` has the first one."""
+        """Load the accumulators of one block for the reductions `folds`, starting with scratch buffer `at`."""
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
@@ -255,7 +255,7 @@ class SplitWriter(KernelWriter):
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_centre(self, placed: Placed) -> Value:
-        """Return the common shift of all blocks' moments: the maximum or the mean of all elements."""
+        """Return the common shift of all blocks' moments. It is the maximum or the mean of all elements."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -286,7 +286,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, folds: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the combined accumulators. For sums shifted by the mean, correct the last accumulator."""
+        """Return the combined accumulators. For a sum that is shifted by the mean, correct the last accumulator."""
         found: list[Value] = []
         for p in folds:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]

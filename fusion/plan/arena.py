@@ -1,8 +1,8 @@
 """Memory of a plan. It is allocated before the first kernel, and temporaries share one arena.
 
-In: the steps of a plan, each of which allocates a value where it is first needed. Out: the same steps with all
-allocations first. Invariant: no step after the first kernel allocates, so a plan that fails to allocate has changed
-nothing. Two values share bytes of the arena only if the first is released before the second is created.
+In: the steps of a plan, which allocate values where they are first needed. Out: the same steps with all allocations
+first. Invariant: no step after the first kernel allocates, so a plan that fails to allocate has changed nothing. Two
+values share bytes of the arena only if the first is released before the second is created.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ IF_UNSHARED = ("take-if-unshared", "take-or-new")
 
 @dataclass(slots=True)
 class Take:
-    """A step that gives a result its memory: that of a value that the result replaces, or new memory.
+    """A step that gives a result its memory: either the memory of a value that the result replaces, or new memory.
 
-    ``take`` passes the memory of `source` on. ``take-if-unshared`` does so unless another reader needs the value, and
-    otherwise copies the value to new memory. ``take-or-new`` passes on the memory of the first of `source` and `others`
-    that no other reader and no other library uses. It does not copy, because all elements are written. ``fill`` copies
-    into memory that is already allocated, except for the range of bytes `except_for`.
+    ``take`` donates the memory of `source`. ``take-if-unshared`` also donates it unless another reader needs the value;
+    otherwise it copies the value to new memory. ``take-or-new`` donates the memory of the first of `source` and
+    `others` that no other reader and no other library uses. If there is none, it allocates new memory. It does not
+    copy, because all elements are written. ``fill`` copies into memory that is already allocated, except for the range
+    of bytes `except_for`.
     """
 
     place: int
@@ -35,21 +36,24 @@ class Take:
 
 @dataclass(slots=True)
 class Carve:
-    """A step that puts parts of a buffer into slots. Each part has a slot, an offset and a length."""
+    """A step that puts parts of a buffer into slots.
+
+    Each part is a slot, an offset and a length.
+    """
 
     whole: int
     parts: list[tuple[int, int, int]]
 
 
 class Gaps:
-    """Free list of ranges in an arena that grows."""
+    """Free list of ranges in a growing arena."""
 
     def __init__(self) -> None:
-        self._free: list[tuple[int, int]] = []  # offset and size, by offset, never next to each other
+        self._free: list[tuple[int, int]] = []  # (offset, size), sorted by offset, never adjacent
         self.top = 0
 
     def give(self, nbytes: int) -> int:
-        """Take the first gap that is large enough, or grow the arena, and return the offset."""
+        """Take the first gap that is large enough, or grow the arena. Return the offset."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         for k, (offset, length) in enumerate(self._free):
             if length >= size:
@@ -81,8 +85,8 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
     Parameters
     ----------
     steps : list
-        Kernels (with their `patches`), calls, `Take`, ``(slot, nbytes)`` to allocate memory, and a slot number to
-        release its memory.
+        Kernels (with their `patches`), calls, `Take`, pairs ``(slot, nbytes)`` that allocate memory, and slot numbers
+        whose memory is released.
     slots : int
         Slots below this number have memory before the plan runs.
     places : int
@@ -90,7 +94,7 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
     outputs : set of int
         Slots whose values are the plan's results.
     """
-    owner = list(range(places))  # whose memory a place has
+    owner = list(range(places))  # slot -> the slot that owns its memory
     size: dict[int, int] = {}
     for step in steps:
         if isinstance(step, tuple):
@@ -133,8 +137,8 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Return the offset of each owner in the arena. The key -1 gives the size of the arena."""
-    pending = dict.fromkeys(size, 0)  # places that have the memory and were not given up yet
+    """Return the offset of each owner in the arena. The value of key -1 is the size of the arena."""
+    pending = dict.fromkeys(size, 0)  # number of slots that have the memory and have not released it yet
     for place in owner:
         if place in pending:
             pending[place] += 1
@@ -159,7 +163,7 @@ def _places_of(step: Any) -> list[int]:
 
 
 def _memory_first(steps: list[Any], slots: int) -> list[Any]:
-    """Sort the steps: allocations and possible reuse of earlier memory, then parts of buffers, then the others."""
+    """Sort the steps: first allocations and reuse of earlier memory, then parts of buffers, then the others."""
 
     def rank(step: Any) -> int:
         if isinstance(step, Take):

@@ -1,8 +1,9 @@
 """Groups for temporal blocking, whose tasks are successive time steps.
 
-In: the tasks of groups. Out: statements (tasks by the axes of the array that they write), steps of statements, and
-blocked steps of steps (`time_steps.py`). Invariant: a statement computes a box of its array, and the rest is copied from the
-previous version. Points of different steps are compared by their coordinates in the arrays that they update.
+In: the tasks of groups. Out: statements (tasks in terms of the axes of the array that they write), steps (groups of
+statements), and blocked steps (groups of steps, see `time_steps.py`). Invariant: a statement computes a box of its
+array, and the rest is copied from the previous version. Points of different steps are compared by their coordinates in
+the arrays that they update.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Place = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A task that writes a box of an array: the box's first element and its extents."""
+    """A task that writes a box of an array. The box is given by its first element and its extents."""
 
     placed: Placed
     start: Place
@@ -54,7 +55,7 @@ class Step:
     origin, extents : tuple of int
         First point and extents of the box that the step computes.
     last : tuple of int
-        Extents of all points of the step, from 0 on, including those that it copies outside of the box.
+        Extents of all points of the step, including the points outside of the box that it copies. They start at 0.
     low, high : list of int
         Number of points along each axis that the step computes below and above the block of the last step.
     lag : int
@@ -72,9 +73,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Steps that are written as a loop: `turns` iterations of `period` steps, beginning with step `first`.
+    """Steps that are written as a loop of `turns` iterations.
 
-    `low`, `high` and `lag` are the differences of these attributes of a step from one iteration to the next.
+    Each iteration has `period` steps, beginning with step `first`.
+
+    `low`, `high` and `lag` are the changes of these step attributes from one iteration to the next.
     """
 
     first: int
@@ -106,7 +109,8 @@ class BlockedSteps(Group):
     outside : dict
         On a GPU: as `readers`, for values from outside the kernel that also have ring buffers.
     tile, margin : tuple of int
-        On a GPU: points of a tile along the axes of ring buffers, and how many of them lie before the block.
+        On a GPU: number of points of a tile along the axes of ring buffers, and number of these points before the
+        block.
     """
 
     members: int = 0
@@ -123,7 +127,7 @@ class BlockedSteps(Group):
 
     @property
     def axes(self) -> int:
-        """Number of axes that all steps have."""
+        """Number of axes. All steps have the same number."""
         return len(self.steps[0].extents)
 
     @property
@@ -143,7 +147,7 @@ class BlockedSteps(Group):
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
     def beyond(self, step: Step, axis: int) -> int:
-        """Return how many points of a step lie beyond the last block. Return 0 if no step needs such points."""
+        """Return the number of points of a step beyond the last block. Return 0 if no step needs such points."""
         return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.goes_on(axis) else 0
 
 
@@ -198,7 +202,7 @@ def read_offset(statement: Statement, node: Expr, form: Affine | None) -> Place 
 
 
 def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
-    """Return the reads of a statement: the value, its index, and whether the read is in a branch."""
+    """Return the reads of a statement. Each has the value, its index, and whether the read is in a branch."""
     outside = {id(i) for i in statement.task.body}
     return [
         (i.node, i.index if i.kind == "read" else None, id(i) not in outside)
@@ -208,10 +212,12 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Return the updates that can run in place, each with the value whose ring buffer it overwrites.
+    """Return the updates that can run in place.
 
-    Nothing else may read the overwritten elements, and both boxes must be at the same coordinates. With `once`, each
-    point is computed exactly once, so that an update may read the element that it overwrites.
+    Each update is mapped to the value whose ring buffer it overwrites.
+
+    No other statement may read the overwritten elements, and both boxes must be at the same coordinates. With `once`,
+    each point is computed exactly once, so that an update may read the element that it overwrites.
     """
     found: dict[Expr, Expr] = {}
     for number, step in enumerate(blocked.steps):

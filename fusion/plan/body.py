@@ -1,9 +1,9 @@
 """Task bodies: straight-line code that computes a value at one point of the loops.
 
-In: an expression and coordinates, one affine form per dimension. Out: instructions. A coordinate may depend on
-computed values: the key ``-1 - k`` in a form stands for the value of instruction k, and loops have keys from 0 on.
-Gathers, reshapes that split axes, and assembled boxes are therefore read without a copy. Invariant: each pair of
-value and index map occurs once. An instruction refers only to earlier ones.
+In: an expression and coordinates, one affine form per dimension. Out: instructions. A coordinate may depend on computed
+values: the key ``-1 - k`` in a form stands for the value of instruction k. Loops have keys of 0 and above. Gathers,
+reshapes that split axes, and assembled boxes are therefore read without a copy. Invariant: each pair of value and index
+map occurs once. An instruction refers only to earlier instructions.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Loop:
 class Instruction:
     """One instruction of a body.
 
-    ``read``: element `index` of the stored `node`. ``gather``: the same plus the values of operands times
-    `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: as the node says (a map without
-    operands of its own computes an index). ``choose``: the first of `branches` if its operand holds, otherwise the
-    second. It is `likely` if most indices take the first.
+    ``read``: element `index` of the materialized `node`. ``gather``: the same plus the values of operands times
+    `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: as the node says (a map without operands of
+    its own computes an index). ``choose``: the first of `branches` if its operand holds, otherwise the second. `likely`
+    states that most indices take the first branch.
     """
 
     kind: Literal["read", "gather", "iota", "map", "constant", "scalar", "choose"]
@@ -62,7 +62,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One side of a choice: its instructions, whose numbers continue those before the choice."""
+    """One side of a choice. The numbers of its instructions continue those before the choice."""
 
     instructions: tuple[Instruction, ...]
     result: int
@@ -84,8 +84,8 @@ def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
 class Window:
     """The box that an update writes.
 
-    For each dimension of the base, it has the first and the last index, the axis of the value along it (-1: none), and
-    that axis's step (1 or -1).
+    For each dimension of the base, it has the first and the last index, the axis of the value along this dimension (-1:
+    none), and the step along that axis (1 or -1).
     """
 
     first: tuple[int, ...]
@@ -117,7 +117,7 @@ class BodyBuilder:
     Attributes
     ----------
     quotients : list of (form, divisor)
-        Divisions that remain in the kernel.
+        Divisions that the kernel performs at run time.
     """
 
     def __init__(
@@ -125,13 +125,13 @@ class BodyBuilder:
     ) -> None:
         self.stored = stored
         self.root = root
-        self.spread = spread  # short reductions that are written out where they are used
+        self.spread = spread  # short reductions that are unrolled where they are used
         self.extents = tuple(loop.extent for loop in loops)
         self.body: list[Instruction] = []
         self.known: dict[object, int] = {}
         self.facts: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}  # bounds of terms that hold in this branch
-        self.ranges: dict[int, tuple[int, int]] = {}  # instruction that computes an index -> least and greatest value
-        self.divided: dict[int, tuple[Affine, int]] = {}  # instruction that divides -> what, and by how much
+        self.ranges: dict[int, tuple[int, int]] = {}  # instruction that computes an index -> minimum and maximum
+        self.divided: dict[int, tuple[Affine, int]] = {}  # instruction that divides -> dividend and divisor
         self.quotients: list[tuple[Affine, int]] = []
 
     def value(self, node: Expr, coordinates: Coordinates) -> int:
@@ -163,12 +163,12 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit the tests for ``start <= form < stop`` that are needed, given that `form` lies in ``range(extent)``."""
+        """Emit the tests for ``start <= form < stop``. Tests that always hold in ``range(extent)`` are omitted."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """Emit a choice: `value` if all conditions hold, otherwise `otherwise`. Both have the root's dtype."""
+        """Emit a choice: `value` if all conditions hold, otherwise `otherwise`. Both values have the root's dtype."""
         kinds = (_BOOL, self.root.dtype, self.root.dtype)
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
@@ -346,7 +346,7 @@ class BodyBuilder:
                 inner, by = self.divided[-1 - key]
                 return self.divide(inner, by * divisor)
         self.quotients.append((form, divisor))
-        divisor = index(divisor)  # a kernel divides by a number that it knows
+        divisor = index(divisor)  # kernels divide by a constant
         kind = self._dtype(found)
         if found is not None and found[0] >= 0:
             kind = np.dtype(f"u{kind.itemsize}")
@@ -412,7 +412,10 @@ class BodyBuilder:
     # -- parts put together -----------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand that an update equals at `at`, or the conditions under which it is the assigned value."""
+        """Return the operand that an update equals at `at`.
+
+        If this depends on the position, return the conditions for the assigned value instead.
+        """
         window = window_of(node)
         assert window is not None
         conditions = []

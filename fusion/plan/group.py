@@ -19,7 +19,7 @@ from weft.fusion.plan.task import Task
 
 @dataclass(slots=True)
 class Placed:
-    """A task in a group. `loops` maps the loops of the task to those of the group."""
+    """A task in a group. `loops` maps the loops of the task to the loops of the group."""
 
     task: Task
     loops: dict[int, int]
@@ -31,7 +31,7 @@ class Placed:
         return bool(self.stage & 1)
 
     def flat(self, form: Affine) -> Affine:
-        """Rewrite an affine form from the loops of the task to those of the group."""
+        """Rewrite an affine form over the task's loops as a form over the group's loops."""
         return rename(form, self.loops)
 
 
@@ -42,17 +42,17 @@ class Group:
     number: int
     loops: list[Loop] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
-    made: dict[Expr, Placed] = field(default_factory=dict)  # value -> where it is computed
-    read: set[Expr] = field(default_factory=set)  # stored values that it reads, its own too
+    made: dict[Expr, Placed] = field(default_factory=dict)  # value -> the task that computes it
+    read: set[Expr] = field(default_factory=set)  # materialized values that it reads, including its own
     instructions: int = 0
     opaque: Expr | None = None
     before: int = 0  # bit set of the groups that run before this one
-    reason: str = ""  # why it is a kernel of its own
-    private: set[Expr] = field(default_factory=set)  # values that only the kernel itself needs, in registers
+    reason: str = ""  # why it is a separate kernel
+    private: set[Expr] = field(default_factory=set)  # values in registers, which only this kernel needs
     over: dict[Expr, Expr] = field(
         default_factory=dict
-    )  # value -> one read here for the last time, whose memory it takes
-    donors: dict[Expr, list[Expr]] = field(default_factory=dict)  # value -> leaves, one of which may give it its memory
+    )  # value -> value that is read here for the last time, and donates its memory
+    donors: dict[Expr, list[Expr]] = field(default_factory=dict)  # value -> leaves, one of which may donate its memory
 
     def outer(self) -> int:
         """Number of parallel loops."""
@@ -70,7 +70,7 @@ class Group:
         return (self.read | self.made.keys()) - self.private
 
     def passes(self) -> int:
-        """Return how many times the group passes over a row."""
+        """Return the number of passes of the group over a row."""
         return max((p.stage + 1) // 2 for p in self.placed)
 
 
@@ -95,12 +95,12 @@ def row_size(group: Group) -> int:
 
 
 def runs_along_shared_rows(group: Group) -> bool:
-    """Return whether a group scans rows that are so long that several GPU blocks share a row."""
+    """Return whether a group scans rows that are long enough for several GPU blocks to share a row."""
     return row_size(group) > SHARED_ROW and any(p.task.kind == "scan" for p in group.placed)
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return the bytes per element of a row that contiguous accesses move, and those that all others move."""
+    """Return the bytes per row element that contiguous accesses move, and the bytes that other accesses move."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

@@ -1,8 +1,8 @@
 """Grouping: the choice of the tasks that share a kernel.
 
-In: tasks in a valid order. Out: groups in launch order. Invariant: inside a group, a value stored by another task is
-read only at the point of the parallel loops that stored it, and within one stage only at the same loop point. The
-launch order respects every read, and every overwrite follows the other readers of the overwritten value.
+In: tasks in a valid order. Out: groups in launch order. Invariant: inside a group, a value that another task stored is
+read only at the same point of the parallel loops, and within one stage only at the same point of all loops. The launch
+order respects every read. Every overwrite follows the other readers of the overwritten value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.fusion.plan.task import Task
 
 MAX_INSTRUCTIONS = 400
 MAX_BUFFERS = 24
-LOOK_BACK = 24  # groups that a task is tried with, newest first
+LOOK_BACK = 24  # number of groups that are tried for a task, newest first
 
 
 class Grouping:
@@ -32,19 +32,22 @@ class Grouping:
 
     def __init__(self, in_place: Collection[Expr], machine: Machine) -> None:
         self.machine = machine
-        self.in_place = set(in_place)  # updates that take over the memory of their previous version
+        self.in_place = set(in_place)  # updates that reuse the memory of their previous version
         self.groups: list[Group] = []
-        self.home: dict[Expr, int] = {}  # stored value -> its group
-        self.readers: dict[Expr, set[int]] = {}  # stored value -> the groups that read it
-        self.followers: list[set[int]] = []  # group -> groups that have to come after it, not only by way of others
+        self.home: dict[Expr, int] = {}  # materialized value -> its group
+        self.readers: dict[Expr, set[int]] = {}  # materialized value -> the groups that read it
+        self.followers: list[set[int]] = []  # group -> groups that directly depend on it
 
     def add_opaque(self, node: Expr) -> None:
-        """Add a host call, which is a step of its own."""
+        """Add a host call, which is a separate step."""
         group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Place `task` in a group. It runs after the groups in `waits_for`, which read memory that it overwrites."""
+        """Place `task` in a group.
+
+        It runs after the groups in `waits_for`, which read the memory that it overwrites.
+        """
         reads = needed_values(task)
         needs = waits_for | {self.home[node] for node in reads if node in self.home}
         reason = "nothing before it shares its loops"
@@ -71,7 +74,10 @@ class Grouping:
         self._order(new, needs)
 
     def _around_centre(self, task: Task, reason: str) -> Group | None:
-        """Return a group of a shifted sum and a copy of the reduction that gives its shift, or None if that fails."""
+        """Return a group of a shifted sum and a copy of the reduction that computes its shift.
+
+        Return None if that fails.
+        """
         group = Group(len(self.groups), reason=reason)
         centre, own = with_own_centre(task)
         start_group(group, centre)
@@ -97,7 +103,7 @@ class Grouping:
         self._order(group, needs)
 
     def _order(self, group: Group, needs: set[int]) -> None:
-        """Order `group`, and all groups that follow it, after the groups in `needs`."""
+        """Order `group` and all its followers after the groups in `needs`."""
         added = 0
         for number in needs - {group.number}:
             added |= self.groups[number].before | 1 << number
@@ -150,7 +156,7 @@ class Grouping:
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
     ) -> list[Placed]:
-        """Return the possible mappings of the task's loops to the group's loops. Loops that are new get new numbers."""
+        """Return the possible mappings of the task's loops to the group's loops. New loops get new numbers."""
         folding = task.kind in ("reduce", "scan")
         group_reduces = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
@@ -170,7 +176,7 @@ class Grouping:
         if folding and group_reduces:
             attempt([(own_outer, outer), (own_inner, inner)], True)
         elif folding:
-            # the group's loops become this reduction's own: rows and columns of what it stored
+            # the group's loops become the loops of this reduction: rows and columns of the values that it stored
             attempt([(own_outer + own_inner, outer)], True)
         else:
             attempt([(own_outer, outer)], False)
@@ -179,7 +185,10 @@ class Grouping:
         return found
 
     def _settle(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Set the stage of a task in the group. Return "", or the reason why no stage is possible."""
+        """Set the stage of a task in the group.
+
+        Return "" if that succeeds, otherwise the reason why no stage is possible.
+        """
         ready = placed.stage
         reads = placed.task.reads()
         if measured_in_parts(placed.task, self.machine):
@@ -192,7 +201,7 @@ class Grouping:
             assert index is not None
             home = stored[node]
             if placed.flat(index) == home.flat(home.task.target):
-                # what is folded is known behind the loops, other values from there on
+                # results of reductions are known after the loops, other values at once
                 ready = max(ready, home.stage + (home.task.kind == "reduce"))
             elif home.inner and in_own_row(placed, index, home, group):
                 ready = max(ready, home.stage + 1)
@@ -215,7 +224,7 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """Return why in-place writes forbid a placement, or "" if they do not.
+        """Return the reason why in-place writes forbid a placement, or "" if there is none.
 
         Other tasks of the kernel may read only the element that is overwritten.
         """
@@ -254,9 +263,9 @@ class Grouping:
 
 
 def measured_in_parts(task: Task, machine: Machine) -> bool:
-    """Return whether a task is a shifted sum that is computed by blocks.
+    """Return whether a task is a shifted sum that blocks compute.
 
-    Such a task shares a kernel with the reduction that gives its shift.
+    Such a task shares a kernel with the reduction that computes its shift.
     """
     return task.shifted is not None and order_alone(task, machine).chunk > 0
 
@@ -277,7 +286,7 @@ def follows_scan(task: Task, group: Group) -> bool:
 def walks_along(placed: Placed, group: Group) -> bool:
     """Return whether the task and the group access the same memory in the same order.
 
-    One of them then hits the cache.
+    The later accesses then hit the cache.
     """
 
     def walks(p: Placed) -> set[tuple[Expr, object]]:
@@ -290,10 +299,10 @@ def walks_along(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return why placing a task would change the order of one of the sums, or "" if it would not.
+    """Return the reason why a placement would change the order of a sum, or "" if it would not.
 
-    The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits, whatever
-    else is computed, and whether it is interpreted or compiled.
+    The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
+    regardless of other computations, and whether it is interpreted or compiled.
     """
     if not placed.task.rounds() and not any(p.task.rounds() for p in group.placed):
         return ""
@@ -307,7 +316,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
         return "its sums would be folded in another order"
     ways = [(p, order_alone(p.task, machine).across) for p in sums if p.task.kind == "reduce"]
     if machine.is_gpu:
-        # which of its threads share a sum depends on what the kernel reads side by side
+        # the threads that share a sum depend on which accesses of the kernel are contiguous
         across = goes_across(trial, nest)
         if any(way != across for p, way in ways if p is not own or not needs):
             return "its sums would be shared by other threads"
@@ -320,12 +329,12 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def commit_loops(group: Group, placed: Placed) -> None:
-    """Set the roles of the group's loops when its first reduction or scan is placed. Make reduced loops innermost."""
+    """Set the roles of the group's loops when its first reduction or scan is placed. Reduced loops become innermost."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if not reduced:
-        return  # it folds axes of one element, and what there is keeps its stages
+        return  # it reduces axes of one element, and the other tasks keep their stages
     order = sorted(range(len(group.loops)), key=lambda k: (k in reduced, k))
     moved = {old: new for new, old in enumerate(order)}
     role: Role = "scan" if placed.task.kind == "scan" else "reduce"
@@ -337,7 +346,7 @@ def commit_loops(group: Group, placed: Placed) -> None:
 
 
 def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> bool:
-    """Return whether a task reads only elements of a value that are computed at the same parallel point."""
+    """Return whether a task reads only elements that are computed at the same point of the parallel loops."""
     if home.task.kind != "map":
         return False
     outer = {k for k, loop in enumerate(group.loops) if loop.role == "parallel"}
@@ -353,7 +362,7 @@ def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> boo
         return False
     if read[0] == written[0] and all(part in written_rest for part in read_rest):
         return all(read_rest.count(part) == 1 for part in read_rest)
-    # a row is a block of memory of its own, and what is read lies inside
+    # a row is a separate block of memory, and the read is inside the row
     block = prod(extent for _, extent in written_rest)
     reach = sum(abs(c) * (extent - 1) for c, extent in written_rest)
     if reach != block - 1 or any(c < 0 for c, _ in (*written_rest, *read_rest)):
@@ -363,9 +372,9 @@ def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> boo
 
 
 def _hints(task: Task, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Return which loops of the task must be mapped to which loops of the group.
+    """Return the pairs of task loops and group loops that must be identified.
 
-    They follow from the task's reads of values that the group stores.
+    The pairs follow from the task's reads of values that the group stores.
     """
     hints: dict[int, int] = {}
     for node, index in produced:

@@ -3,9 +3,9 @@
 An evaluation also computes values that were not requested, if that costs almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
-live values that cost little: those on the way to them, those that extend updates on the way, and reductions of inputs
-that the same kernels read. Invariant: such a reduction reads no additional memory, needs no additional kernel, and is
-small compared with its input.
+live values that cost little. These are intermediate values, values that extend the updates among them, and reductions
+of inputs that the same kernels read. Invariant: an added reduction reads no additional memory, needs no additional
+kernel, and is small compared with its input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.codegen import Machine
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.schedule import Schedule, make_schedule
 
-# A sibling has at most one byte for so many that are read for it; so many are looked at.
+# An added reduction has at most one byte per this number of input bytes; maximum number of versions that are examined.
 SMALL = 16
 MOST = 32
 
@@ -28,7 +28,7 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Return a schedule that evaluates `roots`, and those live `versions` that cost almost nothing in addition.
+    """Return a schedule that evaluates `roots`, and also those live `versions` that cost almost nothing in addition.
 
     `origins` is `LiveGraph.origins`.
     """
@@ -53,7 +53,7 @@ def schedule_versions(
 
 
 def _going_on(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return the versions that are computed from updates which the evaluation needs anyway.
+    """Return the versions that depend on updates which the evaluation needs anyway.
 
     If these versions were evaluated later, the updated memory would have to be copied.
     """
@@ -82,7 +82,7 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the versions that contain a reduction and read only needed values, which are much larger.
+    """Return the versions that contain a reduction and read only needed values. These values must be much larger.
 
     Each version is mapped to the nodes that have to be computed in addition.
     """
@@ -110,6 +110,6 @@ def _joining(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) 
 
 
 def _alone(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
-    """Return the values computed by kernels that compute none of the `needed` values."""
+    """Return the values that are computed by kernels without any of the `needed` values."""
     tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
     return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

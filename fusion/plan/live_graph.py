@@ -1,4 +1,4 @@
-"""Live graphs: the expressions to plan, in which every value that is already in memory is a leaf.
+"""Live graphs: the expressions to plan. Each value that is already in memory is a leaf.
 
 In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `LiveGraph` of the same versions.
 Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a sum
@@ -15,7 +15,7 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True)
 class LiveGraph:
-    """The expressions of an epoch to plan, in which every value that is already in memory is a leaf.
+    """The expressions of an epoch to plan. Each value that is already in memory is a leaf.
 
     Attributes
     ----------
@@ -29,7 +29,10 @@ class LiveGraph:
 
 
 def fold_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, or the reduction that it divides by a constant, otherwise None."""
+    """Return `node` if it is a reduction, or its dividend if that is a reduction and the divisor a constant.
+
+    Return None for other nodes.
+    """
     if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
         while node.kind == "view":
@@ -38,7 +41,7 @@ def fold_of(node: Expr) -> Expr | None:
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
-    """Return the graph of `versions`, in which each value in `results` is replaced by the leaf that holds it."""
+    """Return the graph of `versions`. Each value in `results` is replaced by the leaf that holds it."""
     if not results:
         return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
@@ -49,8 +52,8 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return `LiveGraph.origins`: for each leaf that holds a reduction's result, this result as an expression."""
-    again: dict[Expr, Expr] = {}  # a reduction, or what follows from one -> the same, computed from the new graph
+    """Return `LiveGraph.origins`, which maps each leaf that holds a reduction's result to the reduction."""
+    again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:
         fold = fold_of(node) if node in results else None
@@ -69,5 +72,5 @@ def _with_operands(node: Expr, made: Mapping[Expr, Expr]) -> Expr:
     operands = tuple([made[child] for child in node.operands])
     if operands == node.operands:
         return node
-    # not interned: nobody recorded it
+    # not interned: no user code recorded it
     return Expr(node.kind, node.op, operands, node.attrs, node.shape, node.dtype, node.location)

@@ -18,11 +18,11 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """The loops of a kernel after ordering and merging, and the mapping of the group's loops to them."""
+    """The loops of a kernel after ordering and merging, with the mapping of the group's loops to these loops."""
 
     outer: list[Loop]
     inner: list[Loop]
-    position: dict[int, int]  # group loop -> position in outer + inner; merged away: missing
+    position: dict[int, int]  # group loop -> position in outer + inner; loops that were merged away are missing
 
     def rewrite(self, form: Affine) -> Affine:
         """Return an affine index over the group's loops, rewritten as an index over the kernel's loops."""
@@ -59,12 +59,15 @@ def fold_position(group: Group, placed: Placed) -> Affine:
     return 0, tuple(sorted(terms))
 
 
-# Bytes: steps this wide, and wider, are all alike to the hardware that reads ahead.
+# Bytes. Strides of this size and above are equal to the hardware prefetcher.
 PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Order loops by memory stride, the smallest innermost, and merge loops that every index traverses as one loop."""
+    """Order loops by memory stride, with the smallest stride innermost.
+
+    Merge loops that every index traverses as one loop.
+    """
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]
     inner = [k for k in keys if group.loops[k].role != "parallel"]
@@ -73,7 +76,7 @@ def make_nest(group: Group) -> Nest:
 
 
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
-    """Order and merge the loops within each of `classes`, which are lists of loops. The outermost list comes first.
+    """Order and merge the loops within each list of `classes`. The outermost list comes first.
 
     Return the loops, and each loop's new position.
     """
@@ -89,7 +92,7 @@ def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list
             loop = group.loops[k]
             outside = names[place - 1]
             if merged and all(c.get(outside, 0) == loop.extent * c.get(k, 0) for c in coefficients):
-                # the loop around this one is this one, continued
+                # the enclosing loop continues this loop
                 merged[-1] = Loop(merged[-1].extent * loop.extent, loop.role)
                 del position[outside]
             else:
@@ -113,7 +116,7 @@ def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int,
 
 
 def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
-    """Return the distinct accesses of a group, each as value, index and element size."""
+    """Return the distinct accesses of a group. Each is a value, an index and an element size."""
     found: set[tuple[object, Affine, int]] = set()
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -127,12 +130,12 @@ def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
     return found
 
 
-# Strides up to here are loaded as whole vectors of which a part is taken.
+# Strides up to this are loaded as whole vectors, from which elements are extracted.
 MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether the lanes of a CPU vector should compute different results, instead of sharing one reduction."""
+    """Return whether the lanes of a CPU vector should compute different results instead of sharing one reduction."""
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
 
@@ -152,7 +155,7 @@ def _worth(step: int) -> int:
 
 
 def goes_across(group: Group, nest: Nest) -> bool:
-    """Return whether more of the bytes read are contiguous from one result to the next than along the reduction."""
+    """Return whether more bytes are read contiguously across results than along the reduction."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1
@@ -160,7 +163,7 @@ def goes_across(group: Group, nest: Nest) -> bool:
     for _, form, size in _accesses(group):
         steps = dict(nest.rewrite(form)[1])
         if all(k > last for k in steps):
-            continue  # the same for every point, and soon in the cache
+            continue  # the same for every point, and soon cached
         along, across = steps.get(len(nest.outer) + len(nest.inner) - 1, 0), steps.get(last, 0)
         if along:
             balance += size * ((abs(across) == 1) - (abs(along) == 1))

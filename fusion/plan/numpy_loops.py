@@ -1,8 +1,8 @@
-"""Single operations that NumPy's loops compute fastest. They run block by block on all threads.
+"""Single operations for which NumPy's loops are fastest. They run block by block on all threads.
 
-In: a group of one task. Out: the entry of `TABLE` that computes it, with its operands, or None if a kernel is faster
-or the operation is fused. Invariant: the bits are those of the kernel, so that a value does not depend on fusion. An
-entry needs no compilation.
+In: a group of one task. Out: the entry of `TABLE` that computes it, with its operands, or None if a kernel is faster or
+the operation is fused. Invariant: the bits are the same as those of the kernel, so that a value does not depend on
+fusion. An entry needs no compilation.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 if TYPE_CHECKING:
     from weft.fusion.plan.group import Group
 
-# Elements from which on a row is used: below, a kernel starts sooner.
+# Minimum number of elements for an entry: below, a kernel starts sooner.
 LEAST = 1 << 15
-# Elements that a flag is searched for before the rest is divided among threads.
+# Number of elements that one thread searches for a deciding bool before the rest is divided among threads.
 FIRST = 1 << 16
 
 Arrays = Sequence[np.ndarray]
@@ -33,16 +33,18 @@ Arrays = Sequence[np.ndarray]
 class NumpyLoop(NamedTuple):
     """A NumPy function for a kind of node.
 
-    `operands` returns the operands that it takes, or None if it is not applicable. `run` calls it.
+    `operands` returns the operands of the function, or None if the function is not applicable. `run` calls the
+    function.
     """
 
     operands: Callable[[Expr], tuple[Expr, ...] | None]
-    run: Callable[[Expr, np.ndarray, Arrays, int], None]  # of the node, its memory, the operands and how many threads
+    # of the node, its memory, the operands and the number of threads
+    run: Callable[[Expr, np.ndarray, Arrays, int], None]
 
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
     """Return the NumPy function for a group, and its operands. Return None if there is none."""
-    from weft.fusion.plan.group import Group  # (running a plan from disk needs the table only)
+    from weft.fusion.plan.group import Group  # (running a plan from disk needs only the table)
 
     if type(group) is not Group or group.opaque is not None or len(group.placed) != 1 or group.over:
         return None
@@ -55,7 +57,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
         return None
     stored = {node for node, _ in task.reads()}
     bases = {value.operands[0] if is_window(value) else value for value in taken}
-    # (what is not in memory is computed in the kernel; what is read beside the operands is not for the row)
+    # (values that are not in memory are computed in the kernel; the entry ignores reads besides the operands)
     return (row, taken) if bases == stored else None
 
 
@@ -87,13 +89,13 @@ def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
     return tuple(box.operands[1] for box in boxes)
 
 
-# Elements of a row of which a kernel with a choice of boxes for each element does not make vectors of full length.
+# Row length below which a kernel that selects a box for each element does not use full vectors.
 ROW = 512
 
 
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
     """Return whether NumPy's copies of boxes are faster than a kernel that selects the box of each element."""
-    runs = 0  # pieces of memory that are written without a gap
+    runs = 0  # contiguous runs of memory that are written
     for box in boxes:
         shape, strides, _ = box.attrs
         run = 1
@@ -146,7 +148,7 @@ def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, va
 
 
 def _window(whole: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
-    """Return a strided view of C-ordered memory. Strides count elements."""
+    """Return a strided view of C-ordered memory. Strides are counted in elements."""
     size = whole.itemsize
     return np.ndarray(shape, whole.dtype, whole, offset * size, tuple(s * size for s in strides))
 
@@ -157,7 +159,7 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
         if target.nbytes < 2 * BLOCK_BYTES or threads < 2:
             np.copyto(target, value)
             continue
-        # (along the axis whose elements lie farthest apart, if it is long enough)
+        # (along the axis with the largest stride, if it is long enough)
         axis = max(range(target.ndim), key=lambda k: (target.shape[k] >= 4 * threads, target.strides[k]))
         rows, own = target.swapaxes(axis, 0), value.swapaxes(axis, 0)
         calls += [partial(np.copyto, rows[b], own[b]) for b in divide_axis(len(rows), target.nbytes, threads)]
@@ -168,7 +170,7 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the operand of an `argmax` or `argmin` of one-byte elements. Return None for other operands.
+    """Return the operand of an `argmax` or `argmin` of one-byte elements, or None for other operands.
 
     NumPy stops at the first bool that decides the result.
     """
@@ -197,7 +199,7 @@ def _goes_along(value: Expr, axis: int) -> bool:
     return all(n == 1 or abs(strides[axis]) <= abs(s) for n, s in zip(value.shape, strides, strict=True))
 
 
-# Elements of a row that are worth a call of the loop inside NumPy.
+# Minimum row length for which a call of NumPy's inner loop pays.
 LONG = 64
 
 
@@ -206,7 +208,7 @@ def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> 
     (value,) = values
     axes = node.attrs[0]
     if len(axes) == value.ndim:
-        flat = value.reshape(-1)  # (a copy, as NumPy's own, where it is not in order)
+        flat = value.reshape(-1)  # (a copy, like NumPy's own, if it is not in order)
         if flat.dtype.kind == "b":
             first = int(function(flat[:FIRST]))
             if flat[first] == (node.op == "argmax"):
@@ -216,7 +218,7 @@ def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> 
         return
     (axis,) = axes
     found = out.reshape(value.shape[:axis] + value.shape[axis + 1 :])
-    other = 0 if axis else 1  # an axis along which it is divided
+    other = 0 if axis else 1  # an axis along which the work is divided
     blocks = divide_axis(value.shape[other], value.nbytes, threads)
     calls = []
     for b in blocks:
@@ -278,7 +280,7 @@ def _take_axis(node: Expr) -> int | None:
     if len(along) != 1 or terms[along[0]][:2] != (0, ()):
         return None
     axis = along[0]
-    more = len(node.shape) - len(base.shape)  # axes that the indices have beside their first
+    more = len(node.shape) - len(base.shape)  # number of index axes besides the first
     for k, term in enumerate(terms):
         if k != axis and term != (0, ((k if k < axis else k + more, 1),), -1):
             return None
@@ -292,7 +294,7 @@ def _take(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
     axis = _take_axis(node)
     assert axis is not None
     target, index = out.reshape(*base.shape[:axis], -1, *base.shape[axis + 1 :]), index.reshape(-1)
-    # (only "clip" writes into memory of this dtype without a copy; no index is out of range)
+    # (only "clip" writes to memory of this dtype without a copy; all indices are in range)
     blocks = divide_axis(len(target), out.nbytes, threads)
     if axis:
         run_calls([partial(base[b].take, index, axis, target[b], "clip") for b in blocks], threads)
@@ -304,7 +306,7 @@ def _take(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
 
 
 def _fill_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return no operands (an empty tuple) for a large fill of one-byte elements, otherwise None."""
+    """Return an empty tuple of operands for a large fill of one-byte elements, otherwise None."""
     return () if node.dtype.itemsize == 1 and node.size >= LEAST else None
 
 

@@ -1,7 +1,7 @@
 """Splitting of reductions into blocks of fixed length, and limits on passes over the same row.
 
-In: a group and its nest. Out: the length of a block. Invariant: it depends only on the shape, and so does the tree of
-a reduction. Column reductions are split into blocks of rows, so that memory is read contiguously.
+In: a group and its nest. Out: the length of a block. Invariant: the length depends only on the shape, and so does the
+tree of a reduction. Column reductions are split into blocks of rows, so that memory is read contiguously.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_gro
 from weft.fusion.plan.nest import Nest, goes_across, make_nest, reduces_across
 from weft.fusion.plan.task import FoldOrder, Task
 
-# Reading a row again pays while it is in the cache, and while rows are enough to keep the machine busy. Rows across memory
-# (columns) are in the cache only if they are short.
+# Reading a row again pays while the row is cached, and while there are enough rows to keep the machine busy. Rows
+# across memory (columns) are cached only if they are short.
 ROW_BYTES = 1 << 20
-# Reductions of columns on a GPU: columns of a block, the least rows of a band, and elements that one launch reduces sooner than
-# a second one begins.
+# Column reductions on a GPU: number of columns per block; minimum number of rows per block; number of elements that one
+# launch reduces before a second launch could begin.
 COLUMNS = 128
 LEAST_ROWS = 128
 FEW_ELEMENTS = 1 << 17
 
 
 def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the block length into which the outermost reduction loop is split. Return 0 if it is not split.
+    """Return the block length into which the outermost reduction loop is split, or 0 if it is not split.
 
     A kernel that reads its rows more than once is not split, unless the later passes only compute shifted moments.
-    These can use the shift of each block.
+    Shifted moments can use the shift of each block.
     """
     again = any(p.stage > 1 and p.inner and p.task.shifted is None for p in group.placed)
     rows = prod(loop.extent for loop in nest.outer)
@@ -41,7 +41,7 @@ def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
             return length
     size = row_size(group)
     if size <= 2 * CHUNK or (machine.is_gpu and rows >= machine.blocks // 2):
-        return 0  # (many rows: the last block would have something to do for each)
+        return 0  # (many rows: the last block would have work for each of them)
     return max(1, CHUNK // inside) if rows < MANY_ROWS or size > LONG_ROW else 0
 
 
@@ -58,7 +58,7 @@ def order_alone(task: Task, machine: Machine) -> FoldOrder:
 
 
 def fold_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's reduction loops, and the position in them of each reduction loop of the task."""
+    """Return the extents of a nest's reduction loops, and the positions of the task's reduction loops among them."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
@@ -79,7 +79,7 @@ def _band_length(extent: int, columns: int, machine: Machine) -> int:
 
 
 def too_long(group: Group, task: Task, machine: Machine) -> str:
-    """Return the reason why the group must not read its rows again for a task, or "" if it may.
+    """Return the reason why the group must not read its rows again for a task, or "" if it may read them.
 
     On a GPU, a row that is not split may be read again even if it is no longer in the cache. A separate kernel would
     also read it from memory, and would have to be compiled.

@@ -1,8 +1,10 @@
-"""Plan records: plans without sizes, expressions and memory, so that other graphs and processes can use them.
+"""Plan records.
 
-In: a plan, and the nodes of its form. Out: a `PlanRecord`, which recreates the plan for other numbers and nodes of
-the form. A record can be written as text and read in another process. Invariant: a record names kernels by their
-digests and expressions by their number in the form, so nothing in it depends on the process.
+A record is a plan without sizes, expressions and memory, so that other graphs and processes can use it.
+
+In: a plan, and the nodes of its form. Out: a `PlanRecord`, which recreates the plan for other sizes and nodes of the
+form. A record can be written as text and read in another process. Invariant: a record names kernels by their digests
+and expressions by their index in the form, so nothing in it depends on the process.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from weft.fusion.plan.arena import Carve, Take
 from weft.fusion.plan.steps import Batch, HostCall, KernelFacts, KernelLaunch, Plan, Step
 from weft.runtime import Requests
 
-# A kernel of a record: the loaded function, and what `KernelLaunch` says of it.
+# A kernel of a record: the loaded function, and the fields of `KernelLaunch` that describe it.
 Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Callable[[], str]]
 
 
@@ -31,9 +33,9 @@ class PlanRecord:
     Attributes
     ----------
     exact : list of int or None
-        The only sizes that the plan is for; None: all that meet the conditions of `computation`.
+        The only sizes for which the plan is valid. None: all sizes that meet the conditions of `computation`.
     read : bool
-        Whether it was read from disk and not used yet.
+        Whether the record was read from disk and has not been used yet.
     """
 
     def __init__(
@@ -160,16 +162,16 @@ def _number_locations(nodes: Sequence[Expr]) -> dict[tuple[int, int] | None, int
 
 
 def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanRecord | None:
-    """Return the record of a plan that was made for `nodes`.
+    """Return the record of a plan that was created for `nodes`.
 
-    With a `trace`, the record applies to all sizes that meet the traced conditions, otherwise only to the plan's sizes.
-    Return None if the plan has a step for an expression that is not in `nodes`.
+    With a `trace`, the record applies to all sizes that meet the traced conditions. Otherwise it applies only to the
+    plan's sizes. Return None if the plan has a step for an expression that is not in `nodes`.
     """
     results: list[Any] = []
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Return the position of a number in `results`. A new number is appended."""
+        """Return the index of a number in `results`. A new number is appended."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:
@@ -222,7 +224,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
 
 
 def _known_facts(facts: Callable[[], KernelFacts], nodes: Sequence[Expr]) -> KernelFacts:
-    """Return the facts that were collected when the plan was made. They do not depend on `nodes`."""
+    """Return the facts that were collected when the plan was created. They do not depend on `nodes`."""
     return facts()
 
 

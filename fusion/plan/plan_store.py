@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-import weft.codegen as codegen  # (what it names loads when it is used)
+import weft.codegen as codegen  # (its names load when they are used)
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan.plan_records import PlanRecord
 from weft.fusion.plan.steps import Shown
 from weft.runtime import Device, DiskCache, ObjectCode, disk_cache, key_material, setting
 
-# Records of a form, and bytes of one of them. The oldest of a form goes.
+# Maximum number of records of a form, and maximum bytes of a record. The oldest record of a form is dropped.
 MOST_RECORDS = 24
 MOST_BYTES = 4 << 20
 
@@ -55,7 +55,8 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
     Records whose kernels are no longer on disk are left out.
     """
-    # (a machine whose CPU is not described on disk has no plans there, and to ask LLVM takes longer than most first runs)
+    # (a machine whose CPU description is not on disk has no plans there, and asking LLVM takes longer than most first
+    # runs)
     if not is_open(device) or not (device.streaming or codegen.is_host_described()):
         return []
     entry = _entry(form, device)
@@ -71,7 +72,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 
 def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
-    """Add a record to the cache entry of a form. The record was made for a graph with these `nodes`."""
+    """Add a record to the cache entry of a form. The record was created for a graph with these `nodes`."""
     cache = disk_cache() if is_open(device) else None
     key = _key(form, device) if cache is not None else None
     if cache is None or key is None:
@@ -114,7 +115,10 @@ def _entry(form: Any, device: Device) -> ObjectCode | None:
 
 
 def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
-    """Return the records of a cache entry, each as the only sizes that it applies to (None: any) and its text."""
+    """Return the records of a cache entry.
+
+    Each has the only sizes to which it applies (None: any sizes), and its text.
+    """
     if entry is None or entry.kind != "plan":
         return []
     head, _, rest = entry.code.decode("ascii").partition("\n")
@@ -137,12 +141,12 @@ def _key(form: Any, device: Device) -> bytes | None:
 @lru_cache(maxsize=16)
 def _place(device: str, target: codegen.Target) -> bytes:
     """Return the prefix of all keys for a device."""
-    caches = [codegen.exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (no part of the target)
+    caches = [codegen.exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (not part of the target)
     return key_material(target, f"plans {planner_version()} {device} {caches} ")
 
 
 class _NamelessError(Exception):
-    """Raised for a part of a form that has no name known to other processes."""
+    """Raised for a part of a form that has no name in other processes."""
 
 
 # Kinds of expressions whose attributes are numbers, strings and bytes.
@@ -161,7 +165,7 @@ def _spell(form: Any) -> str:
     for kind, op, operands, attrs, shape, dtype in parts:
         if kind in _PLAIN:
             told = repr(attrs)
-        elif kind == "map" and (op == "cast" or op in codegen.OPS):  # (others are users' functions)
+        elif kind == "map" and (op == "cast" or op in codegen.OPS):  # (other ops are user functions)
             told = ",".join([_dtype_name(kind) for kind in attrs])
         elif kind == "opaque":
             told = _spell_function(*attrs)

@@ -1,9 +1,9 @@
 """Reuse of plans for other lengths and positions.
 
-In: versions without a plan. Out: their form, which is everything about them except sizes, strides and offsets. If
-another graph of the form was planned with traced sizes (`sizes.py`), the result includes its plan. Invariant: a
-reused plan equals the plan that would be created. Every question that planning asked about the sizes has the same
-answer, or the plan is not used.
+In: versions without a plan. Out: their form, which contains all of their properties except sizes, strides and offsets.
+If another graph of the form was planned with traced sizes (`sizes.py`), the result includes its plan. Invariant: a
+reused plan equals the plan that would be created. A plan is used only if every condition on sizes that planning has
+evaluated has the same result.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from weft.fusion.plan.steps import Plan, Special
 from weft.runtime import Device
 
 FORMS_LIMIT = 1024
-# Plans of a form that are kept, each for other answers.
+# Maximum number of plans that are kept per form, each for other conditions.
 VARIANTS = 16
-# Planning with sizes that remember takes half as long again: programs of so many expressions are worth it when they come back,
-# and longer ones never.
+# Planning with traced sizes takes half as long again. Programs of up to this number of expressions are traced at once,
+# longer programs only when they recur, and programs of more than NODES never.
 AT_ONCE = 128
-# Kernels of a form from where on none is compiled for some sizes alone.
+# Number of kernels of a form from which on no further kernels are specialized for exact sizes.
 MOST_KERNELS = 4
 NODES = 4096
 
 
 @dataclass(slots=True)
 class Form:
-    """A graph whose sizes are separated from everything else.
+    """A graph whose sizes are separated from its other properties.
 
     `key` is equal for all graphs of the form, `nodes` contains the nodes of the graph, operands first, and `spelling`
     holds the sizes.
@@ -57,9 +57,9 @@ class Known:
 
 
 _known: OrderedDict[Any, Known] = OrderedDict()
-# Forms that nothing is on disk of. Bounded.
+# Forms that have no plans on disk. The set is bounded.
 _absent: set[Any] = set()
-_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
+_lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
@@ -92,7 +92,7 @@ class Spelling:
     def __init__(self) -> None:
         self.values: list[int] = []
         self.codes = {0: 0, 1: 1, -1: -1}
-        self.offsets: dict[tuple[Any, int], int] = {}  # by what it is the offset of, and its value
+        self.offsets: dict[tuple[Any, int], int] = {}  # (what it is the offset of, value) -> code
         self.constants: dict[bytes, int] = {}
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
@@ -138,7 +138,7 @@ def _terms(attrs: tuple[Any, ...], spell: Any) -> tuple[Any, ...]:
     )
 
 
-# How the attributes of expressions are spelled that hold sizes.
+# Encoding of the attributes of expressions that contain sizes.
 _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
     "view": lambda attrs, spell: (spell(attrs[0]), spell.offset(attrs[1], attrs[0])),
     "update": lambda attrs, spell: (spell(attrs[0]), spell(attrs[1]), spell.offset(attrs[2], attrs[1])),
@@ -205,7 +205,10 @@ def _note_form(form: Form, known: Known) -> Known:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> Special:
-    """Return which kernels of a form may be specialised for the graph's sizes. `back`: these sizes have recurred."""
+    """Return which kernels of a form may be specialized for the graph's sizes.
+
+    `back` states that these sizes have recurred.
+    """
     known = _known.get(form.key)
     return Special(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
@@ -246,7 +249,7 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
             attrs = _SIZED[node.kind](attrs, sizes)
         elif node.kind == "constant" and attrs[0] in sizes.constants:
             attrs = (sizes.constants[attrs[0]],)
-        # not interned: no program has this expression
+        # not interned: no program contains this expression
         shape = sizes(node.shape)
         copies[node] = Expr(node.kind, node.op, operands, attrs, shape, node.dtype, node.location)
     try:
@@ -278,7 +281,7 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
     """Cache a plan in memory and on disk."""
     with _lock:
         known = _known.get(form.key)
-        if known is not None:  # (of the longest ones nothing is)
+        if known is not None:  # (the longest forms are not kept)
             known.templates.append(record)
             del known.templates[: -2 * VARIANTS]
     plan_store.keep(form.key, device, record, form.nodes)

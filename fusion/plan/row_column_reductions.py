@@ -1,10 +1,10 @@
 """Row-and-column reductions.
 
-Two reductions of the same elements share a kernel, which reads the elements once.
+Two reductions of the same elements share a kernel, which reads the elements only once.
 
-In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that
-they have alone. A pair is therefore merged only if one of the reductions is split anyway, so that threads share its
-blocks, or if there are further axes that neither reduces.
+In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
+have in separate kernels. A pair is therefore merged only if one of the reductions is split anyway, so that threads
+share its blocks, or if there are other axes that neither reduction reduces.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from weft.fusion.plan.parts import chunk_length, order_alone
 from weft.fusion.plan.schedule import Schedule, finish_schedule
 from weft.fusion.plan.traffic import bytes_read
 
-# Instructions for an element: more would be few loads for much code, which is written down for each row of a turn.
+# Maximum number of instructions per element. With more, the code for each row of an iteration would have few loads.
 MOST_INSTRUCTIONS = 120
-# Parts that keep some threads busy, and elements of a row that are worth one.
+# Minimum number of parts, to keep some threads busy; and minimum number of row elements for which a part pays.
 LEAST_PARTS = 8
 LEAST_ROW = 32
-# Bytes of what columns have so far, which stay in a core's L2 cache.
+# Maximum bytes of column accumulators, which stay in a core's L2 cache.
 ROOM = 1 << 19
-# On a GPU: elements of a row that are worth a warp, and of a vector, and bytes of what a column has.
+# On a GPU: minimum row length for a warp; elements of a vector; maximum bytes of accumulators per column.
 GPU_ROW = 64
 VECTOR = 4
 GPU_COLUMN = 32
@@ -45,9 +45,9 @@ class RowsAndColumns(Group):
     Attributes
     ----------
     rows, columns : Group
-        The reductions along the rows and those along the columns, in the loops of the merged group.
+        The reductions along rows and the reductions along columns, with the loops of the merged group.
     batch : list of Loop
-        Loops that neither of them reduces.
+        Loops that neither group reduces.
     down, along : Loop
         The loop that `columns` reduces, and the loop that `rows` reduces.
     position : dict
@@ -55,7 +55,7 @@ class RowsAndColumns(Group):
     length, band : int
         Elements per block of a row, and rows per block of a column. 0 if rows or columns are not split.
     apart : int
-        Number of parts that share the rows of a block. Each part has every `apart`-th row.
+        Number of parts that share the rows of a block. Each part processes every `apart`-th row.
     """
 
     rows: Group = field(default_factory=lambda: Group(0))
@@ -73,11 +73,14 @@ class RowsAndColumns(Group):
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
-    """Return two groups merged into one kernel. Return None if they do not match, or if merging does not pay."""
+    """Return two groups merged into one kernel.
+
+    Return None if they do not match, or if a merged kernel does not pay.
+    """
     loops = _same_loops(one, other)
     if loops is None:
         return None
-    # what the first one makes has to be there before the second one reads it
+    # the values of the first group must exist before the second group reads them
     moved = [replace(p, loops={k: loops[at] for k, at in p.loops.items()}) for p in other.placed]
     second = Group(other.number, [Loop(loop.extent, "parallel") for loop in one.loops])
     for k, at in loops.items():
@@ -94,9 +97,11 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping of the second group's loops to the first group's, found from a value that both access.
+    """Return the mapping of the second group's loops to the first group's loops.
 
-    Return None if there is none.
+    It is found from a value that both groups access.
+
+    Return None if there is no such mapping.
     """
     if len(one.loops) != len(other.loops):
         return None
@@ -113,7 +118,7 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 
 
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
-    """Yield the values that a group reads in its first pass over the rows, with their flat indices.
+    """Yield the values that a group reads in its first pass over the rows, together with their flat indices.
 
     With `made`, also yield the elementwise values that it computes there."""
     for p in group.placed:
@@ -277,7 +282,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
     groups: list[Group | None] = list(schedule.groups)
     masks = [group.members if isinstance(group, BlockedSteps) else 1 << group.number for group in schedule.groups]
     merged = False
-    waiting: list[int] = []  # places of groups that others may join
+    waiting: list[int] = []  # positions of groups that others may join
     for place, group in enumerate(schedule.groups):
         if not is_plain(group):
             continue
@@ -308,7 +313,10 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 def _shares(one: Group, other: Group, machine: Machine) -> bool:
-    """Return whether two groups share enough reads, counting values that one group computes and the other reads."""
+    """Return whether two groups share enough reads.
+
+    Values that one group computes and the other reads count as shared.
+    """
     if len(one.buffers() | other.buffers()) > MAX_BUFFERS or one.instructions + other.instructions > MOST_INSTRUCTIONS:
         return False
     sizes = bytes_read(one)
@@ -328,7 +336,7 @@ def _common_place(groups: list[Group | None], masks: list[int], before: int, pla
 
 
 def _settle(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
-    """Find the values that stay in registers of the merged kernel, and copy this information to both parts."""
+    """Find the values that stay in registers in the merged kernel, and record them in both parts."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}

@@ -1,4 +1,4 @@
-"""Schedules: groups in launch order, with the updates that run in place.
+"""Schedules. A schedule is groups in launch order, with the updates that run in place.
 
 In: the versions to evaluate, and the other live versions. Out: a `Schedule`: groups, and for each materialized value
 whether it overwrites its previous version or copies it first. Invariant: no value is overwritten before its readers
@@ -34,10 +34,10 @@ class Schedule:
     groups : list of Group
         In launch order.
     in_place : set of Expr
-        Updates and scatters that overwrite the memory of their previous version. The others
-        start from a copy of it.
+        Updates and scatters that overwrite the memory of their previous version. Other updates and scatters start from
+        a copy of the previous version.
     last_use : dict of Expr to int
-        Stored value -> position in `groups` after which nothing reads it.
+        Materialized value -> position of the last group in `groups` that reads it.
     """
 
     outputs: list[Expr]
@@ -71,19 +71,21 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
     for position, group in enumerate(groups):
         group.over.clear()
         if isinstance(group, BlockedSteps):
-            continue  # its parts read what others write
+            continue  # its parts read values that other parts write
         _take_over(group, {n for n in group.read if n in made and last_use.get(n) == position} - set(outputs))
     return Schedule(list(outputs), groups, in_place, last_use)
 
 
 def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
-    """For each result, find inputs whose memory it may reuse if nothing else refers to them when the plan runs.
+    """For each result, find the inputs whose memory it may reuse.
+
+    The memory is reused if nothing else refers to the input when the plan runs.
 
     An assignment of a whole array (``x += y``) then runs in place, as in NumPy, in two thirds of the time that it takes
     with new memory. `kept` are other live expressions that will be evaluated later from the same leaves.
     """
     if any(group.opaque is not None for group in schedule.groups):
-        return  # (a call may fail, and the plan is then run again)
+        return  # (a call may fail, and then the plan is run again)
     needed = {*topological(kept), *schedule.outputs}
     for position, group in enumerate(schedule.groups):
         if type(group) is not Group:
@@ -103,12 +105,12 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     steps: list[Step] = []
     short = find_short(order, outputs)
     lasting = outputs | _read_whole(order)
-    folds: dict[object, Expr] = {}  # what a reduction computes -> the first one that does
-    alias: dict[Expr, Expr] = {}  # reductions that compute what another one does
+    folds: dict[object, Expr] = {}  # signature of a reduction -> the first reduction with this signature
+    alias: dict[Expr, Expr] = {}  # reductions that compute the same value as another reduction
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """Return the task of a value, which may be a reduction or mean that an earlier evaluation computed."""
+        """Return the task of a value. The value may be a reduction or mean that an earlier evaluation computed."""
         node = origins.get(node, node)
         fold = fold_of(node)
         if node not in tasks and fold is not None and fold.operands[0] in needed:
@@ -136,13 +138,13 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
 
 
 def _read_whole(order: list[Expr]) -> set[Expr]:
-    """Return the values that are needed in memory as a whole, not only element by element."""
+    """Return the values that must be in memory as a whole, because they are not only read element by element."""
     found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
     return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
 
 
 def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:
-    """Return the steps without those short reductions that are inlined at all their uses."""
+    """Return the steps without the short reductions that are inlined at all their uses."""
     kept: list[Step] = []
     read: set[Expr] = set()
     for step in reversed(steps):
@@ -162,7 +164,7 @@ def _reads(step: Step) -> list[Expr]:
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
     """Order tasks so that a value is read before another task overwrites it.
 
-    Also return the tasks that may run in place.
+    Also return the values whose tasks may run in place.
     """
     number = {node: k for k, (node, _) in enumerate(steps)}
     reads = [set(_reads(step)) for step in steps]
@@ -189,10 +191,10 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield pairs (task number, flag) in topological order. Among the tasks that are ready, the lowest comes first.
+    """Yield pairs (task number, flag) in topological order. The lowest number among ready tasks comes first.
 
-    A task also follows the readers of the value that it overwrites, unless such a reader itself needs the task. Then
-    both versions are needed, and the flag is True: the task must start from a copy.
+    A task also follows the readers of the value that it overwrites, unless such a reader itself depends on the task. In
+    this case both versions are needed, and the flag is True: the task must start from a copy.
     """
     users: list[list[int]] = [[] for _ in needs]
     for k, wanted in enumerate(needs):
@@ -256,7 +258,9 @@ def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
 
 
 def _take_over(group: Group, ending: set[Expr]) -> None:
-    """Donate the memory of values in `ending` to a kernel's results, if the same iteration reads and writes an element.
+    """Donate the memory of values in `ending` to results of a kernel.
+
+    The same iteration must read and write an element.
 
     An operation on the result of a library call or of another kernel then runs in the memory of that result.
     """
@@ -273,7 +277,7 @@ Reads = list[tuple[Placed, Affine | None]]
 
 
 def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
-    """Return the reads of `values`, except those that the group computes or updates."""
+    """Return the reads of `values`, except values that the group itself computes or updates."""
     reads: dict[Expr, Reads] = {}
     for p in group.placed:
         for node, index in p.task.reads():
@@ -286,7 +290,10 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
 
 
 def _can_take(writer: Placed, group: Group, taken: Expr, places: Reads) -> bool:
-    """Return whether a result may use the memory of `taken`: each element is read by the iteration that writes it."""
+    """Return whether a result may use the memory of `taken`.
+
+    Each element must be read by the iteration that writes it.
+    """
     node = writer.task.node
     if writer.task.kind != "map" or node in group.private or node in group.over:
         return False

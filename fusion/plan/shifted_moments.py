@@ -1,8 +1,8 @@
-"""Shifted moments: sums of squares or exponentials of differences from the mean or the maximum.
+"""Shifted moments. They are sums of squares or exponentials of differences from the mean or the maximum.
 
-In: the task of a sum, and the tasks that it may read. Out: the reduction of the same elements that computes the
-shift, if there is one. Invariant: such a sum may be computed block by block with each block's own shift. The blocks
-are then moved to the common shift (Chan, Golub and LeVeque 1979), so that the elements are read once.
+In: the task of a sum, and the tasks that it may read. Out: the reduction of the same elements that computes the shift,
+if there is one. Invariant: a shifted moment may be computed block by block with each block's own shift. The sums of the
+blocks are then converted to the common shift (Chan, Golub and LeVeque 1979), so that the elements are read once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.fusion.graph.expr import Expr, is_number
 from weft.fusion.plan.body import Instruction
 from weft.fusion.plan.task import ShiftedMoment, Task
 
-# What a sum is of: distances squared from the mean, or these functions of distances from the largest.
+# Functions of the difference from the maximum. The other moments are squares of the difference from the mean.
 EXPONENTIALS = ("exp", "exp2")
 
 
@@ -31,7 +31,7 @@ def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment 
     if not distances:
         return None
     function = "square" if result.node.op == "multiply" else result.node.op
-    # the centre of exponentials is what is subtracted
+    # the shift of exponentials is the value that is subtracted
     for side in (1, 0) if function == "square" else (1,):
         at = tuple(sorted({task.body[k].operands[side] for k in distances}))
         found = [_finder(task, function, k, find) for k in at]
@@ -45,7 +45,10 @@ def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment 
 
 
 def _distances(task: Task) -> list[int]:
-    """Return the instructions that compute the differences whose squares or exponentials are summed, or []."""
+    """Return the instructions that compute the differences whose squares or exponentials are summed.
+
+    Return [] otherwise.
+    """
     body, result = task.body, task.body[task.result]
     if result.kind != "map" or result.node.op not in ("square", "multiply", *EXPONENTIALS):
         return []
@@ -57,7 +60,7 @@ def _distances(task: Task) -> list[int]:
 
 
 def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | None]) -> tuple[Task, Expr | None] | None:
-    """Return the reduction from which instruction `at` gets the shift, and the divisor if the shift is a mean.
+    """Return the reduction that gives instruction `at` its shift. If the shift is a mean, also return the divisor.
 
     Return None if the shift is neither a mean nor a maximum."""
     if function != "square":
@@ -65,7 +68,7 @@ def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | No
         return (centre, None) if centre is not None and centre.node.op == "maximum" else None
     home, instruction = task, task.body[at]
     if instruction.kind == "read":
-        # a mean that has memory of its own lies there as the sum does
+        # a mean that is materialized has the same layout as the sum
         mean = find(instruction.node)
         if mean is None or mean.kind != "map" or instruction.index != task.target:
             return None
@@ -84,14 +87,14 @@ def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | No
 
 
 def _fold_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the reduction that instruction `at` reads at the index of the sum's own result, or None."""
+    """Return the reduction that instruction `at` reads at the index of the sum's own result. Return None otherwise."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether the reduction `centre` reduces the values of these instructions, in the same loops and dtype."""
+    """Return whether `centre` reduces the values of the instructions `values`, with the loops and dtype of the sum."""
     if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
         return False
     numbers = _Numbers()
@@ -134,7 +137,7 @@ class _Numbers:
                 case "iota":
                     key = ("iota", node.dtype, i.index)
                 case "choose":
-                    key = ("choose", len(self.table), object())  # no other is known to be the same
+                    key = ("choose", len(self.table), object())  # no other value is known to be equal
                 case _:
                     key = (i.kind, node, i.index, i.factors, operands)
             made.append(self._of(key))
@@ -143,7 +146,7 @@ class _Numbers:
 
 
 def with_own_centre(task: Task) -> tuple[Task, Task]:
-    """Return a copy of the task that computes the shift, and the sum `task` shifted by the result of the copy.
+    """Return a copy of the task that computes the shift, and `task` shifted by the result of this copy.
 
     This is for a shift that is already in memory, or that another kernel computes.
     """
@@ -169,7 +172,7 @@ def shift_sums(
         away = b.op("subtract", *((common, own) if shifted.turned else (own, common)))
         moved = b.op("multiply", count, away)
         twice = b.op("add", b.op("add", distances, distances), moved)
-        finite = b.op("isfinite", squares, dtype=np.bool_)  # else there is no more to know
+        finite = b.op("isfinite", squares, dtype=np.bool_)  # otherwise the result is already determined
         there = b.op("add", squares, b.op("multiply", away, twice))
         return [b.op("where", finite, there, squares), b.op("add", distances, moved)]
     kind = own.type

@@ -1,13 +1,13 @@
 """Temporal blocking on a GPU: tiles, ring buffers in shared memory, and their cost.
 
-In: a `BlockedSteps` from `Chain.blocked`. Out: the same with lags, rings and blocks. A block has a tile of the axes after the
-first, whose points are distributed over threads, and a range of rows over which it iterates. In each iteration every
-step computes one row, and reads only what earlier iterations left in the rings. One barrier per iteration therefore
-suffices, and the loads of all steps can overlap.
+In: a `BlockedSteps` from `Chain.blocked`. Out: the same object with lags, rings and blocks. A block has a tile of the
+axes after the first, whose points are distributed over threads, and a range of rows over which it iterates. In each
+iteration, every step computes one row, and reads only rows that earlier iterations stored in the rings. One barrier per
+iteration therefore suffices, and the loads of all steps can overlap.
 
-The tile has a halo, in which threads compute what their neighbours need and, towards the edge, values that nobody
-needs. Outside values that are read more than once also have rings, so they are loaded once. A group with a single
-axis has no rows: the whole tile computes one step after another, with a barrier after each.
+The tile has a halo, in which threads compute values that other points need and, near the edge, unused values. Outside
+values that are read more than once also have rings, so they are loaded only once. A group with a single axis has no
+rows: the whole tile computes one step after another, with a barrier after each step.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from weft.fusion.plan.group import Group
 from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
 
-# Points of a tile, by how many axes it has.
+# Sizes of tiles, by number of axes.
 TILES: dict[int, tuple[Place, ...]] = {
     1: ((256,), (512,), (1024,), (2048,)),
     2: ((8, 32), (16, 32), (32, 32), (8, 64), (16, 64), (32, 64)),
 }
-# Blocks that run on a multiprocessor.
+# Maximum number of blocks on a multiprocessor.
 MOST_BLOCKS = 6
-FEW_BLOCKS = 4  # fewer wait for memory
-REACH = 8  # along an axis, of reads that a ring serves
-# Parts that fill a GPU, all at once, and how often longer than it takes to fill and empty the rings a band of rows is at least.
+FEW_BLOCKS = 4  # fewer blocks mostly wait for memory
+REACH = 8  # maximum offset along an axis of reads from a ring
+# Number of blocks that fill a GPU; and minimum rows of a block, as a multiple of the time to fill and empty the rings.
 MANY_PARTS = 640
 LEAST_FILLS = 3
-# Costs are in instructions: of a byte of memory, and of four bytes of shared memory or the L1 cache, which has
-# a path of its own; of where a step is and whether a point is inside; and of a turn, for a thread.
+# Costs in instructions: of a byte of memory; of four bytes of shared memory or the L1 cache, which has its own path; of
+# finding a step's position and testing whether a point is inside; and of an iteration, per thread.
 BYTE_COST = 6
 SHARED_COST = 4
 STEP_COST = 6
-OVER_COST = 3  # where it writes over another one's values
+OVER_COST = 3  # of a step that overwrites values of another step
 TURN_COST = 30
 LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, Place]]:
-    """Yield the reads from rings: the value, the step that reads it, and the offset from the step's points."""
+    """Yield the reads from rings. Each is the value, the step that reads it, and the offset from the step's points."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -56,18 +56,24 @@ def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, Place]]:
 
 
 def lag_of(blocked: BlockedSteps, node: Expr) -> int:
-    """Return how many iterations the step that computes a value is behind the first step. Outside values have lag 0."""
+    """Return the lag in iterations of the step that computes a value, behind the first step.
+
+    Outside values have lag 0.
+    """
     return blocked.steps[blocked.homes[node][0]].lag if node in blocked.homes else 0
 
 
 def turn_of(blocked: BlockedSteps, node: Expr, number: int, distance: Place) -> int:
-    """Return how many iterations pass between the write of a row to a ring and its read by step `number`."""
+    """Return the number of iterations between the store of a row in a ring and its read by step `number`."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 
 
 def turns_of(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the first iteration's row relative to the block, and the number of iterations beyond the block's rows."""
+    """Return the row of the first iteration, relative to the block.
+
+    Also return the number of iterations beyond the block's rows.
+    """
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_span(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -75,7 +81,7 @@ def turns_of(blocked: BlockedSteps) -> tuple[int, int]:
 
 
 def pads_of(blocked: BlockedSteps) -> Place:
-    """Return the largest distance, along each axis of the tile, at which a point reads from rings."""
+    """Return the largest distance along each axis of the tile at which a point reads from rings."""
     reaches = [[abs(d) for d in distance[blocked.rows :]] for _, _, distance in ring_readers(blocked)]
     return tuple(max((r[axis] for r in reaches), default=0) for axis in range(blocked.axes - blocked.rows))
 
@@ -137,7 +143,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, Place]]]:
-    """Return the values computed outside the kernel that are read more than once, with these reads."""
+    """Return the values from outside the kernel that are read more than once. Each value is mapped to its reads."""
     found: dict[Expr, dict[tuple[int, Place], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
@@ -149,13 +155,13 @@ def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, Plac
 
 
 def near(distance: Iterable[int]) -> Place | None:
-    """Return an offset as a tuple of ints, or None if it is too large for a ring."""
+    """Return an offset as a tuple of ints. Return None if it is too large for a ring."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
-    """Yield each value that a statement reads at all of its points, with the element that the first point reads."""
+    """Yield each value that a statement reads at all of its points, and the element that the first point reads."""
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
         if offset is not None:
@@ -167,7 +173,8 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
 def set_lags(blocked: BlockedSteps, apart: int) -> None:
     """Set the lag of each step.
 
-    A step is `apart` iterations behind the last row it reads, and behind all readers of the rows it overwrites.
+    A step is `apart` iterations behind the last row that it reads, and behind all readers of the rows that it
+    overwrites.
     """
     reads: list[list[tuple[Expr, int]]] = [[] for _ in blocked.steps]
     for node, number, distance in ring_readers(blocked):
@@ -182,7 +189,7 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
 
 
 def _span(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
-    """Return how far below and above a block, along an axis, an outside value is needed."""
+    """Return how far below and above a block an outside value is needed along an axis."""
     readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 
@@ -200,7 +207,7 @@ def _set_parts(blocked: BlockedSteps) -> bool:
         low, high = (max(side) for side in zip(*spans, strict=True))
         ends = [*(s.last[axis] for s in blocked.steps), *(node.shape[axis] for node in blocked.outside)]
         if all(end <= points for end in ends):
-            low = high = 0  # nobody is there
+            low = high = 0  # there are no neighbors
         unit = max(1, GPU.sector_bytes // size) if axis == blocked.axes - 1 and points >= GPU.block else 1
         margin = -(-low // unit) * unit
         width = min(points - margin - high, lengths[axis])
@@ -239,7 +246,7 @@ def _together(arithmetic: int, moved: int) -> int:
 
 def merged_cost(blocked: BlockedSteps) -> int:
     """Return the cost of a merged kernel."""
-    # (what is written over another value is a few elements)
+    # (a step that overwrites another value has few elements)
     tasks = [s.task for step in blocked.steps for s in step.statements if s.task.node not in blocked.owner]
     writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in blocked.rings)
     arithmetic = (

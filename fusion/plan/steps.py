@@ -1,4 +1,4 @@
-"""Plans, which are sequences of steps over a table of buffers.
+"""Plans. A plan is a sequence of steps over a table of buffers.
 
 `execute.py` creates and runs plans. `resized.py` finds plans for other sizes and positions.
 """
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from weft.fusion.plan.numpy_loops import NumpyLoop
     from weft.fusion.plan.schedule import Schedule
 
-# Bytes a launch moves from where on a faster schedule is worth a compilation, where the launch comes back.
+# Minimum bytes of a launch for which a faster schedule is worth a compilation, if the launch recurs.
 LARGE = 16 << 20
 
 
 @dataclass(slots=True)
 class Special:
-    """Which kernels of a GPU plan may be specialised for the plan's sizes.
+    """Which kernels of a GPU plan may be specialized for the plan's sizes.
 
     `first` allows it for the first plan of a form, and `back` for large kernels of a plan that recurs. `made` counts
     the compiled kernels.
@@ -45,7 +45,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """Facts about a kernel for profiles: operations with source locations, instructions per element, and call site."""
+    """Facts about a kernel for profiles: operations, instructions per element, and source location."""
 
     members: tuple[tuple[str, Location | None], ...]
     instructions: int
@@ -74,7 +74,7 @@ class KernelLaunch(Launch):
     exact: bool
     facts: Callable[[], KernelFacts]
     text: Callable[[], str] = str
-    note: LaunchNote | None = None  # made when there are listeners
+    note: LaunchNote | None = None  # created when there are listeners
 
     def describe(self) -> LaunchNote:
         """Return the note that launch listeners get."""
@@ -102,47 +102,51 @@ class HostCall:
 
     node: Expr
     out: int
-    operands: list[tuple[int, Expr, bool]]  # place, expression, whether it is a view of what lies there
+    operands: list[tuple[int, Expr, bool]]  # slot, expression, whether it is a view of the value in the slot
     loop: NumpyLoop | None = None
 
 
 Step = (
     KernelLaunch | Batch | Requests | HostCall | Take | Carve | tuple[int, int] | int
-)  # (place, nbytes) allocates; a place alone is given up
+)  # (slot, nbytes) allocates memory; a slot alone is released
 
 
 @dataclass(slots=True)
 class Plan:
-    """A sequence of steps over a table of buffers. The table holds the epoch's slots, then those of the plan."""
+    """A sequence of steps over a table of buffers.
+
+    The table holds the slots of the epoch, followed by those of the plan.
+    """
 
     steps: list[Step]
     places: int
     outputs: list[tuple[Expr, int]]
-    schedule: Schedule | None  # None where the plan was found on disk
-    slots: int  # of the epoch, when the plan was made
-    scalars: list[int]  # slots that hold numbers which kernels take
-    ticket: int | None = None  # place of what blocks of a launch count in
-    board: tuple[int, int] | None = None  # place and bytes of what they leave notes on
-    values: list[tuple[int, int]] = field(default_factory=list)  # places of addresses: of the host's bytes at each slot
-    moved: list[int] = field(default_factory=list)  # slots whose small arrays have to be in memory of the device
-    # the table behind the slots, as a run begins: nothing is there, no kernel of the step was started
+    schedule: Schedule | None  # None if the plan was read from disk
+    slots: int  # number of slots of the epoch when the plan was created
+    scalars: list[int]  # slots with scalars that kernels take as arguments
+    ticket: int | None = None  # slot of the completion counter of launches
+    board: tuple[int, int] | None = None  # slot and bytes of the look-back descriptors
+    # (slot for an address, slot of the value whose host bytes the address points to)
+    values: list[tuple[int, int]] = field(default_factory=list)
+    moved: list[int] = field(default_factory=list)  # slots whose small arrays must be in device memory
+    # initial table behind the epoch's slots: no buffers, no kernel of the step started
     blank: list[Any] = field(default_factory=list, init=False)
-    asks_more: bool = field(default=False, init=False)  # than memory
-    program: list[Step] | None = field(default=None, init=False)  # the steps as they are run, once they were
-    # where the table holds each version that was asked about in the end (-1: nowhere), and whether it holds all of them
+    asks_more: bool = field(default=False, init=False)  # whether the plan needs more than memory
+    program: list[Step] | None = field(default=None, init=False)  # the steps as they run, after the first run
+    # the slots of the versions that were last requested (-1: none), and whether all are present
     handed: list[int] = field(default_factory=list, init=False)
     complete: bool = field(default=False, init=False)
-    # the slots whose memory the expressions read, and how many bytes each has to have
+    # the slots whose memory the expressions read, and the minimum bytes of each
     leaves: list[int] = field(default_factory=list, init=False)
     leaf_sizes: list[int] = field(default_factory=list, init=False)
-    patience: int = field(default=0, init=False)  # runs until kernels for its sizes alone are compiled; 0: never
+    patience: int = field(default=0, init=False)  # runs until kernels for the exact sizes are compiled; 0: never
 
     def __post_init__(self) -> None:
         self.blank = [None] * (self.places - self.slots) + [0]
         self.asks_more = bool(self.scalars or self.values) or self.ticket is not None or self.board is not None
 
 
-# (as many bytes as the number has, at the low end of a slot)
+# (the scalar's own bytes, at the low end of a slot)
 _BITS = {size: Struct(code).unpack for size, code in ((1, "B"), (2, "<H"), (4, "<I"), (8, "<q"))}
 
 

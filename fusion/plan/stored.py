@@ -1,7 +1,7 @@
 """The choice of values to materialize.
 
-In: every node that an evaluation needs, operands first. Out: the set of nodes to materialize. All others are computed
-at each use. Invariant: operands of host functions and targets of updates are materialized.
+In: all nodes that an evaluation needs, operands first. Out: the set of nodes to materialize. All other nodes are
+computed at each use. Invariant: operands of host functions and targets of updates are materialized.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from weft.fusion.graph.expr import ALWAYS_STORED, Expr, is_window
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.plan.body import window_of
 
-# A value is stored rather than computed again at each index map once that would cost more
-# instructions an element than writing and reading it back does (budget: planner notes, 62 on a GPU;
-# a CPU does fewer instructions for a byte of traffic).
+# Maximum cost in instructions per element of a value that is recomputed at each index map. Beyond, a store and loads
+# are cheaper (62 on a GPU; a CPU executes fewer instructions per byte of traffic).
 RECOMPUTE_LIMIT = 24
-# Inlined operations of one value at most: bounds the size of a kernel and the time to compile it.
+# Maximum number of inlined operations of a value: limits the size of a kernel and its compile time.
 INLINE_LIMIT = 400
-# Values in memory that a value is computed from: a kernel has at most 24 pointers (`grouping.py`), and writes some too.
+# Maximum number of materialized values from which a value is computed: a kernel has at most 24 pointers
+# (`grouping.py`), and some of them are written.
 READS_LIMIT = 20
-# Parts of values put together that are chosen from where they are read, and what each choice costs.
+# Maximum number of parts of an assembled value that readers select from, and the cost of a selection.
 PARTS_LIMIT = 8
 PART_COST = 2
-# Choices in choices: each branch is written down with all that it computes.
+# Maximum number of nested selections: each branch contains all its computations.
 BRANCHES_LIMIT = 32
 DIVIDE_COST = 4
-# Bytes of a result up to which one kernel that chooses its parts beats one for what is below and one for each part, unless the
-# parts write as much as there is: then one kernel moves fewer bytes.
+# Maximum bytes of a result for which one kernel that selects parts is faster than one kernel for the base and one per
+# part. Larger results also use one kernel if the parts cover them, because it moves fewer bytes.
 SMALL_RESULT = 1 << 18
-# Elements that are reduced again by each of a reduction's uses rather than once into memory.
+# Maximum number of elements of reductions that are recomputed at each use instead of materialized.
 REDUCED_AGAIN = 4
 
 
@@ -43,8 +43,9 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
     for node in order:
         _note_uses(node, stored, parts, maps)
     inlined: dict[Expr, frozenset[Expr]] = {}
-    reads: dict[Expr, frozenset[Expr]] = {}  # what each inlined value reads from memory
-    choices: dict[Expr, dict[Expr, int]] = {}  # the choices that an inlined value is made by, and their branches
+    reads: dict[Expr, frozenset[Expr]] = {}  # inlined value -> the values that it reads from memory
+    # inlined value -> the selections that compute it, with their numbers of branches
+    choices: dict[Expr, dict[Expr, int]] = {}
     for node in order:
         if node.kind in ALWAYS_STORED and node not in parts:
             _bound_reads(node, stored, parts, inlined, reads)
@@ -64,7 +65,10 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Return the outermost selections inlined in a value, each with its number of branches, including nested ones."""
+    """Return the outermost selections that are inlined in a value.
+
+    Each is mapped to its number of branches, nested ones included.
+    """
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}
@@ -80,7 +84,7 @@ def _bound_reads(
 ) -> frozenset[Expr]:
     """Return the materialized values that the computation of `node` reads.
 
-    Until their number is within the limit, the inlined operand with the most reads is materialized.
+    While there are too many of them, the inlined operand with the most reads is materialized.
     """
     while True:
         found = frozenset().union(*({c} if c in stored else reads.get(c, ()) for c in node.operands))
@@ -104,7 +108,10 @@ def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, 
 
 
 def base_of(node: Expr) -> Expr:
-    """Return the materialized value behind an operand of an opaque call: the base of a view, or the operand itself."""
+    """Return the materialized value behind an operand of an opaque call.
+
+    It is the base of a view, or the operand itself.
+    """
     return node.operands[0] if is_window(node) else node
 
 
@@ -119,7 +126,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
             users.setdefault(child, []).append(node)
     handed = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
     inside = set(order)
-    fresh: dict[Expr, int] = {}  # updates on nothing that is in memory -> parts so far
+    fresh: dict[Expr, int] = {}  # updates of new memory -> number of parts so far
     for node in order:
         if node.kind == "update":
             below = node.operands[0]
@@ -134,7 +141,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
         written = [u for u in users.get(node, ()) if u.kind in ("update", "scatter") and u.operands[0] is node]
         if all(u in parts for u in written):
             parts.add(node)
-    # an update whose previous version is stored writes into it
+    # an update whose previous version is materialized writes into it
     for node in order:
         if node in parts and node.operands[0].kind == "update" and node.operands[0] not in parts:
             parts.discard(node)
@@ -146,7 +153,7 @@ def _in_one_go(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
     base, written, in_order = update, 0, True
     for _ in range(count):
         written += base.operands[1].size
-        # (what is read elsewhere would be computed again for each reading: steps in time)
+        # (values that are read elsewhere would be recomputed at each read: time steps)
         in_order = in_order and all(
             user is base or (user.kind == "view" and (user.shape, *user.attrs) == base.attrs)
             for user in users[base.operands[0]]
@@ -180,7 +187,7 @@ def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr,
 def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object]) -> bool:
     if node.size <= 1 or not ways:
         return False
-    # a value broadcast along an outer axis would be computed again for every row
+    # a value that is broadcast along an outer axis would be recomputed for every row
     broadcast = any(_elements(way) >= 4 * node.size for way in ways)
     if len(ways) == 1 and not broadcast:
         return False
@@ -189,7 +196,7 @@ def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object]) -> b
 
 
 def _cost(node: Expr) -> int:
-    """Return the number of instructions per element, without those of the operands."""
+    """Return the number of instructions per element, without the instructions of the operands."""
     match node.kind:
         case "map" if node.op != "cast":
             return find_op(node.op).cost
@@ -212,7 +219,7 @@ def _elements(way: object) -> int:
 
 
 def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the short reductions with a single user, into which they can be inlined."""
+    """Return the short reductions that have a single user. They can be inlined in this user."""
     users: dict[Expr, int] = dict.fromkeys(outputs, 2)
     for node in order:
         for child in set(node.operands):

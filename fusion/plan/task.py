@@ -1,6 +1,6 @@
-"""Tasks: the loops, body and target of each materialized value.
+"""Tasks. A task is the computation of a materialized value: its loops, body and target.
 
-In: a materialized expression, and the set of other materialized ones. Out: a `Task`, whose body reads other
+In: a materialized expression, and the set of other materialized expressions. Out: a `Task`, whose body reads other
 materialized values and computes everything else inline. Invariant: loops are split where a reshape splits axes, so
 that most index divisions disappear.
 """
@@ -28,7 +28,7 @@ from weft.fusion.graph.index_map import (
 from weft.fusion.graph.sizes import common_divisor
 from weft.fusion.plan.body import BodyBuilder, Instruction, Loop, Role, all_instructions
 
-# Tries to cut loops so that indices need no division, and how long the innermost loop stays at least.
+# Maximum number of attempts to split loops so that indices need no division; and minimum length of the innermost loop.
 CUTS = 3
 SHORTEST = 8
 
@@ -45,9 +45,9 @@ class Task:
     kind: Literal["map", "reduce", "scan", "update", "rebuild", "scatter"]
     loops: list[Loop]
     body: list[Instruction]
-    result: int  # which instruction's value is stored or folded
-    target: Affine  # flat index that is written
-    indices: tuple[int, ...] = ()  # scatter: instructions with computed positions
+    result: int  # index of the instruction whose value is stored or reduced
+    target: Affine  # flat index of the element that is written
+    indices: tuple[int, ...] = ()  # scatter: instructions that compute indices
     factors: tuple[int, ...] = ()
     shifted: ShiftedMoment | None = None
     window: Task | None = None  # rebuild: the update of the box alone
@@ -60,7 +60,7 @@ class Task:
         self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
 
     def reads(self) -> list[tuple[Expr, Affine | None]]:
-        """Return the materialized values that the body reads, each with its index, or None for a computed index."""
+        """Return the materialized values that the body reads. Each has its index, or None for a computed index."""
         return self._reads
 
     def size(self) -> int:
@@ -69,7 +69,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The version that provides the elements that the task does not write, or None if there is none."""
+        """The version that provides the elements that the task does not write. None if there is no such version."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
@@ -90,7 +90,7 @@ class Task:
         )
 
     def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
-        """Return the task with the values that it reads replaced by those in `alias`."""
+        """Return the task with values that it reads replaced according to `alias`."""
         if alias.keys().isdisjoint(node for node, _ in self.reads()):
             return self
         window = self.window and self.window.renamed(alias)
@@ -120,9 +120,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class FoldOrder:
-    """The order of a task's reduction: its loops, block length, and whether vector lanes compute different results.
+    """The order of a task's reduction: its loops, its block length, and whether vector lanes compute different results.
 
-    The block length is 0 if the reduction is not split. For lanes see `goes_across` and `reduces_across` in `nest`.
+    The block length is 0 if the reduction is not split. For lanes, see `goes_across` and `reduces_across` in `nest`.
     """
 
     loops: tuple[object, ...]
@@ -135,9 +135,9 @@ class ShiftedMoment:
     """A sum of squares or exponentials of differences from a shift.
 
     `function` is the square or the exponential, and the task `centre` computes the shift. `at` are the instructions of
-    the sum's body that get the shift, and `terms` those whose values are summed. If `divisor` is not None, the shift is
-    a mean: the sum of `centre`, divided by `divisor`. The differences are then summed too, as the last term. With
-    `turned`, elements are subtracted from the shift.
+    the sum's body that return the shift, and `terms` are the instructions whose values are summed. If `divisor` is not
+    None, the shift is a mean: the sum of `centre`, divided by `divisor`. In this case the differences are also summed,
+    as the last term. With `turned`, elements are subtracted from the shift.
     """
 
     function: str
@@ -166,7 +166,7 @@ def _places(i: Instruction) -> tuple[object, ...]:
 def gather_index(
     terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...], at: Coordinates
 ) -> tuple[Affine, tuple[int, ...], tuple[int, ...]]:
-    """Return the flat index in `base` of a gather: its affine part, and the index operands with their factors."""
+    """Return the flat index in `base` of a gather: its affine part, and its index operands with their factors."""
     strides = contiguous_strides(base) if len(terms) == len(base) else (1,)
     parts: list[tuple[Affine, int]] = []
     start = 0
@@ -184,10 +184,10 @@ def gather_index(
 
 
 def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
-    """Return the task of a materialized node. Reductions in `short` may be inlined in its body.
+    """Return the task of a materialized node. Reductions in `short` may be inlined in the task's body.
 
-    If other values have to be computed before this task overwrites their operands, they are added to `stored` and to
-    `first`. Their tasks must run before this one.
+    Values that have to be computed before this task overwrites their operands are added to `stored` and to `first`.
+    Their tasks must run before this task.
     """
     match node.kind:
         case "reduce":
@@ -233,7 +233,7 @@ def _compute(
     roles: Sequence[Role] | Role = "parallel",
     spread: Collection[Expr] = (),
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
-    """Return the loops over all of `value`, the coordinates in these loops, and the code that computes the value."""
+    """Return the loops over all of `value`, its coordinates in these loops, and the code that computes it."""
     cuts: dict[int, tuple[int, ...]] = {}
     best = None
     for _ in range(CUTS):
@@ -257,7 +257,10 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return cuts of axes that avoid index divisions: quotients are then exact, or dividends less than the divisor."""
+    """Return cuts of axes that avoid index divisions.
+
+    With these cuts, quotients are exact, or dividends are less than the divisor.
+    """
     home = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:
@@ -279,17 +282,17 @@ def _cut(
     return result
 
 
-# Instructions of a body into which short reductions may still be written out.
+# Maximum number of instructions of a body into which short reductions are unrolled.
 SPREAD_LIMIT = 64
 
 
 def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:
-    """Return the task of a reduction. Reductions in `short` that it reads may be inlined in its body."""
+    """Return the task of a reduction. Its body may inline the reductions in `short` that it reads."""
     axes, keepdims = node.attrs
     (operand,) = node.operands
     if (
         operand.size == 0
-    ):  # nothing may be read, outside of its loops either: what is computed from it might be an index
+    ):  # no elements may be read, not even outside of the loops: values computed from them might be used as indices
         operand = constant(0, operand.dtype, operand.shape)
     roles: list[Role] = ["reduce" if axis in axes else "parallel" for axis in range(len(operand.shape))]
     spread: set[Expr] = set()
@@ -329,23 +332,23 @@ def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
         if rebuilt is not None:
             rebuilt.window = task
             return rebuilt
-        # reading elsewhere what is being overwritten: the value is finished first
+        # it reads elements elsewhere that are being overwritten: the value is computed first
         stored.add(value)
         first.append(value)
         return _update_task(node, stored, first)
     return task
 
 
-# A version is rebuilt in new memory only if no more than this share of what is written stays as it was.
+# A version is rebuilt in new memory only if the unchanged elements are at most this share of the written elements.
 REBUILT_SHARE = 0.5
 
 
 def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
-    """Return a box update as a task that writes whole rows of new memory.
+    """Return a box update as a task that writes whole rows of new memory in a single pass.
 
-    It writes the value inside of the box, and the previous version outside. It needs a single pass.
-    The value is also computed outside of the box, and discarded there. Return None if it would then read outside of an
-    array, or if the update is not a box or is too small a part.
+    The task writes the value inside of the box, and the previous version outside. The value is also
+    computed outside of the box, and discarded there. Return None if this would read outside of an array, if the update
+    is not a box, or if the box is too small a part.
     """
     previous, value = node.operands
     shape, strides, offset = node.attrs
@@ -354,7 +357,7 @@ def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
         return None
     lengths = [shape[terms[0][0]] if terms else 1 for _, terms in box]
     first = next((d for d, n in enumerate(previous.shape) if n > 1), 0)
-    # rows of the first dimension: whole, but only those that the box takes part in
+    # whole rows of the first dimension, but only those that the box intersects
     extents = [lengths[d] if d == first else n for d, n in enumerate(previous.shape)]
     if prod(extents) > prod(shape) * (1 + REBUILT_SHARE) or previous.size > prod(shape) * (1 + REBUILT_SHARE):
         return None
@@ -381,7 +384,7 @@ def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
 
 
 def _inside(form: Affine, loops: list[Loop], size: int) -> bool:
-    """Return whether a flat index is less than `size` and not negative in all iterations."""
+    """Return whether a flat index is non-negative and less than `size` in all iterations."""
     steps = [c * (loops[k].extent - 1) for k, c in form[1]]
     return form[0] + sum(s for s in steps if s < 0) >= 0 and form[0] + sum(s for s in steps if s > 0) < size
 
@@ -405,7 +408,10 @@ def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
 
 
 def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
-    """Return the axes of a scatter along which each index writes a different element, so that order does not matter."""
+    """Return the axes of a scatter along which each index writes a different element.
+
+    The order along them is irrelevant.
+    """
     if len(terms) != len(base):
         return set()
     return {steps[0][0] for _, steps, operand in terms if operand < 0 and len(steps) == 1 and steps[0][1]}

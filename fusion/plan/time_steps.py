@@ -1,8 +1,8 @@
 """Temporal blocking: chains of stencil steps that become one kernel.
 
 In: a schedule. Out: the schedule with chains of steps merged if that saves more traffic than it costs arithmetic. The
-work is divided into blocks: ranges of rows, and tiles of the other axes. Each block computes of every step what the
-last step needs: its own part, and a halo that shrinks with each step by the reach of the stencil.
+work is divided into blocks: ranges of rows, and tiles of the other axes. In each step, a block computes the points that
+the last step needs: its own part, and a halo that shrinks with each step by the reach of the stencil.
 
 A block iterates over its rows once. In each iteration every step computes one row, `lag` rows behind the first step.
 Between two steps, a few rows are kept in a ring that stays in the L2 cache (on a GPU in shared memory:
@@ -36,24 +36,24 @@ from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
 
-# Steps of a kernel, and their instructions: what it takes to compile them.
+# Maximum number of steps of a kernel, and of their instructions: they limit the compile time.
 MOST_STEPS = 12
 MOST_INSTRUCTIONS = 400
-REACH = 8  # of one step along an axis
-# Bytes of the rings of a part: they share a core's L2 cache with what is read and written.
+REACH = 8  # maximum reach of one step along an axis
+# Maximum bytes of the rings of a block: they share a core's L2 cache with the data that is read and written.
 ROOM = 1 << 20
-WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # of a part along an axis behind the rows, in points
-VECTOR = 16  # elements that rows of rings are a multiple of
-ROW_COST = 48  # what it takes to begin with a row, in points
+WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # widths of a block along an axis after the rows, in points
+VECTOR = 16  # rows of rings are multiples of this number of elements
+ROW_COST = 48  # cost of starting a row, in points
 MANY_PARTS = 16
-# What a byte from memory costs, in instructions on an element.
+# Cost of a byte from memory, in instructions per element.
 BYTE_COST = 3
-RING_COST = 5  # of an element that is written to a ring and read there again, from the L2 cache
-# The share of the expected time that has to be saved, in percent.
+RING_COST = 5  # of an element that is stored in a ring and loaded again, from the L2 cache
+# Minimum share of the expected time that must be saved, in percent.
 LEAST_GAIN = 10
-MOST_PERIOD = 6  # steps that come again and again in a loop
+MOST_PERIOD = 6  # maximum number of steps in an iteration of a loop over steps
 FAR = 1 << 40
-LOOK_AHEAD = 64  # groups that wait for a chain to end
+LOOK_AHEAD = 64  # maximum number of groups that wait for a chain to end
 
 
 # -- chains ---------------------------------------------------------------------------------------------
@@ -65,10 +65,11 @@ class Chain:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.homes: dict[Expr, tuple[int, Place]] = {}
-        self.read: dict[Expr, list[tuple[int, Place]]] = {}  # value -> who reads it, and at which distance
+        # value -> the steps that read it, and the offsets of the reads
+        self.read: dict[Expr, list[tuple[int, Place]]] = {}
 
     def add(self, statements: Sequence[Statement]) -> bool:
-        """Add the statements of a group. If the result is False, the chain is no longer valid."""
+        """Add the statements of a group. Return False if the chain is no longer valid."""
         return all(self._add(statement) for statement in statements)
 
     def _add(self, statement: Statement) -> bool:
@@ -88,7 +89,7 @@ class Chain:
         reads = [(node, self._distance(step, node, offset)) for node, offset in offsets]
         if any(abs(d) > REACH for _, distance in reads for d in distance):
             return False
-        # (from here on they are part of the code, whatever lengths the plan is used for)
+        # (from here on, the offsets are part of the code, for any lengths)
         reads = [(node, tuple(int(d) for d in distance)) for node, distance in reads]
         if number == len(self.steps):
             self.steps.append(step)
@@ -111,7 +112,7 @@ class Chain:
         return tuple(o - s + a - b for o, s, a, b in zip(offset, start, there, step.origin, strict=True))
 
     def _step_for(self, statement: Statement, reads: list[tuple[Expr, Place]], beside: Expr | None) -> tuple[int, Step]:
-        """Return the number and the step for a statement: the last step if possible, otherwise a new one."""
+        """Return the step for a statement, and its number. It is the last step if possible, otherwise a new step."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:
@@ -122,7 +123,7 @@ class Chain:
                 if updating
                 else True
             )
-            # what is moved to another origin is not compared with others' points any more
+            # steps that move to another origin are no longer compared with the points of others
             moved = updating and not others
             same = all(self.homes[n][0] != here or self.homes[n][1] == offset for n, offset in reads)
             if alike and same and not moved and (beside not in self.homes or self.homes[beside][0] != here):
@@ -143,7 +144,8 @@ class Chain:
             for statement in step.statements:
                 blocked.place(statement.placed)
         steps[-1].low, steps[-1].high = [0] * axes, [0] * axes
-        links: list[list[tuple[int, Place]]] = [[] for _ in steps]  # step -> what it reads, and at which distances
+        # step -> the values that it reads, with their offsets
+        links: list[list[tuple[int, Place]]] = [[] for _ in steps]
         for node, readers in self.read.items():
             for reader, distance in readers:
                 links[reader].append((self.homes[node][0], distance))
@@ -167,7 +169,7 @@ class Chain:
 def choose_parts(blocked: BlockedSteps) -> bool:
     """Choose the widths of blocks, which determine the rings. Return False if no width fits."""
     axes, steps = blocked.axes, blocked.steps
-    blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row begins within the one before)
+    blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row overlaps the previous vector)
     step_blocks.set_lags(blocked, 0)
     lengths = steps[-1].last
     halo = [max(s.low[a] + s.high[a] + int(blocked.beyond(s, a)) for s in steps) for a in range(axes)]
@@ -189,7 +191,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
         return False
     _, width, sizes = max(found)
     blocked.rings = {node: (rows, *sizes) for node, rows in behind.items()}
-    # parts of a length, no longer than there is room for
+    # blocks of equal length, within the limit
     even = [-(-n // -(-n // w)) for n, w in zip(lengths[blocked.rows :], width, strict=True)]
     even[-1] = min(width[-1], -(-even[-1] // VECTOR) * VECTOR)
     if blocked.rows:
@@ -210,7 +212,10 @@ def _candidates(axes: int) -> list[Place]:
 
 
 def find_rolled(blocked: BlockedSteps) -> Rolled | None:
-    """Return the first run of periodic steps that can be written as a loop, short periods first, or None."""
+    """Return the first run of periodic steps that can be written as a loop.
+
+    Short periods are tried first. Return None if there is no run.
+    """
     steps = blocked.steps
     signatures = [_signature(blocked, number) for number in range(len(steps))]
     for period in range(1, min(MOST_PERIOD, len(steps) // 3) + 1):
@@ -229,7 +234,10 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, turns: int) -> Rolled | None:
-    """Return the loop if rings are alike, and halos and lags change by constants per iteration, otherwise None."""
+    """Return the loop if its rings are equal, and its halos and lags change by constants per iteration.
+
+    Otherwise return None.
+    """
     steps = blocked.steps
     begin = first
     for node, readers in blocked.readers.items():
@@ -282,9 +290,9 @@ def _signature(blocked: BlockedSteps, number: int) -> object:
 
 
 def _rings(blocked: BlockedSteps, step: Step) -> object:
-    """Return the origin of a step, and the rings of its values.
+    """Return the origin of a step together with the rings of its values.
 
-    A value in the ring of another step is given by the distance to that step.
+    A value in the ring of another step is represented by the distance to that step.
     """
     found: list[object] = []
     for s in step.statements:
@@ -306,11 +314,11 @@ def work_of(task: Task) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the number of instructions of a merged kernel."""
+    """Return the cost of a merged kernel, in instructions."""
     total = 0
     for step in blocked.steps:
         if step.statements[0].task.node in blocked.owner:
-            # most often a few elements, in few of the rows
+            # usually a few elements, in few of the rows
             total += prod(blocked.counts) * blocked.width[0] * ROW_COST // 2
             total += prod(step.extents) * (work_of(step.statements[0].task) + RING_COST)
             continue
@@ -328,7 +336,7 @@ def merged_cost(blocked: BlockedSteps) -> int:
 
 
 def single_cost(group: Group) -> int:
-    """Return the number of instructions of a kernel that is not merged."""
+    """Return the cost of a kernel that is not merged, in instructions."""
     points = prod(loop.extent for loop in group.loops)
     return points * sum(work_of(p.task) for p in group.placed) + sum(traffic(group)) * BYTE_COST
 
@@ -365,7 +373,7 @@ class _Joiner:
         self.merged = False
         self.chain = Chain()
         self.members: list[tuple[Group, list[Statement]]] = []
-        self.late: list[Group] = []  # what needs a member, and that no member needs
+        self.late: list[Group] = []  # groups that depend on a member, and on which no member depends
         self.mask = self.late_mask = 0
 
     def run(self) -> list[Group]:
@@ -450,7 +458,7 @@ class _Joiner:
             return None
         blocked = chain.blocked(piece[-1][0].number, kept)
         if any(h < -REACH * len(chain.steps) for step in blocked.steps for h in (*step.low, *step.high)):
-            return None  # a step that nobody needs
+            return None  # a step whose values are not needed
         if not self.choose(blocked):
             return None
         blocked.members = sum(1 << number for number in members)

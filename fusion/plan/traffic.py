@@ -19,12 +19,15 @@ from weft.fusion.plan.steps import LARGE
 from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.task import Task
 
-# Bytes that a kernel takes by value: two may become one, and other parameters need room too.
+# Maximum bytes that a kernel takes by value: two kernels may be merged, and other parameters also need space.
 KERNEL_BYTES = 1536
 
 
 def traffic(group: Group) -> tuple[int, int]:
-    """Return the number of bytes that a group reads, and that it writes, if it accesses each element once."""
+    """Return the number of bytes that a group reads and the number that it writes.
+
+    Each element is accessed once.
+    """
     read = sum(bytes_read(group).values())
     kept = [p.task for p in group.placed if p.task.node not in group.private]
     written = sum(task.node.nbytes if isinstance(group, BlockedSteps) else bytes_written(task) for task in kept)
@@ -32,7 +35,7 @@ def traffic(group: Group) -> tuple[int, int]:
 
 
 def bytes_read(group: Group) -> dict[Expr, int]:
-    """Return the bytes that a group reads of each value that it does not compute itself."""
+    """Return the number of bytes that a group reads of each value that it does not compute itself."""
     if group.opaque is not None:
         return {base_of(child): child.nbytes for child in group.opaque.operands}
     forms: dict[Expr, set[Affine | None]] = {}
@@ -50,14 +53,14 @@ def bytes_read(group: Group) -> dict[Expr, int]:
         if p.task.kind == "rebuild":
             read[previous] = least(previous.nbytes, read.get(previous, 0) + beside_bytes(p.task))
         elif isinstance(group, BlockedSteps) and previous not in own and previous.kind != "empty":
-            read[previous] = previous.nbytes  # what stays as it was is copied along
+            read[previous] = previous.nbytes  # unchanged elements are copied too
     return read
 
 
 def taken_by_value(group: Group) -> list[Expr]:
     """Return the small host arrays that the kernels of a group take as parameters, in the order of use.
 
-    A launch that accesses much memory takes no such parameters: lanes read neighbouring elements of memory at once, but
+    A launch that accesses much memory takes no arrays by value: lanes read adjacent elements of memory at once, but
     elements of parameters one by one.
     """
     if not any(map(value_bytes, group.read)) or isinstance(group, BlockedSteps) or sum(traffic(group)) >= LARGE:
@@ -74,7 +77,7 @@ def taken_by_value(group: Group) -> list[Expr]:
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
     """Return the number of elements that are read at these flat indices.
 
-    It is at most the number between the first and the last index.
+    The number is at most the number of elements between the first and the last index.
     """
     total, low, high = 0, node.size, 0
     for form in forms:
@@ -101,7 +104,7 @@ def beside_bytes(task: Task) -> int:
 
 
 def least_bytes(schedule: Schedule) -> int:
-    """Return a lower bound of a schedule's traffic: each needed input and each result once.
+    """Return a lower bound of a schedule's traffic, in which each needed input and each result is accessed once.
 
     Operands and results of library calls are accessed whole by the call, and again by the kernel that computes or reads
     them.

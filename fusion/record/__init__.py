@@ -1,1 +1,1 @@
-"""Recording: operations on storages become expressions until their values are needed."""
+"""Recording. Operations on storages become expressions until their values are needed."""

@@ -1,4 +1,4 @@
-"""Small arrays that kernels take by value, as parameters, and not from device memory.
+"""Small arrays that kernels take by value: as parameters, and not from device memory.
 
 In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with its current elements, bound to a
 slot. Invariant: slots are assigned independently of the values after a few recordings, so a program whose small
@@ -18,26 +18,26 @@ from weft.runtime import Buffer, Device
 if TYPE_CHECKING:
     from weft.fusion.record.storage import Epoch, Storage
 
-# Bytes of an array that kernels take by value. Every GPU's kernels have 4,096 bytes of parameters (32,764 since CUDA 12.1, which
-# PTX for older drivers cannot ask for).
+# Maximum bytes of an array that kernels take by value. All GPUs support 4,096 bytes of parameters per kernel (32,764
+# since CUDA 12.1, but PTX for older drivers cannot use them).
 MOST_BYTES = 1024
-# How often elements are bound anew, though they are the same, after they have changed.
+# Number of times that equal elements are bound to a new buffer after they have changed.
 STEADY = 8
 
 
 class ValueBuffer(Buffer):
-    """The elements of a small array at one time. The address is on the host.
+    """A snapshot of the elements of a small array. The address is on the host.
 
     Attributes
     ----------
     capacity : int
-        Bytes that kernels take: a power of two, so that kernels do not depend on lengths.
+        Number of bytes that kernels take. It is a power of two, so that kernels do not depend on lengths.
     steady : int
-        How many more times a new buffer is bound although the elements are the same.
+        How many more times a new buffer is bound although the elements have not changed.
     when : object
-        The operation that bound them last. Within one operation the elements do not change.
+        The operation that last bound the elements. Within one operation, the elements do not change.
     moved : Buffer or None
-        The elements in memory of the device, once something needed them there.
+        The elements in device memory, if they have been needed there.
     """
 
     __slots__ = ("_elements", "capacity", "moved", "steady", "when")
@@ -60,7 +60,7 @@ class ValueBuffer(Buffer):
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
     """Return the elements of a storage as a value parameter.
 
-    Return None if they are not in host memory, or too many.
+    Return None if the elements are not in host memory, or are too many.
     """
     host, last = storage.host, storage.value
     if host is None or not 0 < host.nbytes <= MOST_BYTES:

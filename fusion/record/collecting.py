@@ -20,7 +20,7 @@ from weft.fusion.record.storage import recording
 
 
 def _begin(phase: str, info: dict[str, Any]) -> None:
-    """Set the interrupted epoch aside, before all other callbacks of the collection run."""
+    """Set the interrupted epoch aside before the other callbacks of a collection run."""
     if phase == "start":
         recording.interrupted = (recording.epoch,)
         recording.epoch = None
@@ -30,7 +30,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """Restore the interrupted epoch, after all other callbacks of the collection have run."""
+    """Restore the interrupted epoch after the other callbacks of a collection have run."""
     before = recording.interrupted
     if phase == "stop" and before is not None:  # (an interrupt may have ended `_begin`)
         if recording.epoch is not None:
@@ -43,16 +43,16 @@ _report = sys.unraisablehook
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Raise KeyboardInterrupt again in the main thread if a finalizer has swallowed it."""
+    """Raise KeyboardInterrupt again in the main thread if a finalizer has swallowed the interrupt."""
     if unraisable.exc_type is KeyboardInterrupt:
-        # (in a thread of its own: here it would be lost again)
+        # (in a separate thread: here the exception would be lost again)
         _thread.start_new_thread(_thread.interrupt_main, ())
     else:
         _report(unraisable)
 
 
 def keep_apart() -> None:
-    """Install callbacks of the garbage collector, so that a finalizer does not record in the interrupted epoch."""
+    """Install callbacks of the garbage collector. They prevent finalizers from recording in the interrupted epoch."""
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)
     sys.unraisablehook = _raise_again

@@ -1,4 +1,4 @@
-"""Evaluation: run the plan for storages, and assign the results to them.
+"""Evaluation. It runs the plan for storages and assigns the results to them.
 
 In: pending storages. Out: the same storages with memory. Invariant: a failed evaluation changes nothing, and pending
 work stays pending.
@@ -21,16 +21,16 @@ from weft.runtime import Buffer, OutOfMemoryError
 if TYPE_CHECKING:
     from weft.fusion.plan.steps import Plan
 
-# Call sites whose values were evaluated alone, with how many more calls are taken to make such values. Bounded.
+# Call site whose values were evaluated alone -> number of further calls for which this is assumed. Bounded.
 ALONE: dict[tuple[int, int], int] = {}
 ALONE_LIMIT, ALONE_CALLS = 4096, 32
 
-# Evaluations beside a recording that goes on: each adds to what its plans are found by.
+# Maximum number of evaluations during a recording: each adds to the key of later plans.
 ASIDE = 16
 
 
 def _load_and_run(*arguments: Any) -> None:
-    """Load `execute.run` for the first evaluation, put it in the place of this function, and call it."""
+    """Load `execute.run` for the first evaluation, replace this function by it, and call it."""
     global run
     run = import_module("weft.fusion.run.execute").run
     run(*arguments)
@@ -52,7 +52,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
     asked = [s for s in storages if s.buffer is None and s.epoch is not None]
     while asked:
         epoch = asked[0].epoch
-        if epoch is None:  # another thread has just been through with it
+        if epoch is None:  # another thread has just evaluated it
             asked = asked[1:]
             continue
         own = asked if len(asked) == 1 else [s for s in asked if s.epoch is epoch]
@@ -63,9 +63,10 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Fill the memory of a constant without a plan, on the host. Return whether `storage` is such a constant.
+    """Fill the memory of a constant on the host, without a plan. Return whether `storage` is such a constant.
 
-    Programs make an array of zeros, then fill it row by row: each row is small work once the array has memory.
+    Programs often create an array of zeros and then fill it row by row. Each row is a small operation if the array has
+    memory.
     """
     node, epoch, device = storage.expr, storage.epoch, storage.device
     if node is None or node.kind not in ("constant", "empty") or device.name != "cpu" or not node.size:
@@ -79,7 +80,7 @@ def fill_memory(storage: Storage) -> bool:
     storage.buffer = buffer
     storage.expr = storage.epoch = None
     if epoch is not None and epoch is recording.epoch:
-        epoch.drop_unheld(len(epoch.pending) - 1)  # (it would keep the memory)
+        epoch.drop_unheld(len(epoch.pending) - 1)  # (the epoch would keep the memory)
     return True
 
 
@@ -95,7 +96,7 @@ def realise(storage: Storage) -> Buffer:
             elements = host.tobytes()
             buffer = storage.device.upload(np.frombuffer(elements, host.dtype).reshape(host.shape))
             shown = host.reshape(-1).view(np.uint8).data
-            # (no call from the comparison on: no other thread comes between, which may have written, or been first)
+            # (no calls after the comparison: another thread may not write or evaluate in between)
             if storage.host is host and shown == elements:
                 storage.buffer, storage.host, storage.value = buffer, None, None
                 STATISTICS.uploaded += 1
@@ -104,8 +105,8 @@ def realise(storage: Storage) -> Buffer:
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
     """Evaluate `storages`, which were all recorded in `epoch`.
 
-    Another thread may still be recording in this epoch, or a finaliser may have interrupted an evaluation of the epoch
-    in this thread. Then no memory is overwritten, because the other code may use it.
+    Another thread may still be recording in this epoch, or a finalizer may have interrupted an evaluation of the epoch
+    in this thread. In these cases no memory is overwritten, because the other code may use it.
 
     Raises RuntimeError if the interrupted evaluation overwrites memory, since values are incomplete until it ends.
     """
@@ -117,7 +118,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
         held = epoch.slots[:] if elsewhere and (stage != IDLE or not epoch.ended) else None
         epoch.stage = EVALUATING
         try:
-            seen = epoch.pending[:] if elsewhere else None  # (others may append meanwhile)
+            seen = epoch.pending[:] if elsewhere else None  # (other threads may append meanwhile)
             begun, withdrawn = len(epoch.pending if seen is None else seen), epoch.withdrawn
             live, wanted = _live_and_wanted(epoch, storages, seen, others=not (elsewhere or aside))
             if not live or wanted == ():
@@ -125,7 +126,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                     _begin_anew(epoch)
                 return
             versions: list[Any] = [s.expr for s in live]
-            if None in versions:  # a finaliser has just evaluated some
+            if None in versions:  # a finalizer has just evaluated some of them
                 evaluate_epoch(epoch, storages, aside)
                 return
 
@@ -135,7 +136,8 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
                 left = _assign(epoch, live, versions, plan, table, stays)
-                # dead storages and their epoch refer to each other: let go of them now, not at the next collection
+                # dead storages and their epoch refer to each other: release them now, not at the next garbage
+                # collection
                 if elsewhere:
                     begun -= epoch.withdrawn - withdrawn
                     epoch.withdrawn += begun - len(left)
@@ -143,18 +145,18 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 epoch.pending[:begun] = left
                 begun = len(left)
                 if rest:
-                    # what stays pending here must find these results, not compute them again
+                    # storages that stay pending must find these results instead of computing them again
                     for version, place in plan.outputs:
                         epoch.results[version] = epoch.bind(table[place], version.shape, version.dtype)
                 if stays:
-                    # what was computed goes on under the name that it has in what is still pending
+                    # a computed version keeps its name in expressions that are still pending
                     epoch.asides += 1
                 elif not elsewhere:
                     _begin_anew(epoch)
 
             try:
                 run(epoch, versions, wanted, settle)
-            except OutOfMemoryError as error:  # (the frames in its traceback hold what the plan had made)
+            except OutOfMemoryError as error:  # (the frames in its traceback hold the plan's memory)
                 raise error.with_traceback(None) from None
         finally:
             epoch.stage = stage
@@ -166,9 +168,9 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _live_and_wanted(
     epoch: Epoch, storages: list[Storage], seen: list[Storage | Expr] | None, others: bool
 ) -> tuple[list[Storage], tuple[int, ...] | None]:
-    """Return the live storages of an epoch, and the numbers of those that are wanted.
+    """Return the live storages of an epoch, and the indices of the requested storages among them.
 
-    None means that all are wanted. With `others`, storages that can reuse memory now are wanted too.
+    None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """
     if epoch.pending == storages and not [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
         if len(storages) == 1:
@@ -207,7 +209,7 @@ def _assign(
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
     """Return whether a value can reuse unshared memory of an operand.
 
-    If it were evaluated later, it would need a plan of its own.
+    If the value were evaluated later, it would need a separate plan.
     """
     for node in version.operands if version is not None else ():
         if node.kind == "leaf" and node.nbytes == version.nbytes and node.shape == version.shape:  # type: ignore[union-attr]
@@ -216,7 +218,7 @@ def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
     return False
 
 
-# References to a buffer that a slot alone holds, as `_is_in_place` sees them.
+# Reference count of a buffer that only a slot holds, as measured in `_is_in_place`.
 _UNSHARED = (lambda held: getrefcount(held[0]))([object()])
 
 
@@ -231,7 +233,7 @@ def _note_alone(where: Location | None) -> None:
 def was_alone(where: Location) -> bool:
     """Return whether the values of a call site were last evaluated without other pending values.
 
-    The answer expires, so that fusion is tried again.
+    The result expires after some calls, so that fusion is tried again.
     """
     key = id(where[0]), where[1]
     left = ALONE.pop(key, 0)
@@ -241,7 +243,10 @@ def was_alone(where: Location) -> bool:
 
 
 def release_memory(storage: Storage) -> bool:
-    """Release the slots of the storage's epoch or of the current one, if no work is pending. Return whether it did."""
+    """Release the slots of the storage's epoch or of the current epoch, if no work is pending.
+
+    Return whether slots were released.
+    """
     epoch = recording.epoch
     if recording.held:
         return False

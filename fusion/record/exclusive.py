@@ -1,4 +1,4 @@
-"""Unshared memory for direct writes: by explicit kernels, by copies, and by other libraries.
+"""Unshared memory for direct writes by explicit kernels, copies and other libraries.
 
 In: a storage. Out: its evaluated, unshared buffer. Invariant: expressions recorded before the call keep their values,
 and a write to the buffer changes no other storage.
@@ -25,7 +25,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage`. If other storages share it, it is copied first.
+    """Return the buffer of `storage`. If other storages share the buffer, it is copied first.
 
     Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
     memory, the storage gets a private copy.
@@ -38,7 +38,7 @@ def exclusive(storage: Storage) -> Buffer:
             if recording.epoch is epoch:
                 epoch.forget()
                 recording.epoch = Epoch(epoch.device)
-        before = storage.epoch  # (held: nothing dies between the next three lines)
+        before = storage.epoch  # (a reference, so that nothing is deleted in the next three lines)
         if storage.buffer is not old:
             continue  # another thread has written to it
         storage.epoch = storage.expr = None
@@ -50,7 +50,7 @@ def exclusive(storage: Storage) -> Buffer:
                 continue
             storage.buffer = fresh
             old = fresh
-        old.unwritten = None  # the caller is about to write
+        old.unwritten = None  # the caller will write to it
         return old
 
 
@@ -59,7 +59,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the reference count that `_references` sees for a buffer that belongs to a single storage."""
+    """Return the reference count in `_references` for a buffer that belongs to a single storage."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

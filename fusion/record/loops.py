@@ -1,6 +1,6 @@
-"""Detection of loops in the user's program, by the call sites to which recording returns.
+"""Detection of loops in the user's program. It uses the call sites to which recording returns.
 
-In: recorded operations, in order. Out: the head of the outermost loop that they show, at which recording is cut.
+In: recorded operations, in order. Out: the head of the outermost loop among the operations, at which recording is cut.
 Invariant: the result depends only on the sequence of source lines. A program that records the same operations again
 is therefore cut at the same operations, and finds the same plans.
 """
@@ -14,8 +14,8 @@ from types import CodeType
 
 from weft.fusion.graph.expr import Expr, Location
 
-# A line of the program by name: file, function, first line of the function, line. It stays the same where the code is compiled
-# again. Offsets in byte code do not serve: the interpreter's own call of a function may be at another one than a specialised one.
+# A source line: file, function, first line of the function, line. It does not change when the code is recompiled. Byte
+# code offsets are not used: a call of a function may have another offset after the interpreter has specialized it.
 Site = tuple[str, str, int, int]
 
 _sites: dict[tuple[int, int], tuple[CodeType, Site]] = {}
@@ -35,12 +35,12 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return for each expression its source line if the expression begins a visit to this line, otherwise None."""
+    """Return the source line of each expression that begins a visit to its line. Return None for other expressions."""
     found: list[Site | None] = []
     before: Location | None = None
     for node in recorded:
         location = _location(node)
-        # (an update has the location of the value that was recorded just before it)
+        # (an update has the location of the value that was recorded just before)
         begins = (
             node is not None
             and location is not None
@@ -61,7 +61,7 @@ def _location(node: Expr | None) -> Location | None:
 def begins_visit(location: Location, before: Location | None) -> bool:
     """Return whether an operation at `location` begins a visit to its line.
 
-    It does if the previous operation is on another line, or if the program has jumped back within the line.
+    It begins a visit if the previous operation is on another line, or if the program has jumped back within the line.
     """
     if before is None:
         return True
@@ -80,11 +80,11 @@ class VisitLoop:
     Attributes
     ----------
     head : Site
-        The first line of an iteration that records something.
+        The first line of an iteration that records an operation.
     visits : list of int
-        Positions of its visits in the sequence.
+        Positions of the visits to the head in the sequence.
     length : int
-        Operations of the shortest iteration.
+        Number of operations of the shortest iteration.
     """
 
     head: Site
@@ -108,7 +108,7 @@ def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
     for (
         site,
         positions,
-    ) in found.items():  # (in the order of their first visits: heads come before the rest of the loop)
+    ) in found.items():  # (in the order of their first visits: a head comes before the other lines of its loop)
         if len(positions) < 2:
             continue
         length = min(after - before for before, after in pairwise(positions))
@@ -117,12 +117,12 @@ def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
     return best
 
 
-# Iterations from which on a loop may be taken for uneven: short loops over a few directions or neighbours are not.
+# Minimum number of iterations of a loop that counts as uneven: short loops, for example over directions, do not.
 MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last two complete iterations have equally many operations but arrays of different lengths.
+    """Return whether the last two complete iterations have equal operation counts, but different array lengths.
 
     `before` is the number of operations in the sequence before those `recorded`.
     """
@@ -135,7 +135,7 @@ def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> 
 
 
 def _differ(one: Expr | None, other: Expr | None) -> bool:
-    """Return whether two operations of the same kind differ in the length of an array."""
+    """Return whether two operations of the same kind have arrays of different lengths."""
     if one is None or other is None or one.kind != other.kind or len(one.operands) != len(other.operands):
         return False
     if one.shape != other.shape or (one.kind == "update" and one.attrs[0] != other.attrs[0]):

@@ -56,7 +56,7 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
 def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
     """Return the buffer of a storage as a leaf of the epoch."""
     node = epoch.bind(buffer, storage.shape, storage.dtype)
-    before = storage.epoch  # (held: nothing dies between the next three lines)
+    before = storage.epoch  # (a reference, so that nothing is deleted in the next three lines)
     if storage.buffer is buffer:
         storage.expr = node
         storage.epoch = epoch
@@ -83,7 +83,7 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
         return False
     if expr is previous:
         return True  # no element was written
-    # from here on only the slot and captured expressions hold the old version's buffer
+    # from here on, only the slot and captured expressions hold the buffer of the old version
     storage.expr = expr
     storage.buffer = None
     epoch.pending.append(expr if buffer is None else storage)
@@ -94,7 +94,7 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
     """Replace the current version of a storage by the result of `make`. Return the old and the new version."""
     while True:
         if storage.host is not None:
-            realise(storage)  # (what is written to is memory of the device's)
+            realise(storage)  # (the target of a write must be in device memory)
         previous = operand(storage, epoch)
         made = make(previous)
         epoch.check(made)
@@ -103,9 +103,9 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation so that recording may be cut before it, but not within it.
+    """Decorate an operation so that recording may be cut before the operation, but not within it.
 
-    While it runs, the operation holds expressions that are valid only in its epoch.
+    While the operation runs, it holds expressions that are valid only in its epoch.
     """
 
     @wraps(operation)
@@ -121,14 +121,14 @@ def uncut(operation: Operation) -> Operation:
     return held  # type: ignore[return-value]
 
 
-# Heads of loops: lines where recordings are cut. Bounded.
+# Heads of loops: lines at which recordings are cut. Bounded.
 _heads: set[Site] = set()
 # How often in a row recordings that were cut at a head needed a new plan. Numbers that change become slots after some iterations.
 _misses: dict[Site, int] = {}
 MISSES = 4
-# The same of short recordings, whose few forms have to be planned first.
+# The same for short recordings, whose few forms must be planned first.
 SHORT_MISSES = 10
-# Visits after which the head of a loop is remembered.
+# Number of visits after which the head of a loop is remembered.
 CERTAIN = 3
 # Maximum number of visits in the history of recordings that were new programs.
 HISTORY = 4096
@@ -138,7 +138,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
     """Evaluate pending work if the recording is long enough. Return the epoch in which recording continues.
 
     Recording is cut at the head of the outermost loop whose iterations have at most some hundred operations. This is a
-    loop that earlier recordings have shown, otherwise the outermost loop of this recording. If array lengths differ
+    loop that earlier recordings have revealed, otherwise the outermost loop of this recording. If array lengths differ
     between iterations, recording is cut after a few iterations.
     """
     count = len(epoch.pending)
@@ -171,13 +171,13 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
     """Evaluate pending work. Return the epoch in which recording continues, and the evaluated storages."""
     live = epoch.live()
-    # first the new epoch: what fails now stays pending in the old one and must not fail every later operation
+    # first a new epoch: failed work stays pending in the old epoch, and must not fail every later operation
     fresh = recording.epoch = Epoch(epoch.device)
     epoch.ended = True
     if live:
         evaluate_epoch(epoch, live)
     if not epoch.pending:
-        epoch.forget()  # (arrays in memory that it read still name it)
+        epoch.forget()  # (arrays in memory that it read still refer to it)
     return fresh, live
 
 
@@ -187,9 +187,10 @@ def end_recording() -> None:
         _end(recording.epoch)
 
 
-# Operations that are looked at each time: a row's update is two or three, behind the large operation.
+# Number of operations that are examined each time: the update of a row is two or three operations after the large
+# operation.
 LOOKED_AT = 6
-# Lines of large operations behind which runs of small ones began. Bounded.
+# Source lines of large operations that were followed by runs of small operations. Bounded.
 _before_small: set[Site] = set()
 
 
@@ -197,9 +198,8 @@ def end_small_run() -> bool:
     """Evaluate pending work that ends in a run of small operations. Return whether there was such a run.
 
     Small operations are recorded only while large arrays are pending. After the evaluation, they run immediately. The
-    search is made only if twice as much has been recorded as at the previous search, so that recordings at most double.
-    It is also made directly after a large operation that such a run has followed before, or if only copies are
-    pending.
+    search runs only if the recording has doubled since the previous search, so that recordings at most double. It also
+    runs directly after a large operation that such a run has followed before, or if only copies are pending.
     """
     epoch, limit = recording.epoch, IMMEDIATE[0]
     if epoch is None or recording.held or epoch.device.name != "cpu" or not (count := len(epoch.pending)):
@@ -221,7 +221,8 @@ def end_small_run() -> bool:
             _before_small.add(site)
     _, ended = _end(epoch)
     seen = set()
-    for storage in ended:  # copies have memory of their own: else the first write would be recorded, to copy it then
+    # copies have their own memory: otherwise the first write would be recorded and would copy them again
+    for storage in ended:
         if (buffer := storage.buffer) is not None and (copies or id(buffer) in seen):
             storage.buffer = storage.device.fetch(buffer)
         seen.add(id(buffer))
@@ -229,7 +230,7 @@ def end_small_run() -> bool:
 
 
 def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
-    """Return the recorded expressions up to the last large operation."""
+    """Return the recorded expressions, without the small operations after the last large operation."""
     while recorded and (recorded[-1] is None or _work(recorded[-1]) <= limit):
         recorded.pop()
     return recorded
@@ -256,7 +257,7 @@ def _work(node: Expr) -> int:
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
-    """Return the pending expressions from a position on, in the order of their recording."""
+    """Return the pending expressions from position `begin` on, in the order of their recording."""
     return [one.expr if isinstance(one, Storage) else one for one in epoch.pending[begin:]]
 
 
@@ -269,7 +270,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """If the recording visits a loop head whose limit it has reached, let it be cut at the next visit."""
+    """Schedule a cut at the next visit of a loop head if the recording has reached the limit of this head."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -319,7 +320,7 @@ def _note_search(site: Site, history: list[Site | None], found: bool, planned: b
 
 
 def _learn_head(site: Site, history: list[Site | None]) -> None:
-    """Remember the head of the loop that `history` shows, in place of the heads of its inner loops."""
+    """Remember the head of the loop in `history`, and forget the heads of its inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return
@@ -337,7 +338,7 @@ def _learn_head(site: Site, history: list[Site | None]) -> None:
 
 
 def _shorten(site: Site, limit: int) -> None:
-    """Reduce the maximum number of operations of recordings that begin at a line to `limit`."""
+    """Reduce the maximum length of recordings that begin at a line to `limit` operations."""
     if len(limits) >= LIMITS_LIMIT:
         limits.clear()
     limits[site] = min(limits.get(site, limit), limit)

@@ -1,4 +1,4 @@
-"""Storages and epochs, which connect recorded expressions with data.
+"""Storages and epochs. They connect recorded expressions with data.
 
 A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a
 buffer once evaluated. An `Epoch` is one thread's recording between two evaluations. It binds leaves to numbered
@@ -14,7 +14,7 @@ storage change together. A thread that changes them first checks that they have 
 from __future__ import annotations
 
 import threading
-from _thread import RLock  # (what threading's function of that name makes; every epoch needs one)
+from _thread import RLock  # (the C implementation of threading.RLock, since every epoch needs one)
 from itertools import count
 from sys import getrefcount
 from typing import Any
@@ -26,18 +26,18 @@ from weft.fusion.record.by_value import MOST_BYTES, ValueBuffer
 from weft.fusion.record.loops import Site, site_of
 from weft.runtime import IMMEDIATE, Buffer, Device, default_device
 
-# Recording is cut at the head of a loop (`loops.py`) once so many operations are pending, at HARD_LIMIT anywhere, and when the
-# leaves hold more than HELD_BYTES.
+# Recording is cut at the head of a loop (`loops.py`) if at least SOFT_LIMIT operations are pending, and anywhere if
+# there are HARD_LIMIT operations, or if the leaves hold more than HELD_BYTES.
 SOFT_LIMIT = 256
-# Where iterations differ in their lengths, or no plan is found for long: no two long programs of such iterations are alike, but
-# short ones find their plan again (`resized.py`).
+# Limit if iterations differ in their array lengths, or if no plan is found for long. Long programs of such iterations
+# are never equal, but short programs find their plans again (`resized.py`).
 SHORT_LIMIT = 16
-# Where these come in too many forms as well, each iteration is cut by itself.
+# Limit if these short programs also have too many forms: each iteration is cut separately.
 TURN_LIMIT = 2
 HARD_LIMIT = 2048
 HELD_BYTES = 1 << 30
-# Small operations in a row beside large pending arrays after which these are evaluated, and what follows is done at the call:
-# more than the walls of a time step of several fields.
+# Number of consecutive small operations beside large pending arrays after which the arrays are evaluated, and later
+# operations run immediately. It is more than the boundary updates of a time step with several fields.
 SMALL_RUN = 16
 
 
@@ -51,9 +51,9 @@ class Storage:
         Current version, in terms of `epoch`'s slots.
     epoch : Epoch or None
     buffer : Buffer or None
-        The elements, once realised and for as long as no later version is pending.
+        The elements, after an evaluation and until a later version is pending.
     host : numpy.ndarray or None
-        The elements instead of a buffer, while a small array of a device with memory of its own is in host memory.
+        The elements instead of a buffer, while a small array of a device with separate memory is in host memory.
     value : ValueBuffer or None
         The elements that kernels last took by value.
     """
@@ -79,7 +79,7 @@ class Storage:
         self.epoch = epoch
 
     def __getattr__(self, name: str) -> None:
-        if name in ("host", "value"):  # (what recording makes leaves it unset)
+        if name in ("host", "value"):  # (unset in storages that recording creates)
             return None
         raise AttributeError(name)
 
@@ -87,12 +87,12 @@ class Storage:
 _numbers = count()
 
 
-# Operations from which on recordings are cut that began at a line of the program. Bounded.
+# Source line -> maximum length of recordings that begin there. Bounded.
 limits: dict[Site, int] = {}
 LIMITS_LIMIT = 10_000
 
 
-# Stages of an evaluation: from OVERWRITING on it cannot begin again.
+# Stages of an evaluation. From OVERWRITING on, it cannot be restarted.
 IDLE, EVALUATING, OVERWRITING = range(3)
 
 
@@ -125,22 +125,24 @@ class Epoch:
         """Begin a recording on a device. It reuses the lock of the ended epoch `before`."""
         self.device = device
         self.number = next(_numbers)
-        self.slots: list[Any] = []  # Buffer, or a number bound to a scalar
+        self.slots: list[Any] = []  # Buffer, or a scalar that is bound to a slot
         self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
-        self.pending: list[Storage | Expr] = []  # storages recorded here; an expression stands for an update of one
-        self.results: dict[Expr, Expr] = {}  # evaluated here -> the leaf that holds it
-        self.first: Location | None = None  # where recording began
-        self.soft = self.look = SOFT_LIMIT  # operations from which on it is cut, or searched for a loop
-        # operations from which on it is looked at at all
+        self.pending: list[Storage | Expr] = []  # storages recorded here, and expressions of updates of a storage
+        self.results: dict[Expr, Expr] = {}  # value evaluated here -> the leaf that holds it
+        self.first: Location | None = None  # call site at which the recording began
+        # number of operations from which on the recording is cut, or searched for a loop
+        self.soft = self.look = SOFT_LIMIT
+        # number of operations below which the recording is not examined
         self.limit = min(SMALL_RUN, SOFT_LIMIT) if IMMEDIATE[0] and device.name == "cpu" else SOFT_LIMIT
-        self.head: Site | None = None  # the line where it is cut
-        self.history: list[Site | None] = []  # visits to lines before it, as far back as programs were unknown
-        self.taken: set[Expr] = set()  # expressions of this recording that may be part of others
+        self.head: Site | None = None  # the line at which it is cut
+        # visits to lines in previous recordings, as far back as programs were unknown
+        self.history: list[Site | None] = []
+        self.taken: set[Expr] = set()  # expressions of this recording that may be operands
         self.bytes_held = 0
-        self.asides = 0  # evaluations after which recording went on here
-        self.ended = False  # nobody records here any more
-        self.stage = IDLE  # of its evaluation
-        self.withdrawn = 0  # how many have left `pending`
+        self.asides = 0  # number of evaluations after which recording continued here
+        self.ended = False  # no further recording here
+        self.stage = IDLE  # stage of its evaluation
+        self.withdrawn = 0  # number of items that have left `pending`
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
@@ -158,15 +160,16 @@ class Epoch:
         slot_of, number = self.slot_of, id(buffer)
         slot = slot_of.get(number)
         if slot is None:
-            buffer.unwritten = None  # what is recorded may write to it
+            buffer.unwritten = None  # recorded operations may write to it
             slots = self.slots
             slots.append(buffer)
             slot = len(slots) - 1
-            while slots[slot] is not buffer:  # (another thread that evaluates this epoch appends as well)
+            while slots[slot] is not buffer:  # (another thread that evaluates this epoch may append too)
                 slot -= 1
             slot = slot_of.setdefault(number, slot)
             self.bytes_held += buffer.nbytes
-            if type(buffer) is ValueBuffer and buffer.steady:  # (it changes: the next one is another parameter)
+            # (its elements change: the next snapshot gets another slot)
+            if type(buffer) is ValueBuffer and buffer.steady:
                 self.bytes_held += HELD_BYTES // MOST_BYTES * buffer.capacity
                 self.limit = self.limit if self.bytes_held < HELD_BYTES else 0
         device, given = self.device.name, buffer.capacity
@@ -176,7 +179,7 @@ class Epoch:
         return node
 
     def bind_scalar(self, value: Any, dtype: np.dtype) -> Expr:
-        """Return a 0-d expression for a number that is a kernel argument."""
+        """Return a 0-d expression for a scalar that is a kernel argument."""
         slots, number = self.slots, dtype.type(value)
         slots.append(number)
         slot = len(slots) - 1
@@ -209,7 +212,7 @@ class Epoch:
         self.slots, self.slot_of, self.results = [], {}, {}
 
     def let_go(self) -> bool:
-        """Call `forget` if the epoch has ended and nothing refers to its pending values.
+        """Call `forget` if the epoch has ended and its pending values are not referenced.
 
         Return whether `forget` was called. It is not called during an evaluation of the epoch.
         """
@@ -232,7 +235,7 @@ class Epoch:
         ]
 
     def drop_unheld(self, begin: int) -> None:
-        """From position `begin` on, remove the storages from `pending` that nothing else refers to.
+        """Remove storages from `pending` that are not referenced elsewhere, starting at position `begin`.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
         evaluation.
@@ -249,8 +252,8 @@ class Recording(threading.local):
     """The current epoch of a thread."""
 
     epoch: Epoch | None = None
-    held = False  # within one operation, which is not cut
-    interrupted: tuple[Epoch | None] | None = None  # by the garbage collector
+    held = False  # whether an operation is running that must not be cut
+    interrupted: tuple[Epoch | None] | None = None  # epoch set aside by the garbage collector
 
 
 recording = Recording()
@@ -269,9 +272,9 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unheld() -> int:
-    """Return the reference count of a storage that only the pending list and `Epoch.live` hold.
+    """Return the reference count of a storage to which only the pending list and `Epoch.live` refer.
 
-    It is measured, since it depends on the interpreter.
+    The count is measured, since it depends on the interpreter.
     """
     (found,) = [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]]  # type: ignore[arg-type]
     return found

@@ -1,1 +1,1 @@
-"""Execution of plans, interpretation, the choice between both, fallback and verification."""
+"""Execution of plans, interpretation, the choice between the two, fallback and verification."""

@@ -1,7 +1,7 @@
 """Compiled loops of ops, and the order in which kernels reduce.
 
-In: an op and dtypes, or a reduction of an array. Out: NumPy ufuncs around kernels, or a `Tree`. Invariant: kernels
-are created by the lowering and code generation of plans, so they have the bits of plans.
+In: an op and dtypes, or a reduction of an array. Out: NumPy ufuncs around kernels, or a `Tree`. Invariant: kernels are
+created by the same lowering and code generation as plans, so they compute the same bits.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
 
 
 def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
-    """Return a function of bfloat16 arrays, given a ufunc of their bits as uint16."""
+    """Return a function on bfloat16 arrays that calls a ufunc on their bits as uint16."""
     brains = [is_bfloat16(kind) for kind in dtypes]
 
     def call(*operands: Any, out: Any = None) -> Any:
@@ -95,7 +95,7 @@ def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], tar
 
 
 def tree_of(task: Task, target: Target) -> Tree:
-    """Return the order in which a kernel reduces for a task."""
+    """Return the order in which a kernel performs the reduction of a task."""
     group = Group(0)
     start_group(group, task)
     nest = make_nest(group)

@@ -1,8 +1,8 @@
 """Execution of plans, and the cache of plans.
 
 In: an epoch and its live versions. Out: a buffer for each evaluated version. Invariant: a plan depends only on
-expressions, which are its cache key. Slots are read only during a run, and a failure leaves the epoch unchanged. Once
-a plan has begun to overwrite older memory, it is finished and its results are assigned before Ctrl-C takes effect.
+expressions, which are its cache key. Slots are read only during a run, and a failure leaves the epoch unchanged. After
+a plan has begun to overwrite older memory, the plan finishes and its results are assigned before Ctrl-C takes effect.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ from weft.runtime import (
 )
 
 PLANS_LIMIT = 4096
-# Runs of a large plan on a GPU after which kernels for its sizes alone are compiled.
+# Number of runs of a large plan on a GPU after which kernels for its exact sizes are compiled.
 OFTEN = 8
 
 Settle = Callable[[Plan, list[Any]], None]
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
-_plans_lock = threading.RLock()  # (a finaliser may come between, and evaluate)
+_plans_lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
-    """Evaluate those `versions` of the epoch that are wanted (None: all), and the live ones they depend on.
+    """Evaluate the requested versions of the epoch, and the live versions on which they depend.
 
-    `settle` is called with the plan and its table of buffers, in which `Plan.handed` gives the place of each version's
-    buffer. It may be called more than once if an interrupt occurs.
+    `wanted` contains their positions in `versions`. None means all. `settle` is called with the plan and its table
+    of buffers, in which `Plan.handed` gives the index of each version's buffer. It may be called more than once if
+    an interrupt occurs.
     """
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
@@ -79,7 +80,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
 def _find_or_make(
     key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
 ) -> Plan | None:
-    """Return a plan for a graph: one made for other sizes and positions, one from disk, or a new one.
+    """Return a plan for a graph: a plan for other sizes and positions, a plan from disk, or a new plan.
 
     Return None if the program was interpreted instead.
     """
@@ -143,7 +144,7 @@ def _keep(key: Any, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether compiling kernels for exactly these sizes pays: on a GPU, if a launch accesses much memory."""
+    """Return whether kernels for exactly these sizes pay. They pay on a GPU if a launch accesses much memory."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
@@ -190,7 +191,7 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
         else:
             close()
             found.append(step)
-    given_up.clear()  # (everything is, at the end)
+    given_up.clear()  # (at the end, all memory is released)
     close()
     return found
 
@@ -219,7 +220,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
         program = plan.program = gather_launches(device, gather_requests(plan.steps))
     watched = device.streaming or Listening.listeners or "launch" in setting("debug")
     at, end = 0, len(program)
-    donated: set[int] = set()  # slots whose memory results have now
+    donated: set[int] = set()  # slots whose memory has been donated to results
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:
@@ -241,16 +242,16 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
                         epoch.stage = OVERWRITING
                 else:
                     _do(step, table, device)
-                # no signal is handled between these two
+                # no signal is handled between these two lines
                 at += 1
                 table[-1] = 0
-            if donated and epoch.results:  # nobody shows what lay there, but it may be recorded once more
+            if donated and epoch.results:  # the old values are no longer accessible, but the leaf may be recorded again
                 epoch.results = {v: leaf for v, leaf in epoch.results.items() if leaf.attrs[0] not in donated}
             settle(plan, table)
             break
         except KeyboardInterrupt as error:
             if not donated:
-                raise  # it can be run again from the beginning
+                raise  # the plan can be run again from the beginning
             interrupt = error
     STATISTICS.running += perf_counter() - begin
     if interrupt is not None:
@@ -262,7 +263,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
     try:
         found = [epoch.slots[slot] for slot in plan.leaves]
         good = [buffer.nbytes for buffer in found] == plan.leaf_sizes and len({*map(id, found)}) == len(found)
-    except (AttributeError, IndexError):  # a number, or nothing
+    except (AttributeError, IndexError):  # a scalar, or nothing
         good = False
     if not good:
         raise RuntimeError("an expression names memory that its recording does not hold; please report this")
@@ -271,13 +272,13 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
     """Return the table of a run.
 
-    The epoch of the run may have fewer slots than the epoch for which the plan was made.
+    The epoch of the run may have fewer slots than the epoch for which the plan was created.
     """
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
 def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Fill the table entries that are not inputs or results: numbers, completion counters, look-back descriptors."""
+    """Fill the remaining table entries: scalars, completion counters and look-back descriptors."""
     device = epoch.device
     if plan.ticket is not None:
         table[plan.ticket] = device.ticket()
@@ -294,7 +295,7 @@ def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
 def _do(step: Step, table: list[Any], device: Device) -> None:
     """Run a step, or the rest of a step that was interrupted.
 
-    Kernels must not run twice; other steps may.
+    Kernels must not run twice. Other steps may run twice.
     """
     if isinstance(step, Batch):
         _start(step, table, device)
@@ -370,7 +371,7 @@ def _references(table: list[Any], place: int) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer that only the slots and the table hold."""
+    """Return the reference count of a buffer to which only the slots and the table refer."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return _references([*slots], 0)
 
@@ -379,9 +380,9 @@ _UNSHARED = _count_unshared()
 
 
 def _take(step: Take, table: list[Any], device: Device) -> int:
-    """Give a result the memory of a value that it replaces, or copy to new memory what the result keeps of the value.
+    """Give a result the memory of a value that it replaces, or copy the kept elements of the value to new memory.
 
-    Return the slot of the epoch whose memory the result got, otherwise -1.
+    Return the slot of the epoch whose memory was donated to the result, otherwise -1.
     """
     if step.how == "fill":
         source, place = table[step.source], table[step.place]

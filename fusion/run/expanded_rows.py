@@ -1,8 +1,8 @@
-"""Ops that are computed from simpler NumPy functions until compiling them pays.
+"""Ops that are computed by simpler NumPy functions until a compilation pays.
 
-In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's
-own expansion runs on arrays, down to ops whose NumPy loops have the bits of kernels. The result therefore has the
-bits of a kernel.
+In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's own
+expansion runs on arrays, down to ops whose NumPy loops compute the same bits as kernels. The result therefore has the
+same bits as a kernel's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from weft.runtime import setting
 
 Loop = tuple[np.dtype, ...]
 
-# Seconds in NumPy after which a row is compiled. (Compiling takes about as long, and twice that where LLVM has to be loaded first.)
+# Seconds in NumPy after which an op is compiled. (Compilation takes about as long, and twice as long if LLVM has to be
+# loaded first.)
 PRICE = 0.03
 
 
@@ -30,14 +31,14 @@ class NeedsCodeError(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Value:
-    """An array that stands for a `Value` of a kernel."""
+    """An array in place of a `Value` of a kernel."""
 
     type: np.dtype
     array: Any
 
 
 class _OnArrays:
-    """Implementation on arrays of those `KernelBuilder` methods that expansions of ops use.
+    """Implementation on arrays of the `KernelBuilder` methods that expansions of ops use.
 
     `simple` returns NumPy's loop for an op, or None.
     """
@@ -110,7 +111,7 @@ def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
 
 
 def try_compiling(make: Callable[[], Any]) -> Any:
-    """Return the loop that `make` compiles. Return None if compiling fails, unless WEFT_STRICT=1.
+    """Return the loop that `make` compiles. Return None if the compilation fails, unless WEFT_STRICT=1.
 
     The caller then uses NumPy functions instead.
     """
@@ -128,7 +129,7 @@ class ExpandedRow:
     Parameters
     ----------
     op, loop, dtype
-        As `primitives.primitive` takes them.
+        The arguments of `primitives.primitive`.
     simple : callable
         Returns NumPy's loop for an op, or None.
     compile : callable
@@ -137,7 +138,7 @@ class ExpandedRow:
     Attributes
     ----------
     when_compiled : callable
-        Is called once the loop is compiled.
+        Called after the loop has been compiled.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class ExpandedRow:
         return getattr(self.compiled(), name)
 
     def compiled(self) -> Any:
-        """Return the compiled loop, which is compiled at the first call."""
+        """Return the compiled loop. The first call compiles it."""
         if self._made is None:
             self._made = self._compile()
             self.when_compiled()
@@ -187,7 +188,7 @@ class ExpandedRow:
 
 
 def can_expand(op: str, loop: Loop, dtype: np.dtype, simple: Callable[[str, Loop, np.dtype], Any]) -> bool:
-    """Return whether an op can be computed by its expansion. This depends only on the dtypes."""
+    """Return whether an op can be computed by its expansion. The result depends only on the dtypes."""
     try:
         with np.errstate(all="ignore"):
             _OnArrays(simple).op(op, *[_Value(kind, np.ones(1, kind)) for kind in loop], dtype=dtype)

@@ -22,7 +22,7 @@ def call_there(step: HostCall, table: list[Any], device: Device) -> None:
 
 
 def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
-    """Multiply matrices by the device's library. Return False if it has none."""
+    """Multiply matrices by the device's library. Return False if the device has no such library."""
     multiply = getattr(device, "multiply", None)
     if multiply is None:
         return False
@@ -40,7 +40,7 @@ def call_host(step: HostCall, table: list[Any], device: Device) -> None:
     if node.op == "matmul" and _multiply_there(step, table, device):
         return
     lend = getattr(device, "lend", None)
-    # (many of NumPy's functions copy an operand that is read-only)
+    # (many NumPy functions copy read-only operands)
     show = device.download if lend is None else lend
     arrays = []
     for place, child, window in step.operands:
@@ -54,7 +54,7 @@ def call_host(step: HostCall, table: list[Any], device: Device) -> None:
         else:
             arrays.append(show(table[place], child.dtype, child.shape))
     if lend is not None and node.size:
-        # written where it is wanted
+        # written directly to the output
         out = lend(table[step.out], node.dtype, node.shape)
         if step.loop is None:
             node.attrs[0](out, *arrays)

@@ -1,7 +1,7 @@
-"""Verification of plans: each program also runs interpreted, and the bits are compared (setting ``verify``).
+"""Verification of plans (setting ``verify``). Each program is also interpreted, and the bits are compared.
 
 In: an evaluation that is about to run. Out: a `Verdict`, which compares the results after the plan has run.
-Invariant: interpretation runs first and overwrites nothing, so that both start with the same values.
+Invariant: interpretation runs first and overwrites nothing, so that both runs start with the same values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weft.runtime import Buffer, Device, VerificationError, setting
 
 
 class JudgeCounts:
-    """Counts of the evaluations that were compared, and of those that only a plan can compute."""
+    """Counters of the evaluations that were compared, and of the evaluations that only a plan can compute."""
 
     compared = 0
     skipped = 0
@@ -52,7 +52,7 @@ class Verdict:
             self.inputs = _inputs(graph.versions, epoch)
 
     def compare(self, plan: Plan, table: list[Any]) -> None:
-        """Compare the outputs of a plan, and record the first that differs."""
+        """Compare the outputs of a plan with the interpreted results, and record the first output that differs."""
         for k, place in enumerate(plan.handed):
             version = self.versions[k]
             if place < 0 or k not in self.found or self.difference is not None:
@@ -63,7 +63,7 @@ class Verdict:
                 self.difference = k, where
 
     def close(self, plan: Plan) -> None:
-        """Raise VerificationError if an output differed. By then, the results have been assigned."""
+        """Raise VerificationError if an output differed. The results have already been assigned."""
         if self.difference is None:
             return
         k, where = self.difference
@@ -87,7 +87,7 @@ class Verdict:
 
 
 def first_difference(found: np.ndarray, wanted: np.ndarray) -> str:
-    """Return a description of the first difference between two arrays of the same dtype, or "".
+    """Return a description of the first difference between two arrays of the same dtype. Return "" if they are equal.
 
     Bits are compared, except that all NaNs are equal.
     """
@@ -113,7 +113,7 @@ def _download(device: Device, buffer: Buffer, version: Expr) -> np.ndarray:
 
 
 def _inputs(versions: list[Expr], epoch: Epoch) -> dict[str, np.ndarray]:
-    """Return copies of the arrays and numbers that an evaluation reads."""
+    """Return copies of the arrays and scalars that an evaluation reads."""
     found: dict[str, np.ndarray] = {}
     for node in topological(versions):
         if node.kind == "leaf":

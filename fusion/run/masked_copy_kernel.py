@@ -15,7 +15,7 @@ from weft.codegen import Kernel, KernelBuilder, obtain_function
 from weft.runtime import get_device
 
 _WORD = np.dtype(np.int64)
-_ALL = int.from_bytes(b"\1" * 8)  # eight elements of a mask that all hold
+_ALL = int.from_bytes(b"\1" * 8)  # eight mask elements that are all true
 
 
 def compile_masked_copy(kind: np.dtype) -> Any:
@@ -26,8 +26,8 @@ def compile_masked_copy(kind: np.dtype) -> Any:
 def _kernel(kind: np.dtype) -> Kernel:
     """Return a kernel that reads eight elements of the mask at once.
 
-    It then copies all, none, or each selected one of eight elements. Elements that are written without being selected
-    are overwritten later, so the kernel stops before the last eight elements.
+    The kernel then copies all eight elements, none, or only the selected ones. It may write elements that are not
+    selected. They are overwritten later, so the kernel stops before the last eight elements.
     """
     b = KernelBuilder(f"copy_masked_{kind.itemsize}", _WORD)
     mask, words = b.pointer("mask", np.uint8), b.pointer("words", _WORD)
@@ -38,7 +38,7 @@ def _kernel(kind: np.dtype) -> Kernel:
     whole, last = b.op("right_shift", length, b.constant(3)), b.op("subtract", room, eight)
 
     def holds(position: Any) -> Any:
-        # (a byte that is neither 0 nor 1 holds too)
+        # (a byte other than 0 and 1 also counts as true)
         return b.cast(b.op("not_equal", b.load(mask, position), b.constant(0, np.uint8), dtype=bool), _WORD)
 
     with b.loop(whole, "serial", initial=(b.constant(0),)) as loop:

@@ -1,4 +1,4 @@
-"""Planning: from a graph to steps over a table of buffers.
+"""Planning: the conversion of a graph to steps over a table of buffers.
 
 In: a graph and a device. Out: a `Plan` with all kernels compiled and loaded. Invariant: a plan depends only on
 expressions, not on an epoch. Planning therefore needs no lock. A process whose plans are on disk never loads this
@@ -34,13 +34,13 @@ from weft.runtime import Device, DeviceMismatchError
 
 
 def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form) -> Plan:
-    """Return a new plan of a graph, and cache the plan for other graphs of the same form.
+    """Return a new plan for a graph, and cache the plan for other graphs of the same form.
 
-    `slots` is the number of slots of the epoch, `wanted` as `make_plan` takes it.
+    `slots` is the number of slots of the epoch. `wanted` is the argument of `make_plan`.
     """
     may = resized.may_be_special(form)
     plan = None
-    # (on a GPU the first sizes are compiled in, and help no others)
+    # (on a GPU, the first sizes are compiled into the kernels, which are useless for other sizes)
     if resized.is_worth_keeping(form, at_once=device.name == "cpu"):
 
         def make(copy: LiveGraph) -> Plan:
@@ -58,7 +58,10 @@ def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ..
 def make_alone(
     device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form
 ) -> Plan | None:
-    """Return a plan specialized for these sizes. Return None if the form of the graph already has many kernels."""
+    """Return a plan that is specialized for these sizes.
+
+    Return None if the form of the graph already has many kernels.
+    """
     may = resized.may_be_special(form, back=True)
     if not may.back:
         return None
@@ -75,9 +78,9 @@ def _note_new(plan: Plan) -> None:
 
 
 def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, may: Special) -> Plan:
-    """Return a plan for `device` that evaluates the wanted versions of `graph`.
+    """Return a plan for `device` that evaluates the requested versions of `graph`.
 
-    `wanted` contains their positions in ``graph.versions``. None means all versions.
+    `wanted` contains the positions of these versions in ``graph.versions``. None means all versions.
     """
     versions = graph.versions
     roots = versions if wanted is None else [versions[k] for k in wanted]
@@ -88,14 +91,15 @@ def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, .
     schedule = schedule_versions(versions, roots, graph.origins, machine)
     schedule = merge_groups(schedule, machine, special=may.first or may.back)
     if not machine.is_gpu:
-        # (a GPU reads memory that a kernel does not write by other instructions, and need not read what it writes)
+        # (a GPU reads memory that the kernel does not write by other instructions, so donated memory should not be
+        # read)
         outputs = set(schedule.outputs)
         find_donors(schedule, [version for version in versions if version not in outputs])
     return PlanWriter(device, slots, schedule, may).write()
 
 
 class PlanWriter:
-    """Writer of a schedule as steps over a table of buffers."""
+    """Writer of a plan. It converts a schedule to steps over a table of buffers."""
 
     def __init__(self, device: Device, slots: int, schedule: Schedule, may: Special) -> None:
         self.device = device
@@ -134,7 +138,7 @@ class PlanWriter:
                 for taken in group.over.values():
                     del self.place_of[taken]
             for node in ending.get(position, ()):
-                # (an empty base that its only update replaced was never given a place)
+                # (an empty base that its only update replaced never got a slot)
                 if node not in outputs and node in self.place_of:
                     self.steps.append(self.place_of[node])
         listed = [(node, self.place(node)) for node in self.schedule.outputs]
@@ -153,7 +157,7 @@ class PlanWriter:
         )
 
     def place(self, node: Expr) -> int:
-        """Return the entry of the table for a materialized value."""
+        """Return the index of a materialized value in the table."""
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None
@@ -231,7 +235,7 @@ class PlanWriter:
                         self.places += 1
                     patches.append((k, self.ticket, 0))
                 case "board":
-                    # one after the other, all kernels of the plan write on the same one
+                    # kernels of a plan run one after another, and share the descriptors
                     if self.board is None:
                         self.board = self.places, 0
                         self.places += 1
@@ -245,7 +249,7 @@ class PlanWriter:
                     assert_never(kind)
         if all(lowered.parallel):
             nbytes, origin = lowered.bytes_read + lowered.bytes_written, group.placed[-1].task.node.location
-            # (sizes of a trace are no ints: `resized.py` packs what they stand for)
+            # (traced sizes are not ints: `resized.py` packs their values)
             arguments: Any = array("q", slots) if all(type(value) is int for value in slots) else slots
             packed = (function, lowered.parallel, lowered.work, arguments, patches, scalars, nbytes, origin)
             exact = "exact" in lowered.kernel.attributes

@@ -1,8 +1,8 @@
-"""Primitives: for each op and loop, a NumPy function with the bits of compiled plans.
+"""Primitives. For each op and loop, a primitive is a NumPy function that computes the same bits as compiled plans.
 
-In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if
-it has the kernel's bits. Otherwise the op's expansion into such loops is used, and later a loop compiled by the code
-generation of plans.
+In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if it
+computes the same bits as a kernel. Otherwise the op's expansion into such loops is used, and later a loop that the code
+generation of plans compiles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Primitive = Callable[..., Any]
 
 __all__ = ["NeedsKernelError", "Primitive", "primitive", "reduce_values", "substitute", "uses_numpy"]
 
-# Rows whose NumPy loops have weft's bits, by the kind of their first operand.
+# Ops whose NumPy loops compute the same bits as weft, by the kind of their first operand.
 _ANY = "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite"
 _BITS = "bitwise_and bitwise_or bitwise_xor invert"
 _SUMS = "add subtract multiply negative positive conjugate absolute square"
@@ -40,15 +40,16 @@ _NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
 def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
     """Return the primitive of an op for operands of the dtypes `loop`. The op "cast" converts to `dtype`.
 
-    It takes arrays or NumPy scalars of exactly these dtypes, broadcasts them, and takes ``out=``, which may be one of its
-    operands.
+    The primitive takes arrays or NumPy scalars of exactly these dtypes, and broadcasts them. It also takes ``out=``,
+    which may be one of the operands.
 
     Parameters
     ----------
     op : str
     loop : tuple of dtype
     dtype : dtype, optional
-        Of the result. Needed for "cast", and if it differs from that of the last operand and NumPy has no such loop.
+        The dtype of the result. It is required for "cast", and if it differs from the dtype of the last operand and
+        NumPy has no such loop.
     """
     kind = dtype if dtype is not None else loop[-1]
     found = _numpys(op, loop, kind)
@@ -75,7 +76,7 @@ def _numpys(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive |
 
 
 def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
-    """Return whether the primitive is NumPy's own function. Nothing is then compiled for it."""
+    """Return whether the primitive is NumPy's own function, for which nothing is compiled."""
     if any(map(is_bfloat16, loop)):
         return False
     if op == "cast":
@@ -137,7 +138,7 @@ def _cast(dtype: np.dtype, x: Any, out: Any = None) -> Any:
 
 
 def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
-    found = np.where(condition, x, y)  # (a fifth of the time of copyto with a mask, the copy below included)
+    found = np.where(condition, x, y)  # (a fifth of the time of copyto with a mask, including the copy below)
     if out is None:
         return found
     out[...] = found
@@ -145,11 +146,11 @@ def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
 
 
 def _compiled(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    # (the compiler loads with the first row that needs it)
+    # (the compiler is loaded for the first op that needs it)
     made: Primitive = import_module("weft.fusion.run.compiled_loops").compile_map(op, loop, dtype)
     _made[op, loop, dtype] = made
     return made
 
 
-# What was compiled in this process.
+# Loops that this process has compiled.
 _made: dict[tuple[str, tuple[np.dtype, ...], np.dtype], Primitive] = {}

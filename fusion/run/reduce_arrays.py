@@ -1,6 +1,6 @@
-"""Reductions of NumPy arrays with the bits of CPU kernels, in few calls of NumPy.
+"""Reductions of NumPy arrays with the same bits as CPU kernels, in few NumPy calls.
 
-In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: numbers are
+In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: elements are
 combined in the kernel's order. NumPy's own reduction is used only if its result is the same in any order.
 """
 
@@ -28,12 +28,12 @@ from weft.codegen import (
 from weft.fusion.graph.reduction_order import CHUNK, SHORT, Level, Tree, plain_tree
 from weft.fusion.run.expanded_rows import try_compiling
 
-# Sums of packed rows after which they are worth a compiled loop.
+# Number of sums of packed rows after which a compiled loop pays.
 OFTEN = 32
-# Orders of reductions that `plain_tree` does not know. Bounded.
+# Orders of reductions that `plain_tree` cannot find. Bounded.
 _trees: OrderedDict[Any, Tree] = OrderedDict()
 TREES_LIMIT = 1024
-# Compiled loops by row and dtype, and how often each would have served before it was made.
+# Compiled loops by op and dtype, and the number of reductions for which each loop could have been used before.
 _loops: dict[tuple[str, str], Any] = {}
 _counts: dict[tuple[str, str], int] = {}
 _EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
@@ -41,16 +41,16 @@ _POSITIONS = frozenset({"argmax", "argmin"})
 
 
 class NeedsKernelError(Exception):
-    """Raised if only a kernel gives the right bits.
+    """Raised if only a kernel computes the right bits.
 
     Examples are extrema that are zeros of both signs, and products of complex numbers.
     """
 
 
 def reduce_values(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
-    """Return an array reduced with an op over `axes`. `dtype` is that of the accumulators and of the result.
+    """Return an array reduced with an op over `axes`. `dtype` is the dtype of the accumulators and of the result.
 
-    The bits are those of a plan that reduces an array which lies in memory in this way.
+    The bits are the same as those of a plan that reduces an array with this memory layout.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def reduce_values(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype, 
     Raises
     ------
     NeedsKernelError
-        If the largest (or smallest) float is a zero and there are zeros of both signs, or for products of complex numbers.
+        If the maximum (or minimum) float is zero and there are zeros of both signs, or for products of complex numbers.
     """
     loop = _loops.get((op, dtype.char))
     if loop is not None and not keepdims and len(axes) == values.ndim and values.dtype is dtype:
@@ -127,7 +127,7 @@ def _find_extreme(function: Any, values: Any, axes: tuple[int, ...], dtype: np.d
 
 @cache
 def _compiler() -> Any:
-    # (it loads when it is needed first)
+    # (loaded on first use)
     return import_module("weft.fusion.run.compiled_loops")
 
 
@@ -142,7 +142,7 @@ def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tr
 
 
 def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
-    """Return the order for a key from the cache. A missing order is found by `find` and cached."""
+    """Return the order for a key from the cache. If it is not cached, call `find` and cache the result."""
     known = _trees.get(key)
     if known is None:
         known = _trees[key] = find()
@@ -183,13 +183,13 @@ def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
 
 
 def _run(row: Any, values: Any, level: Level) -> Any:
-    """Reduce each row of an array ``(rows, *loops)`` as a kernel does, starting with the identity."""
+    """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel, starting with the identity."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
         found = _in_order(row, values.reshape(rows, -1))
     else:
         found = _in_lanes(row, values, level)
-    # a sum begins with 0.0, so that it is never -0.0
+    # a sum starts with 0.0, so that it is never -0.0
     return found + found.dtype.type(0) if row is np.add else found
 
 
@@ -199,7 +199,7 @@ def _in_order(row: Any, values: Any) -> Any:
     if length == 1:
         return values[:, 0]
     if rows == 1:
-        return row.accumulate(values[0])[-1:]  # (NumPy's reduction of one row takes another order)
+        return row.accumulate(values[0])[-1:]  # (NumPy's reduction of one row has another order)
     return row.reduce(np.ascontiguousarray(values.T), axis=0)
 
 
@@ -213,7 +213,7 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
     if whole:
         vectors = values[:, :whole].reshape(rows * before, -1, FOLD_LANES, inside)
         vectors = vectors.swapaxes(2, 3).reshape(rows * before, -1, FOLD_LANES)
-        # (along an axis that is not the innermost one NumPy goes from the first element to the last)
+        # (along an axis that is not the innermost, NumPy reduces from the first element to the last)
         vectors = row.reduce(np.ascontiguousarray(vectors), axis=1)
     left = values[:, whole:]
     if level.masked and whole < extent:
@@ -230,7 +230,7 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
 
 
 def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the remaining elements, fewer than a vector, with the first lanes.
+    """Combine the remaining elements with the first lanes. There are fewer of these elements than lanes.
 
     The other lanes keep their values, initially the identity.
     """
@@ -251,7 +251,7 @@ def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
 
 
 def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
-    """Reduce contiguous rows with a compiled loop. Return None for other rows, and in the first calls for an op."""
+    """Reduce contiguous rows with a compiled loop. Return None for other rows, and in the first calls for each op."""
     ndim = values.ndim
     if len(axes) == ndim:
         values = values.reshape(-1)

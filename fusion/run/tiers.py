@@ -1,9 +1,9 @@
-"""The choice between interpreting and compiling, and the fallback if the optimizer fails.
+"""The choice between interpreting and compiling. This module also handles failures of the optimizer.
 
-In: a graph without a plan in memory. Out: whether it was interpreted. A form is compiled once its interpreted runs
-have lost as much time as compilation is expected to take, or at once if a single run would lose that much. This
-ski-rental rule counts all processes. Invariant: both give the same bits. Only if planning failed may a sum have
-NumPy's order.
+In: a graph without a plan in memory. Out: whether it was interpreted. A form is compiled once its interpreted runs have
+lost as much time as compilation is expected to take, or at once if a single run would lose that much. This ski-rental
+rule counts all processes. Invariant: interpretation and compiled plans give the same bits. A sum may have NumPy's order
+only if planning failed.
 """
 
 from __future__ import annotations
@@ -37,42 +37,42 @@ from weft.runtime import (
 
 PROGRAMS_LIMIT = 256
 FORMS_LIMIT = 4096
-# Seconds: to load the planner and LLVM; to plan a program, an operation of it, and its kernels; to compile a primitive; to
-# interpret a step, an element.
+# Seconds to load the planner and LLVM; to plan a program, per operation, and per kernel; to compile a primitive; to
+# interpret a step, and per element.
 START, PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.1, 0.01, 0.0003, 0.025, 0.08
 STEP, ELEMENT = 5e-6, 1e-9
-# Different operations that share a kernel, roughly (iterations over the same shapes have the same kernels), and the share of an
-# interpreted run that a plan would save.
+# Approximate number of different operations that share a kernel (iterations over the same shapes have the same
+# kernels); and the share of an interpreted run that a plan would save.
 TOGETHER = 8
 LOST = 0.75
-# What a form loses is noted on disk whenever it is this share of its price more.
+# The lost time of a form is stored on disk each time it has grown by this share of its price.
 NOTED = 0.125
-# Errors that are the user's to see: no plan would help.
+# Errors that concern the user: a plan would fail too.
 _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 
 @dataclass(slots=True)
 class FormCost:
-    """The costs of the programs of one form: the seconds spent on interpreting, and those expected for compiling."""
+    """The costs of the programs of one form: seconds spent on interpretation, and expected seconds of compilation."""
 
     lost: float = 0.0
     price: float = 0.0
-    broken: bool = False  # planning failed
-    due: bool = False  # to be compiled, or has been
+    broken: bool = False  # whether planning failed
+    due: bool = False  # whether it is to be compiled, or has been compiled
     key: Any = None
-    noted: float = 0.0  # seconds lost that are noted on disk
+    noted: float = 0.0  # lost seconds that are stored on disk
 
 
-# Programs of graphs that were interpreted, None where only a plan has the bits, and their forms. Bounded, as are the forms.
+# Programs of interpreted graphs (None if only a plan computes the right bits), and their forms. Both are bounded.
 _programs: OrderedDict[Any, tuple[Program | None, FormCost]] = OrderedDict()
 
 
 class _Rate:
-    """Ratio of the measured to the expected time of compiling. It is lower if the disk cache has the code."""
+    """Ratio of the measured to the expected compile time. It is lower if the disk cache has the code."""
 
     factor = 1.0
-    start = START  # what loading the planner costs, less what programs of any form have lost; 0 once it is loaded
-    loaded = False  # the planner
+    start = START  # cost of loading the planner, less the lost time of programs of any form; 0 after loading
+    loaded = False  # whether the planner is loaded
 
 
 _forms: OrderedDict[int, FormCost] = OrderedDict()
@@ -82,7 +82,7 @@ _lock = threading.RLock()
 def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, bool]:
     """Return the costs of a graph's form, and whether the graph should be interpreted.
 
-    No plan was found for the graph. The costs are None if they are unknown.
+    This function is called if no plan was found for the graph. The costs are None if they are unknown.
     """
     how = setting("interpret")
     if how == "never" or epoch.device.streaming or not hasattr(epoch.device, "lend"):
@@ -123,7 +123,7 @@ def _form_of(key: int) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Update the ratio, given the seconds that planning and compiling have taken."""
+    """Update the ratio, given the seconds that planning and compilation have taken."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     if form_price > 0:
@@ -139,11 +139,11 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> float | None:
-    """Interpret a graph if that is possible and so far cheaper than compiling.
+    """Interpret a graph if that is possible, and cheaper so far than compiling.
 
-    Return None if it was interpreted, otherwise the seconds that compiling is expected to take, or 0 if unknown.
+    Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
-    begin = thread_time()  # (what other programs of a busy machine take is not lost by interpreting)
+    begin = thread_time()  # (time that other programs of a busy machine take is not lost by interpretation)
     alike = kind.key, tuple(kind.spelling.codes)  # (with all lengths)
     found = _programs.get(alike)
     if found is not None and found[0] is not None and _goes_on(found[1]):
@@ -173,14 +173,14 @@ def try_interpreting(
 
 
 def is_known(key: Any, kind: resized.Form) -> bool:
-    """Return whether a graph, or one that differs only in its slots, was interpreted or planned before."""
+    """Return whether a graph, or a graph that differs only in its slots, was interpreted or planned before."""
     return key in _programs or (kind.key, tuple(kind.spelling.codes)) in _programs
 
 
 def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
-    """Interpret a graph that was interpreted before, unless compiling is now cheaper.
+    """Interpret a graph that was interpreted before, unless compilation is now cheaper.
 
-    Return whether it was interpreted.
+    Return whether the graph was interpreted.
     """
     found = _programs.get(key)
     return found is not None and _goes_on(found[1]) and _interpret(key, *found, epoch, versions, settle, thread_time())
@@ -196,7 +196,10 @@ def _goes_on(form: FormCost) -> bool:
 def _interpret(
     key: Any, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
 ) -> bool:
-    """Run the program of a graph and add the time to the form's costs. Return False if only a plan has the bits."""
+    """Run the program of a graph and add the time to the form's costs.
+
+    Return False if only a plan computes the right bits.
+    """
     if program is None:
         return False
     try:
@@ -237,7 +240,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
 
 
 def is_optimizers(error: Exception) -> bool:
-    """Return whether an error is a failure of the optimizer. Interpretation can then replace the plan."""
+    """Return whether an error is a failure of the optimizer. Interpretation can replace the plan in this case."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 
@@ -259,7 +262,7 @@ def rescue(
     try:
         known = resized.find_form(epoch.device.name, graph, wanted).key
         form, alike = _form_of(hash(known)), _without_slots(known)
-    except Exception:  # the search for forms is part of what may have failed
+    except Exception:  # the search for forms may be part of the failure
         nodes = topological(graph.versions)
         form, alike = _form_of(hash(key)), tuple([(node.kind, node.op, node.dtype, node.shape) for node in nodes])
     try:

@@ -23,8 +23,9 @@ _RELOCATION = struct.Struct("<QQq")
 _OBJECT, _X86_64 = 1, 62  # kinds of file and machine
 _BITS, _SYMBOLS, _RELOCATIONS, _UNWINDING = 1, 2, 4, 0x70000001  # kinds of section
 _WRITTEN, _LOADED, _THREAD_LOCAL = 1, 2, 0x400  # flags of a section
-_OUTSIDE, _RESERVED = 0, 0xFF00  # section numbers of a symbol that is not in the file
-# Relocations: an address; a distance; a distance to a function that may be outside; distances to a slot with an address.
+_OUTSIDE, _RESERVED = 0, 0xFF00  # section numbers of a symbol: undefined, and the first reserved number
+# Relocations: an address; a distance; a distance to a function that may be external; distances to a slot that holds an
+# address.
 _ADDRESS, _DISTANCE, _CALL = 1, 2, 4
 _SLOTS = (9, 41, 42)
 _JUMP = b"\xff\x25\x00\x00\x00\x00"  # to the address in the eight bytes that follow
@@ -61,7 +62,7 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """Linked code in memory. It is freed with this object."""
+    """Linked code in memory. The memory is freed together with this object."""
 
     memory: mmap.mmap
     symbols: Mapping[str, int]
@@ -102,7 +103,7 @@ class _Linker:
             raise UnsupportedObjectError("not an object file for x86-64")
         self.sections = [Section(*_SECTION.unpack_from(code, start + k * size)) for k in range(count)]
         self.names = self.sections[names].offset
-        self.places: dict[int, int] = {}  # number of a section -> where it goes
+        self.places: dict[int, int] = {}  # number of a section -> its offset in the image
         self.symbols = next((self.read_symbols(s) for s in self.sections if s.kind == _SYMBOLS), [])
 
     def read_symbols(self, table: Section) -> list[Symbol]:
@@ -171,10 +172,10 @@ class _Linker:
         """Assign an offset to each loaded section, and return the total size in bytes."""
         size = 0
         for number, section in enumerate(self.sections):
-            # no exception goes through code of ours, so that nothing reads how to unwind it
+            # exceptions never pass through this code, so unwind information is not needed
             if not section.flags & _LOADED or not section.size or section.kind == _UNWINDING:
                 continue
-            # (tables of addresses are written to by the linker alone)
+            # (only the linker writes tables of addresses)
             kept = section.flags & _WRITTEN and not self.read_name(self.names + section.name).startswith(_RELOCATED)
             if kept or section.flags & _THREAD_LOCAL or section.kind != _BITS:
                 raise UnsupportedObjectError("it has memory of its own that is written to")

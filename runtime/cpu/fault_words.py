@@ -2,18 +2,18 @@
 
 Other words of the record stop the kernel.
 
-Words 0 to 5 belong to the kernel (`faults`). The others are read and written here and in `interrupts`.
+Words 0 to 5 belong to the kernel (`faults`). This module and `interrupts` read and write the other words.
 """
 
 from __future__ import annotations
 
 import ctypes
 
-# The function that a kernel asks whether to go on; whether all threads are to go; the words below; the exception that ended the
-# kernel: type, value, traceback; how many words there are.
+# Words: the function of interrupt polls; whether all threads must exit; the address of the shared words; the exception
+# that ended the kernel (type, value, traceback); the number of words.
 ASK, STOP, SHARED, RAISED, END = 6, 7, 8, 9, 12
-# Words that all launches share: the main thread as the C library names it; when to look for signals again; under which key a
-# thread has the place that it jumps to.
+# Words shared by all launches: the main thread's ID in the C library; the time of the next check for signals; the key
+# of the thread-specific jump buffer.
 MAIN, NEXT, KEY = 0, 1, 2
 
 

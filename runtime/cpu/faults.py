@@ -1,4 +1,4 @@
-"""Failure records of explicit kernels. Generated code writes them, and they are read after the launch.
+"""Failure records of explicit kernels. Generated code writes a record, and the runtime reads it after the launch.
 
 The record's words are the kind of failure (0: none), the block, and two threads with the synchronization points at
 which they wait. The words of `fault_words` follow.
@@ -31,7 +31,10 @@ class FaultRecord:
             self._words[fault_words.ASK], self._words[fault_words.SHARED] = found.asked, found.shared
 
     def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
-        """Raise KernelFault if the kernel has failed, or the exception of a signal handler that has stopped the kernel."""
+        """Raise KernelFault if the kernel has failed.
+
+        If a signal handler's exception stopped the kernel, raise that exception.
+        """
         if self._words[fault_words.STOP]:
             interrupts.raise_again(self._words)
         if not self._words[0]:

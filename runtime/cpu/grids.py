@@ -20,9 +20,9 @@ from weft.runtime.settings import thread_count
 
 Triple = tuple[int, int, int]
 
-# Threads of a kernel that are worth a second core.
+# Minimum number of threads of a kernel for which a second core pays.
 THREADS_GRAIN = 1 << 12
-# Threads that together take the turns of strided loops: their elements lie side by side.
+# Threads that run the iterations of strided loops together: their elements are adjacent.
 IN_STEP = 1 << 11
 
 
@@ -40,7 +40,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return an entry and slots that let Ctrl-C stop an explicit kernel.
+    """Return an entry function and argument slots with which Ctrl-C can stop an explicit kernel.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `slots`.
     """
@@ -52,12 +52,14 @@ def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tup
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
-    """Return the hidden arguments of an explicit kernel, which follow those of the user."""
+    """Return the hidden arguments of an explicit kernel, which come after the user's arguments."""
     return [*grid, *block, shared_bytes, fault.address]
 
 
 class PreparedGrid:
-    """An explicit kernel that is prepared for repeated launches on a grid. Each launch takes a list of arguments.
+    """An explicit kernel that is prepared for repeated launches on a grid.
+
+    Each launch takes a list of arguments.
 
     Parameters
     ----------
@@ -100,7 +102,7 @@ class PreparedGrid:
         if self._wide and (threads := thread_count()) != self._threads:
             self._spare = []
             self._threads = threads
-        spare = self._spare  # (of this number of threads)
+        spare = self._spare  # (records for the current number of threads)
         record = spare.pop() if spare else self._record()
         address, fault, _ = record
         pool = workers() if self._parts > 1 else None
@@ -121,7 +123,7 @@ class PreparedGrid:
         entry, slots = guarded(self._function, own, fault)
         first = len(slots) - len(own)
         numbers = [(k + first, k) for k in range(self._count)]
-        # (Python's lock is let go: nobody knows how long such a kernel takes)
+        # (releases the GIL: the kernel may run for long)
         words = [1, len(slots), 1, *kernel_words(entry.address, blocks, chunk, parts, 0, slots, (), numbers)]
         self._parts = parts
         made = array("q", words)

@@ -25,7 +25,7 @@ from weft.runtime.settings import thread_count
 
 
 class CpuDevice(Immediate):
-    """The CPU as a device. Its calls return when their work has ended.
+    """The CPU as a device. Each call returns when its work has ended.
 
     Short kernels run in the calling thread, and long ones on all cores.
     """
@@ -43,7 +43,7 @@ class CpuDevice(Immediate):
 
     def allocate(self, nbytes: int) -> Buffer:
         """Allocate uninitialised memory."""
-        # a buffer without elements has an address too: a load that stands before an empty loop reads from it
+        # a buffer without elements has an address too: a load before an empty loop reads from it
         shelves = self.memory.shelves
         if shelves is None:
             block = self.memory.allocate(nbytes or 1)
@@ -64,7 +64,7 @@ class CpuDevice(Immediate):
     def ticket(self) -> Buffer:
         """Return the completion counter of the calling thread.
 
-        It is reset to zero, since a failed launch may have changed it.
+        The counter is reset to zero, since a failed launch may have changed it.
         """
         found: Buffer | None = getattr(self._own, "ticket", None)
         if found is None:
@@ -73,9 +73,9 @@ class CpuDevice(Immediate):
         return found
 
     def board(self, nbytes: int) -> Buffer:
-        """Return zeroed memory for look-back descriptors. Each thread has its own.
+        """Return zeroed memory for look-back descriptors. Each thread has its own memory.
 
-        It is reset to zero, since a failed launch may have changed it.
+        The memory is reset to zero, since a failed launch may have changed it.
         """
         found: Buffer | None = getattr(self._own, "board", None)
         if found is None or found.nbytes < nbytes:
@@ -103,8 +103,8 @@ class CpuDevice(Immediate):
         return _view(buffer, dtype, shape)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Copy the leading bytes of a buffer to another."""
-        threads = thread_count() if nbytes >= 2 * COPY_GRAIN else 1  # (asking takes longer than a short copy)
+        """Copy the leading bytes of a buffer to another buffer."""
+        threads = thread_count() if nbytes >= 2 * COPY_GRAIN else 1  # (the query takes longer than a short copy)
         copy_bytes(source.address, destination.address, nbytes, threads)
 
     def fetch(self, buffer: Buffer) -> Buffer:
@@ -184,5 +184,5 @@ class _Exposed:
 
 def _view(buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     found = np.asarray(_Exposed(buffer, np.dtype(dtype), shape))
-    # the interface has words for NumPy's own kinds of numbers only
+    # the interface describes only NumPy's own dtypes
     return found if dtype.kind != "V" else found.view(dtype)

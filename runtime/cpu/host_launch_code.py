@@ -1,8 +1,8 @@
 """The native function that runs the kernels of a plan on the CPU, and the layout of its launch records.
 
 In: the words of a record, a table of buffers, and the thread pool. Out: the kernels, run one after the other.
-Invariant: everything that can raise precedes the first kernel. Records are never written, so threads share them.
-Python's lock is released if the kernels take longer than acquiring it again.
+Invariant: all operations that can raise an exception come before the first kernel. Records are never written, so
+threads share them. The GIL is released if the kernels take longer than acquiring it again.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from weft.runtime.cpu.host_memory import HostBuffer
 from weft.runtime.cpu.native import KIND, Builtin, Text
 from weft.runtime.cpu.shelves import kind_words
 
-# Words of a record: how many kernels; words of their arguments in all; whether Python's lock is let go.
+# Words of a record: number of kernels; total number of argument words; whether the GIL is released.
 KERNELS, SLOTS, LETS_GO, HEAD = range(4)
-# Words of a kernel: its entry; how far its outermost loop runs, in chunks of what, by how many threads, and for how long by one
-# if the others sleep; how many arguments it has, and how many of them are addresses and numbers of the table. Behind them the arguments, the addresses and the numbers.
+# Words of a kernel: its entry; extent of its outermost loop; chunk size; number of threads; nanoseconds that one thread
+# runs alone while the others sleep; number of arguments; number of arguments that are addresses, and that are scalars,
+# from the table. The arguments, the addresses and the scalars follow.
 ENTRY, EXTENT, CHUNK, PARTS, ALONE, SIZE, ADDRESSES, NUMBERS, KERNEL = range(9)
-# Words of an address: which argument, whose place, what is added. Of a number: which argument, which place.
+# Words of an address: index of the argument, index in the table, offset. Words of a scalar: index of the argument,
+# index in the table.
 ADDRESS, NUMBER = 3, 2
 
 NAME = "weft_run_kernels"
@@ -102,7 +104,7 @@ def _rewind(t: Text, cursor: str, first: str, out: str, arguments: str) -> None:
 
 
 def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """Emit code that reads the arguments of a kernel from the table, and advances to the next kernel."""
+    """Emit code that reads a kernel's arguments from the table and advances to the next kernel."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)
     k = t.begin_loop("copy", size)

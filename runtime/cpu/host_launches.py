@@ -1,7 +1,7 @@
-"""Launches on the CPU, of a single kernel or by one native call for all kernels of a plan.
+"""Launches on the CPU: of a single kernel, or of all kernels of a plan by one native call.
 
 In: kernels, their work and their arguments. Out: the completed launches. Invariant: a kernel is divided into the same
-blocks in either way. A plan that runs once does not wait for the compilation of the native function.
+blocks in both cases. A plan that runs once does not wait for the compilation of the native function.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from weft.runtime.errors import CompileError
 from weft.runtime.launches import Launch
 from weft.runtime.settings import thread_count
 
-# Elements from which on Python's lock is let go.
+# Minimum number of elements for which the GIL is released.
 LET_GO = 1 << 12
-# Instructions an element with which half as many elements are worth a thread (measured: two threads pay from 80 us on).
+# Instructions per element for which half as many elements per thread suffice (measured: two threads pay from 80 us).
 INSTRUCTIONS = 64
-# Times as much as is worth a thread, up to which a job may be over before a thread that sleeps has come.
+# Multiple of the minimum work per thread below which a job may end before a sleeping thread has woken.
 SHORT = 8
-# Arguments of one record: they lie on the stack while it runs.
+# Maximum number of arguments in one record: they are on the stack while it runs.
 MOST_SLOTS = 1 << 13
 
 
@@ -38,7 +38,7 @@ def elements_of(function: HostFunction) -> int:
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
     """Return the number of indices per chunk, for `extent` indices that are shared by `parts` threads.
 
-    It is a multiple of `grain`. Of the `work` elements of all indices, a chunk has at least `least`.
+    It is a multiple of `grain`. All indices have `work` elements, and a chunk has at least `least` of them.
     """
     chunk = max(-(-least * extent // work), extent // (parts * CHUNKS), 1)
     unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
@@ -108,7 +108,8 @@ class HostLaunches:
     def _write(self, threads: int) -> tuple[tuple[int, int, array[int]], ...]:
         """Return the launch records for a number of threads.
 
-        Each is given by its address, the number of kernels up to its end (including previous records), and its words.
+        For each record, return its address, the number of kernels up to its end (including previous records), and its
+        words.
         """
         found: list[list[Launch]] = []
         room = 0
@@ -133,7 +134,7 @@ class HostLaunches:
                 self._runs = 1
                 self._run_singly(table)
                 return
-            # (the records first: another thread may be here too)
+            # (records first: another thread may run this too)
             self._records = self._write(threads)
             self._call = runner().call  # type: ignore[union-attr]
             self._threads = threads

@@ -1,8 +1,8 @@
 """Host memory in 64-byte aligned blocks, which are cached by size class.
 
-The page faults of a new large block cost more than a memory-bound kernel that fills it. Blocks are therefore cached
-up to a limit and reused. Taking a cached block and returning it need no lock. Lists and counters are consistent at
-every point where another thread could intervene, under the interpreter's lock, which the reference counts also need.
+The page faults of a new large block cost more than a memory-bound kernel that fills it. Blocks are therefore cached up
+to a limit and reused. Taking and returning a cached block need no lock besides the GIL, which the reference counts also
+need. Lists and counters are consistent at every point where another thread could intervene.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ALIGNMENT = 64
-HUGE = 1 << 21  # from here on blocks are mapped, with huge pages where the system has them
-KEPT_BYTES = 1 << 30  # that free blocks may hold
+HUGE = 1 << 21  # minimum size of blocks that are mapped, with huge pages if the system has them
+KEPT_BYTES = 1 << 30  # maximum number of bytes of free blocks
 PAGE = 1 << 12
-COLOURED = 1 << 16  # bytes of a block from which on its place in a page is chosen
-COLOUR = 17 * ALIGNMENT  # bytes between the places of two blocks made one after the other: 64 places in all
+COLOURED = 1 << 16  # minimum size in bytes of blocks whose offset within a page is chosen
+COLOUR = 17 * ALIGNMENT  # difference in bytes between the offsets of two consecutive blocks: there are 64 offsets
 _colours = count()
 
 
@@ -62,7 +62,7 @@ class HostBuffer(Buffer):
     pooled = True
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not finalizing():  # at exit the system takes the memory back, and the pool's modules may be gone
+        if not finalizing():  # at exit, the system reclaims the memory, and the pool's modules may be gone
             self.device.memory.give_back(self._owner)  # type: ignore[attr-defined]
 
 
@@ -81,7 +81,7 @@ class Pool(Counted):
         super().__init__(KEPT_BYTES)
         self._name = name
         self._free: dict[int, list[HostBlock]] = {}
-        self._lock = threading.RLock()  # collecting garbage inside may give blocks back
+        self._lock = threading.RLock()  # reentrant: garbage collection inside may return blocks
         self.limit: int | None = None
         self.shelves: Shelves | None = None
 
@@ -104,7 +104,7 @@ class Pool(Counted):
         size = size_class(nbytes)
         free = self._free.get(size)
         if free:
-            block = free.pop()  # (nobody comes between these two lines)
+            block = free.pop()  # (no other thread runs between these two lines)
             self.counts[KEPT] -= size
         else:
             block = self._new(size, nbytes)
@@ -115,7 +115,7 @@ class Pool(Counted):
         with self._lock:
             block = self._fresh(size)
             if block is None:
-                # arrays that only refer to each other are free too
+                # arrays in reference cycles can be freed too
                 gc.collect()
                 self.empty()
                 block = self._fresh(size)
@@ -152,10 +152,10 @@ class Pool(Counted):
             self.shelves.clear()
         given = 0
         for size, free in list(self._free.items()):
-            while free:  # (one by one: what others take or give meanwhile counts too)
+            while free:  # (one by one, so that concurrent changes by other threads count)
                 try:
                     free.pop()
-                except IndexError:  # another thread came between these two lines, as it may at the end of each turn
+                except IndexError:  # another thread ran between these two lines, as it may at the end of each iteration
                     break
                 self.counts[KEPT] -= size
                 self.counts[MADE] -= size
@@ -177,7 +177,7 @@ def _from_system(size: int) -> HostBlock:
 
 
 def _next_colour() -> int:
-    """Return the offset within a page at which the next large block begins.
+    """Return the offset within a page for the next large block.
 
     A processor compares the addresses of loads and earlier stores by their offsets within a page (4K aliasing). A loop
     that reads one array and writes another at nearly the same offset takes up to ten times as long.
@@ -188,7 +188,7 @@ def _next_colour() -> int:
 def _mapped(size: int) -> mmap.mmap:
     if not hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, size)
-    # memory that is shared with children, the default, has no huge pages
+    # the default mapping, which is shared with children, has no huge pages
     mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         mapped.madvise(mmap.MADV_HUGEPAGE)

@@ -12,7 +12,7 @@ import os
 from functools import cache
 from importlib import import_module
 
-# How the loader says that there is no room: the C library's words.
+# Messages of the loader, from the C library, if the address space is full.
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 
 

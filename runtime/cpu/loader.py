@@ -15,14 +15,14 @@ from weft.runtime.errors import CompileError
 from weft.runtime.object_code import BlockSchedule, ObjectCode
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-# Functions and memory of ours that host code may use.
+# The runtime's own functions and memory that host code may use.
 _OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_watch_log": LOG, "weft_watch_full": FULL}
 
 
 def _math_library() -> ctypes.CDLL:
     try:
         return ctypes.CDLL("libm.so.6")
-    except OSError:  # not glibc: searching for it starts a process
+    except OSError:  # not glibc: searching for the library starts a process
         from ctypes.util import find_library
 
         return ctypes.CDLL(find_library("m") or None)
@@ -49,7 +49,7 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Return the addresses of functions to which LLVM itself may add calls, such as memset in place of a loop."""
+    """Return the addresses of functions to which LLVM may add calls. For example, it replaces a loop by memset."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 

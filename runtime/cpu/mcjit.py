@@ -18,7 +18,7 @@ def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple
             llvm.add_symbol(symbol, address)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        # an engine takes possession of its module and machine, so both are new
+        # an engine takes ownership of its module and machine, so both are new
         module = llvm.parse_assembly("")
         machine = llvm.Target.from_default_triple().create_target_machine(opt=0)
         engine = llvm.create_mcjit_compiler(module, machine)

@@ -30,7 +30,8 @@ from weft.runtime.undisturbed import undisturbed
 
 _T = TypeVar("_T")
 
-# Python's functions that a builtin finds in its table; behind them the attribute's name "address", then words of its own.
+# Functions of Python's C API that a builtin finds in its table. The attribute name "address" and the builtin's own
+# words follow.
 PYTHON = (
     "PyLong_AsLongLong",
     "PyErr_Occurred",
@@ -41,13 +42,13 @@ PYTHON = (
     "PyEval_RestoreThread",
     "PyLong_FromLongLong",
 )
-FASTCALL = 0x82  # an array of arguments, the names of the last ones in a tuple
-TYPE = 8  # where an object has its type
-KIND = ("kind", "offset")  # words of a builtin that reads addresses of buffers
+FASTCALL = 0x82  # calling convention: an array of arguments, and the names of the keyword arguments in a tuple
+TYPE = 8  # offset of an object's type
+KIND = ("kind", "offset")  # words of a builtin that reads the addresses of buffers
 
 
-# Bytes that every object begins with, where native code reads objects: how often it is referred to, its type. A Python without
-# a global lock, or one that traces references, has more.
+# Size in bytes of an object's header as native code expects it: reference count and type. A free-threaded Python, or
+# one that traces references, has a larger header.
 HEADER = 16
 _header = object.__basicsize__
 
@@ -121,7 +122,7 @@ def optimised_object(entry: str, text: str, symbols: tuple[str, ...] = (), compi
 
 
 def is_kept(text: str) -> bool:
-    """Return whether the disk cache contains object code of `text`."""
+    """Return whether the disk cache contains object code of `text`, optimized or not."""
     cache = disk_cache()
     return cache is not None and any(cache.get(key) is not None for key in _keys_of(text))
 
@@ -131,9 +132,10 @@ def _keys_of(text: str) -> tuple[bytes, bytes]:
     return key_material(kind, text), key_material(f"quick {kind}", text)
 
 
-# Seconds until code is made better: a program that has only begun has other work for the compiler, and its lock.
+# Seconds until code is recompiled with optimization: a program that has just started has other work for the compiler
+# and its lock.
 LATER = 0.5
-_improved: list[tuple[ObjectCode, str, bytes]] = []  # what is to be made better
+_improved: list[tuple[ObjectCode, str, bytes]] = []  # code to recompile
 
 
 def _improve_later(code: ObjectCode, text: str, key: bytes) -> None:
@@ -141,7 +143,7 @@ def _improve_later(code: ObjectCode, text: str, key: bytes) -> None:
     if len(_improved) == 1:
         timer = threading.Timer(LATER, _improve)
         timer.name, timer.daemon = "weft-compiler", True
-        with suppress(RuntimeError, MemoryError):  # no thread can be started: it stays as it is
+        with suppress(RuntimeError, MemoryError):  # no thread can be started: the code stays as it is
             timer.start()
 
 
@@ -150,7 +152,7 @@ def _improve() -> None:
         code, text, key = _improved[-1]
         cache = disk_cache()
         if cache is not None:
-            with suppress(CompileError, MemoryError):  # (what was made without optimisation is as right)
+            with suppress(CompileError, MemoryError):  # (the code without optimization is also correct)
                 better = replace(code, code=_compile(text, True))
                 cache.put(key, better)
                 if code.code and not code.symbols:
@@ -158,7 +160,7 @@ def _improve() -> None:
         _improved.pop()
 
 
-# Where addresses of native functions are read at each call.
+# Arrays from which addresses of native functions are read at each call.
 words_with_code: list[np.ndarray[Any, np.dtype[np.int64]]] = []
 
 
@@ -247,7 +249,7 @@ class Builtin:
         self._function = obtain_native(entry, text)
         python = [python_function(name) for name in PYTHON]
         self._name = sys.intern("address")
-        # the function reads its table from the bytes that it is bound to
+        # the function reads its table from the bytes object to which it is bound
         table = self.table = array("q", [*python, id(self._name), *words]).tobytes()
         self.address = self._function.address
         self._method = _MethodDefinition(name.encode(), self._function.address, FASTCALL, doc.encode())
@@ -255,12 +257,12 @@ class Builtin:
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
         words_with_code.extend((self._words(), np.frombuffer(memoryview(self._method), np.int64)))
-        lasting(self)  # holders of the function may call it, also if another thread made this once more
+        lasting(self)  # holders of the function may call it, even if another thread has created a second builtin
 
     def exchange(self, old: object, new: object) -> None:
         """Replace an object to which the words of the function refer."""
         words = self._words()
-        self._objects = (*self._objects, new)  # (the old one may be in use)
+        self._objects = (*self._objects, new)  # (the old object may be in use)
         words[words == id(old)] = id(new)
 
     def _words(self) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -298,9 +300,10 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin the text of a function for `Builtin`. Return the LLVM value of each word by name.
+        """Begin the text of a function for `Builtin`. Return a dict that maps each word's name to its LLVM value.
 
-        ``%given`` holds `%count` arguments, then the keyword arguments named in the tuple ``%names`` (or null).
+        ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
+        (or null).
 
         LLVM does not replace its loops by calls of external functions.
         """
@@ -336,11 +339,11 @@ class Text:
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
-        """Load a word."""
+        """Emit a load of a word."""
         return self.new(f"load {kind}, ptr {self.at(base, word)}")
 
     def store(self, value: str, base: str, word: int | str) -> None:
-        """Store a word."""
+        """Emit a store of a word."""
         self.do(f"store i64 {value}, ptr {self.at(base, word)}")
 
     def branch(self, condition: str, yes: str, no: str) -> None:
@@ -368,17 +371,17 @@ class Text:
         self.label(f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, place: str, name: str) -> str:
-        """Load an item of a list. Branch to ``raise`` if the list is too short."""
+        """Emit a load of an item of a list. The code branches to ``raise`` if the list is too short."""
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {place})")
         self.branch(f"icmp eq ptr {found}, null", "raise", name)
         self.label(name)
         return found
 
     def address(self, known: dict[str, str], table: str, place: str, name: str) -> str:
-        """Load the address in an item of a list. Branch to ``raise`` if the item has none.
+        """Emit a load of the address in an item of a list. The code branches to ``raise`` if the item has no address.
 
-        For reusable buffers, it is loaded directly: the words `KIND` of the builtin are their class and the offset of
-        the address. Other items are asked for their attribute ``address``.
+        The address of a reusable buffer is loaded directly: the words `KIND` of the builtin are the class of such
+        buffers and the offset of the address. Other items are asked for their attribute ``address``.
         """
         item = self.item(known, table, place, f"{name}.look")
         kind = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {TYPE}')}")

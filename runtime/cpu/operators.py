@@ -18,10 +18,11 @@ from weft.runtime.cpu.loader import link_symbols
 from weft.runtime.cpu.native import HEADER, TYPE, Builtin, lasting, native_object, python_function, words_with_code
 
 _NAME, _TABLE_NAME = "weft_operator", "weft_operators"
-_ITEMS = tuple.__basicsize__  # where a tuple has them
-_ON_STACK = 10  # arguments of a call that need no memory of their own
-# Words for all: the class, Python's functions that say whether one is below another, that call, release, get memory and give it back, what is called
-# to delete an item. Then for each operator its function and what that is bound to, and the same of its reflected form.
+_ITEMS = tuple.__basicsize__  # offset of a tuple's items
+_ON_STACK = 10  # number of call arguments that fit on the stack
+# Words shared by all operators: the class; Python's functions to test for a subtype, to call, to release, to allocate
+# and to free; the function that deletes an item. Each operator has four more words: its function and the object to
+# which it is bound, and the same for its reflected form.
 _FUNCTIONS = (
     "PyType_IsSubtype",
     "PyObject_Vectorcall",
@@ -32,8 +33,8 @@ _FUNCTIONS = (
     "PyErr_NoMemory",
 )
 _FIRST, _EACH = 2 + len(_FUNCTIONS), 4
-_BASE = HEADER + 24  # where a descriptor has the description of its slot
-# Functions for slots of different kinds: what they return and take, and how many there are.
+_BASE = HEADER + 24  # offset of the slot's description in a descriptor
+# Kinds of slot functions: name, return type, parameters, maximum number.
 _WAYS = (("either", "ptr", "ab", 14), ("first", "ptr", "ab", 24), ("set", "i32", "abc", 1), ("call", "ptr", "abc", 2))
 _EITHER, _FIRST_ONLY, _SET, _CALL = range(len(_WAYS))
 _MOST = sum(room for *_, room in _WAYS)
@@ -60,11 +61,11 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
     CompileError
         If native code cannot be compiled.
     """
-    _find_operator()  # (it may fail, and nothing has been changed then)
+    _find_operator()  # (this may fail, but nothing has been changed yet)
     _TABLE[0], _TABLE[_FIRST - 1] = id(kind), id(lasting(delete))
     for name, method in methods.items():
         reflected = f"__r{name[2:]}"
-        if name.startswith("__r") and f"__{name[3:]}" in methods:  # (taken with the other)
+        if name.startswith("__r") and f"__{name[3:]}" in methods:  # (handled together with the operator)
             continue
         both = (method, methods.get(reflected, method))
         words = [word for each in both for word in (each.address, id(each.table))]

@@ -21,22 +21,22 @@ from weft.runtime.cpu.loader import ENTRY, HostFunction, link_symbols
 from weft.runtime.cpu.processors import MOST_MOVED, processor
 from weft.runtime.errors import CompileError
 
-# Elements that are worth a thread of their own.
+# Minimum number of elements for which another thread pays.
 GRAIN = 1 << 15
-# Bytes whose copy is.
+# Minimum number of bytes of a copy for which another thread pays.
 COPY_GRAIN = 1 << 19
-# Chunks that a thread's share is cut into: others take over what a thread that is held up leaves.
+# Number of chunks in a thread's share: other threads take over the chunks of a delayed thread.
 CHUNKS = 32
-# Indices that chunks are a multiple of where they are long: two threads do not write to the same line.
+# Long chunks are multiples of this number of indices, so that two threads do not write to the same cache line.
 ROUND = 64
-# Threads of one job.
+# Maximum number of threads of a job.
 MOST_PARTS = pool_code.MOST_PARTS
 
-# Seconds that a thread looks out for the next job before it sleeps: to wake it takes about half as long.
+# Seconds that a thread spins for the next job before it sleeps: waking it takes about half as long.
 LOOKING = 100e-6
-# Nanoseconds after which a thread wakes them for a job in short chunks: one that takes less is sooner done alone.
+# Nanoseconds after which a thread wakes the others for a job in short chunks: a shorter job ends sooner alone.
 ALONE = 50_000
-# Turns whose time is measured to know how many that are.
+# Number of spin iterations that are timed, and maximum number of spin iterations.
 MEASURED, MOST_TURNS = 1000, 100_000
 
 _RUN = ctypes.CFUNCTYPE(
@@ -50,7 +50,7 @@ _RUN = ctypes.CFUNCTYPE(
     ctypes.c_int64,
 )
 _PAUSE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
-# Signals of a thread's own doing, which must reach it.
+# Synchronous signals, which must reach the thread that caused them.
 _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
@@ -79,7 +79,7 @@ class Workers:
         self._lock = threading.Lock()
         self._address = 0
         self._handles: list[ctypes.c_void_p] = []
-        self._avoided = -1  # the processor that the workers keep off
+        self._avoided = -1  # the processor that the workers avoid
         self._tick = 0
 
     def split(
@@ -95,7 +95,7 @@ class Workers:
         """Run the iterations ``range(extent)`` of a kernel in chunks, on up to `parts` threads including this one.
 
         Sleeping workers are woken when the job has taken `alone` nanoseconds, which is checked between chunks.
-        The last item of `begun` is incremented immediately before the kernel starts: no interrupt comes in between.
+        The last item of `begun` is incremented immediately before the kernel starts. No interrupt occurs in between.
         """
         address = self.enter(parts)
         try:
@@ -157,7 +157,7 @@ class Workers:
             self.while_waiting(self._tick)
         libc = ctypes.CDLL(None)
         thread = _code().thread
-        # signals go to threads that Python knows
+        # only threads that Python knows may handle signals
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _OF_THE_THREAD)
         try:
             while self._count < wanted:
@@ -166,7 +166,7 @@ class Workers:
                 (ctypes.c_int64 * 2).from_address(line + 16)[:] = [self._address, number]
                 handle = ctypes.c_void_p()
                 if libc.pthread_create(ctypes.byref(handle), None, ctypes.c_void_p(thread), ctypes.c_void_p(line)):
-                    return  # fewer threads than asked for: those that are there take all parts
+                    return  # fewer threads than requested: the existing threads run all parts
                 libc.pthread_detach(handle)
                 self._handles.append(handle)
                 self._avoided = -1
@@ -204,7 +204,7 @@ def _code() -> _Code:
 
 
 def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
-    """Copy memory. If it is large, up to `parts` threads take part."""
+    """Copy memory. Up to `parts` threads share a large copy."""
     parts = min(parts, nbytes // COPY_GRAIN)
     if parts < 2:
         ctypes.memmove(target, source, nbytes)

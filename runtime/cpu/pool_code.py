@@ -1,6 +1,6 @@
 """The native code of the worker threads.
 
-They wait, and run parts of kernels, but never enter the interpreter.
+The threads wait for jobs and run parts of kernels. They never enter the interpreter.
 
 In: the structure defined below, which `pool` fills. Out: an object file with `RUN`, `THREAD`, `COPY` and `PAUSE`,
 from the disk cache or compiled by LLVM. Invariant: a worker reads a job only while it is registered and the job is
@@ -19,15 +19,16 @@ from weft.runtime.object_code import ObjectCode
 
 RUN, THREAD, COPY, PAUSE = "weft_pool_run", "weft_pool_thread", "weft_pool_copy", "weft_pool_pause"
 
-# Bytes from the start of a pool's memory to what it holds; what threads write at the same time lies on lines of its own.
-# (the number of the open job or 0; workers at it; asleep; whether a thread waits for them)
+# Byte offsets in a pool's memory. Words that different threads write at the same time are on different cache lines.
+# (the number of the open job or 0; the number of workers in it; of sleeping workers; whether a thread waits for the
+# workers)
 OPEN, INSIDE, SLEEPERS, WAITING = 0, 64, 128, 136
-TURNS = 152  # how often a thread looks out for the next job, or for the end of one, before it sleeps
-WAKE = 160  # when the thread that began the job wakes the workers that sleep, in nanoseconds, or 0
-TICK = 144  # the address of what is called from time to time by who waits for workers, or 0
+TURNS = 152  # number of spin iterations before a thread sleeps
+WAKE = 160  # nanoseconds after which the thread that started the job wakes the sleeping workers, or 0
+TICK = 144  # address of the function that a thread calls periodically while it waits for workers, or 0
 JOB = 192  # entry, slots, extent, chunk, parts; the number of the last job
-MUTEX, START, DONE = 256, 384, 512  # a mutex, and the conditions that a job is open, and that nobody is at it
-LINES, LINE = 1024, 64  # a part's line: the next index, the end; then for a worker: the pool and its number
+MUTEX, START, DONE = 256, 384, 512  # a mutex, and two condition variables: a job is open; no worker is in a job
+LINES, LINE = 1024, 64  # cache line of a part: next index, end; for a worker also the pool and the worker's number
 MOST_PARTS = 256
 
 SYMBOLS = (
@@ -39,7 +40,7 @@ SYMBOLS = (
     "clock_gettime",
     "pthread_cond_broadcast",
 )
-NAP = 50_000_000  # nanoseconds between two such calls
+NAP = 50_000_000  # nanoseconds between two calls of that function
 CLOCK = 1  # the C library's monotonic clock
 
 

@@ -1,7 +1,7 @@
-"""``print`` in explicit kernels: the function that host code calls, which writes to sys.stdout.
+"""The function that ``print`` in explicit kernels calls. It writes to sys.stdout.
 
-In: three addresses. The first is that of a length and JSON text with the pieces, the dtypes of the values and their C
-formats. The second is that of one 64-bit word per value. The third is that of the launch's record, or 0.
+In: three addresses. At the first address are a length and JSON text with the pieces, the dtypes of the values and their
+C formats. At the second address is one 64-bit word per value. The third is the address of the launch's record, or 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.runtime.cpu.fault_words import look_soon, stop
 
 
 def print_line(told: int, values: int) -> None:
-    """Write the text and the values of one call of ``print``."""
+    """Write the text and the values of a ``print`` call."""
     pieces, dtypes, formats = _read(ctypes.string_at(told + 8, ctypes.c_int64.from_address(told).value))
     parts = [pieces[0]]
     for k, (piece, dtype, form) in enumerate(zip(pieces[1:], dtypes, formats, strict=True)):
@@ -55,5 +55,5 @@ def _print(told: int, values: int, record: int | None) -> None:
             look_soon(record)
 
 
-# kept for as long as the process: code that was loaded calls it
+# lives as long as the process: loaded code calls it
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_print)

@@ -1,6 +1,6 @@
 """Processor affinity: the processor of a thread, and the processors that other threads avoid.
 
-On some virtual machines, processors do not look like neighbours to the system. A thread that wakes on the processor
+On some virtual machines, the system does not treat processors as neighbors. A thread that wakes on the processor
 of the waking thread then waits for milliseconds until the system moves it.
 """
 
@@ -13,15 +13,15 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-# Threads that are told which processor to keep off; where there are more, there are many processors.
+# Maximum number of threads whose affinity is changed. With more threads, there are many processors.
 MOST_MOVED = 16
 
 
 def keep_off(here: int, threads: Sequence[int]) -> None:
     """Keep threads off the processor `here`.
 
-    The threads, given by the system's numbers, run on the remaining processors of this process. If there are more than
-    `MOST_MOVED` threads, nothing is changed.
+    The threads, given by their system thread IDs, run on the remaining processors of this process. If there are more
+    than `MOST_MOVED` threads, nothing is changed.
     """
     others = os.sched_getaffinity(0) - {here} if here >= 0 else None
     if others and len(threads) <= MOST_MOVED:

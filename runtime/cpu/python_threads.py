@@ -15,7 +15,8 @@ from queue import SimpleQueue
 
 from weft.runtime.cpu.processors import keep_off, processor
 
-# Bytes that a call should read or write for its thread to pay: waking one costs about as much as moving a fifth of this.
+# Minimum number of bytes per call for which a thread pays: waking a thread costs about as much as moving a fifth of
+# this.
 BLOCK_BYTES = 1 << 20
 
 
@@ -27,14 +28,16 @@ class _Job:
 
     def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
         self._calls = deque(calls)
-        self._begun: list[None] = []  # an item for each worker that may run calls, and for each that has run its last
+        # one item per worker that may run calls, and one per worker that has run its last call
+        self._begun: list[None] = []
         self._ended: list[None] = []
         self._signals: SimpleQueue[None] = SimpleQueue()
         self._errors: list[BaseException] = []
 
     def serve(self) -> None:
         """Run calls in a worker thread until the queue is empty."""
-        # Invariant: a worker that takes a call has entered itself before, so that a caller that finds none left waits for it
+        # Invariant: a worker registers before it takes a call, so that a caller that finds an empty queue waits for the
+        # worker
         self._begun.append(None)
         try:
             self._run()
@@ -81,18 +84,18 @@ class _Workers:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._count = 0
-        self._numbers: list[int] = []  # what the system calls them
-        self._avoided = (-1, 0)  # the processor that they keep off, and how many of them do
+        self._numbers: list[int] = []  # system thread IDs
+        self._avoided = (-1, 0)  # the processor that the workers avoid, and the number of workers that do
 
     def offer(self, job: _Job, threads: int) -> None:
         """Offer a job to at most `threads` workers."""
         try:
             while self._count < threads:
-                # (`threading` would wait for the thread to begin, for ever where there is no memory for that)
+                # (`threading` would wait for the thread to start: forever, if there is no memory)
                 _thread.start_new_thread(self._serve, ())
                 self._count += 1
         except (RuntimeError, MemoryError):
-            return  # the interpreter is shutting down, or there is no memory: the caller does it alone
+            return  # the interpreter is shutting down, or there is no memory: the caller runs all calls
         if (found := (processor(), len(self._numbers))) != self._avoided:
             self._avoided = found
             keep_off(found[0], self._numbers)

@@ -1,4 +1,4 @@
-"""The native functions that put dead buffers on free lists and reuse them.
+"""The native functions that put deleted buffers on free lists and reuse them.
 
 This module also defines the layout of their records.
 
@@ -14,12 +14,12 @@ from functools import cache
 from weft.runtime.cpu.native import TYPE, Text
 from weft.runtime.llvm_files import read_llvm
 
-# Words that a pool counts in: bytes of free blocks, of all blocks, the most that was held, the most that is kept.
+# Counters of a pool: bytes of free blocks, bytes of all blocks, peak of the bytes in use, maximum bytes of free blocks.
 KEPT, MADE, PEAK, MOST, COUNTS = range(5)
-# Words of a shelf: the dead buffer on top, its bytes, the store that it belongs to.
+# Words of a free list: the top buffer, its size in bytes, the store to which the list belongs.
 TOP, SIZE, STORE, SHELF = range(4)
-# Words of a store: where the pool counts; whether nothing is put on shelves; the buffers' type; None; where its buffers have
-# what is named; how many expected and how many slots follow behind the functions; then the functions.
+# Words of a store: the address of the pool's counters; whether free lists are closed; the buffers' type; None; offsets
+# of fields in buffers; numbers of expected values and of slots, which follow the functions; then the functions.
 COUNTED, CLOSED, KIND, NOTHING, WEAK, UNWRITTEN, ORIGIN, NBYTES, OWNER, EXPECTED, SLOTS, HEAD = range(12)
 FUNCTIONS = (
     "PyObject_GC_IsFinalized",
@@ -31,7 +31,7 @@ FUNCTIONS = (
 )
 LISTS = HEAD + len(FUNCTIONS)
 _CALLED = ("IS_FINALIZED", "UNTRACK", "CLEAR_WEAK", "FINALIZE", "FREE", "RELEASE")  # their names in `shelves.ll`
-# Words of what is expected: where, and which object. Of a request: which place, the shelf, the bytes as an int.
+# Words of an expected value: offset, object. Words of a request: index in the table, free list, size as an int object.
 PAIR, REQUEST = 2, 3
 
 KEEP, TAKE = "weft_keep_buffer", "weft_take_buffers"

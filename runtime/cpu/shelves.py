@@ -35,7 +35,7 @@ from weft.runtime.cpu.slots import slots_of
 from weft.runtime.device import Buffer, Requests
 
 _python = ctypes.pythonapi
-PATIENCE = 2  # many a plan never comes back: nobody waits for native code who runs one once
+PATIENCE = 2  # runs of a plan before free lists are prepared: many plans run only once, and would wait for native code
 _NO_INSTANCES = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _TP_DEALLOC = 52
 
@@ -64,7 +64,7 @@ class Counted:
 
     @property
     def peak(self) -> int:
-        """The largest number of bytes that buffers have held."""
+        """The maximum number of bytes that buffers have used at the same time."""
         return self.counts[PEAK]
 
     @property
@@ -78,7 +78,7 @@ class Counted:
 
     @property
     def held(self) -> int:
-        """The number of bytes that buffers hold."""
+        """The number of bytes that buffers use."""
         return self.counts[MADE] - self.counts[KEPT]
 
     def note_peak(self) -> None:
@@ -112,14 +112,14 @@ class Shelves:
         self._take = _taker().call
         at = slots_of(base)
         expects = [word for name, value in expected.items() for word in (at[name], id(value))]
-        # in the order that `shelf_code` names; a buffer's device comes last, for it keeps the pool
+        # in the order of `shelf_code`; a buffer's device comes last, because it keeps the pool alive
         offsets = sorted(at.values(), key=lambda offset: offset == at["device"])
         named = [at[name] for name in ("unwritten", "origin", "nbytes", "_owner")]
         head = [_address(pool.counts), 0, id(self._kind), id(None), base.__weakrefoffset__, *named]
         words = [*head, len(expected), len(offsets), *map(python_function, FUNCTIONS), *expects, *offsets]
         self._store = lasting(array("q", words))
         self._lock = threading.RLock()
-        self._of: dict[int, int] = {}  # a shelf's address by the size of its buffers
+        self._of: dict[int, int] = {}  # size of buffers -> address of their free list
         self._closed = _address(lasting(array("q", [0, 0, _address(self._store)])))
 
     def _shelf(self, size: int) -> int:
@@ -152,7 +152,7 @@ class Shelves:
         for place, size, nbytes in zip(requests.places, sizes, requests.sizes, strict=True):
             words.extend((place, self._closed if size is None else self._shelf(size), id(nbytes)))
         with self._lock:
-            # (once: others may be on their way with the address)
+            # (only once: other threads may already use the address)
             if requests.call is None:
                 requests.words = words
                 requests.address = _address(words)

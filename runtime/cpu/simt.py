@@ -39,7 +39,7 @@ class SimtDevice(CpuDevice):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.small_on_host = not name.endswith((":backward", ":watched"))  # (there kernels are to be tested)
+        self.small_on_host = not name.endswith((":backward", ":watched"))  # (these devices are for testing kernels)
         super().__init__()
         self.most_blocks = MAX_BLOCKS
 

@@ -19,7 +19,7 @@ def slots_of(kind: Any) -> dict[str, int]:
     names = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name[:2] != "__"]
     marks = {name: object() for name in names}
     for name, mark in marks.items():
-        # (not by its own `__setattr__`, nor by a property of the same name)
+        # (bypass the class's own `__setattr__` and properties of the same name)
         object.__setattr__(probe, name, mark)
     words = list((ctypes.c_int64 * (kind.__basicsize__ // 8)).from_address(id(probe)))
     return {name: 8 * words.index(id(mark)) for name, mark in marks.items()}

@@ -19,22 +19,24 @@ from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.native import HEADER, Text, check_objects, lasting, obtain_native
 from weft.runtime.errors import CompileError
 
-# Words of the data of an elementwise loop: its entry, the number of operands, then the binary logarithms of their item sizes.
+# Words of an elementwise loop's data: its entry, the number of operands, then the binary logarithms of their item
+# sizes.
 PACKED, COUNT, SHIFTS = range(3)
-# Words of the data of a reduction: its entry, its number of slots, which slots hold source, result and length; then the slots.
+# Words of a reduction's data: its entry; its number of slots; the indices of the slots for source, result and length;
+# then the slots.
 ENTRY, SLOTS, SOURCE, RESULT, LENGTH, CONSTANTS = range(6)
-# Operands of an elementwise loop, and slots of a reduction, at most.
+# Maximum number of operands of an elementwise loop, and of slots of a reduction.
 MOST = 8
 MOST_SLOTS = 16
-# Elements of an operand that are packed at a time (a power of two), and the bytes that these take at most.
+# Number of elements of an operand that are packed at a time (a power of two), and their maximum size in bytes.
 BLOCK = 256
 BLOCK_BYTES = 16 * BLOCK
 # Positions in the table of NumPy's C interface for ufuncs.
 _MAKE, _MAKE_WITH_SIGNATURE = 1, 31
 _NONE = -1  # PyUFunc_None: no identity
-_LOOPS = HEADER + 16, HEADER + 24  # where a ufunc has its inner loops, and their data
+_LOOPS = HEADER + 16, HEADER + 24  # offsets of a ufunc's inner loops and of their data
 
-# How the flags are read into the word ``%flags``, and written back; elsewhere they stay raised.
+# How the flags are saved in the word ``%flags`` and restored; on other machines they stay raised.
 _FLAGS = {
     "x86_64": (
         "call void @llvm.x86.sse.stmxcsr(ptr %flags)",
@@ -85,7 +87,7 @@ def _make(
     text = name.encode()
     given: list[Any] = [functions, pointers, types, 1, len(dtypes) - 1, 1, _NONE, text, text, 0]
     made = function(*given, signature.encode()) if signature else function(*given)
-    lasting((functions, pointers, types, text, data, kept, made))  # (the ufunc keeps none of them)
+    lasting((functions, pointers, types, text, data, kept, made))  # (the ufunc keeps no references to them)
     return made
 
 
@@ -171,7 +173,7 @@ def _map_text(entry: str) -> str:
     before = t.new("load i64, ptr %loose")
     t.do(f"store i64 {t.new(f'or i64 {before}, {apart}')}, ptr %loose")
     t.end_loop("read")
-    # a reduction writes where it reads, and what it accumulates is read by the next element
+    # a reduction writes to the memory that it reads, and the next element reads the accumulated value
     step, out = t.load("%steps", last), t.load("%args", last)
     behind = t.new(f"add i64 {t.load('%args', 0)}, {step}")
     t.branch(f"icmp eq i64 {behind}, {out}", "single", "apart")
@@ -215,7 +217,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
     t.store(here, "%slots", k)
     t.branch(f"icmp eq i64 {k}, {last}", "take.end", "take.read")
     t.label("take.read")
-    # (one element that stands for all is there since the first block)
+    # (a broadcast element is there since the first block)
     again = t.new(f"and i1 {t.new(f'icmp eq i64 {step}, 0')}, {t.new(f'icmp ne i64 {number}, 0')}")
     t.do(f"br i1 {again}, label %take.end, label %take.copy")
     t.label("take.copy")

@@ -1,7 +1,7 @@
 """The event log of instrumented kernels. The operation `watch` writes it, and a reader consumes it.
 
 In: the events of one launch, each a number of 64-bit words. Out: rows of numbers in order. Invariant: one launch is
-instrumented at a time. An error of the reader is raised at the launch, and ends the reading.
+instrumented at a time. An exception of the reader is raised at the launch, and ends the reading.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 WORDS = 1 << 17
 
-# The words in use, the last place where one more event fits, the events. Code that was loaded writes here.
+# Number of words in use, last position at which one more event fits, events. Loaded code writes here.
 LOG = (ctypes.c_int64 * (2 + WORDS))()
 _words: np.ndarray = np.frombuffer(memoryview(LOG), np.int64)
 _lock = threading.Lock()
@@ -39,7 +39,7 @@ class _Watch:
         if self.error is None:
             try:
                 self.reader(rows)
-            except BaseException as error:  # raised where the launch was made: no exception goes through compiled code
+            except BaseException as error:  # raised at the launch: no exception passes through compiled code
                 self.error = error
 
 
@@ -57,7 +57,9 @@ FULL = ctypes.CFUNCTYPE(None)(_full)
 
 @contextmanager
 def watching(width: int, reader: Reader) -> Iterator[None]:
-    """Pass the events of the launch within the ``with`` block to `reader`. At the end, all events have been read.
+    """Pass the events of the launch within the ``with`` block to `reader`.
+
+    All events have been read at the end of the block.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ MOST = 2**31 - 1
 MISSING = (
     "products of matrices go by way of the host: cuBLAS is not installed (pip install 'weft[cuda13]' or nvidia-cublas)"
 )
-# cudaDataType, cublasComputeType, and the dtype of the factors, by the dtype's name.
+# dtype name -> cudaDataType, cublasComputeType, and the dtype of the scaling factors.
 KINDS: dict[str, tuple[int, int, np.dtype]] = {
     "float16": (2, 68, np.dtype(np.float32)),
     "bfloat16": (14, 68, np.dtype(np.float32)),
@@ -47,7 +47,7 @@ class Matrices:
     Attributes
     ----------
     address : int
-        Of the first element.
+        The address of the first element.
     shape, strides : tuple of int
         Strides in elements.
     """
@@ -103,7 +103,7 @@ class Blas:
                 matrix.address + size * sum(i * s for i, s in zip(index, step, strict=False))
                 for matrix, step in zip((a, b), steps, strict=True)
             ]
-            # the library counts columns first: what it writes as (m, n) are our rows
+            # cuBLAS is column-major: a product that it writes as (m, n) has our rows
             code = self._call(
                 "cublasGemmStridedBatchedEx",
                 *(ctypes.c_int(v) for v in (second[0], first[0], m, n, k)),
@@ -174,9 +174,9 @@ def _as_matrix(given: Matrices, row: bool) -> Matrices:
 
 
 def _layout(matrix: Matrices) -> tuple[int, int] | None:
-    """Return the cuBLAS operation (plain or transposed) that reads a matrix's transpose, and the leading dimension.
+    """Return the arguments with which cuBLAS reads the transpose of a matrix: the operation and the leading dimension.
 
-    Return None if cuBLAS cannot read the matrix.
+    The operation is plain or transposed. Return None if cuBLAS cannot read the matrix.
     """
     rows, columns = matrix.shape[-2:]
     down, right = matrix.strides[-2:]
@@ -194,7 +194,7 @@ def _layout(matrix: Matrices) -> tuple[int, int] | None:
 
 
 def _lead_strides(matrix: Matrices, lead: tuple[int, ...]) -> list[int]:
-    """Return the strides of an operand along the leading axes of the result. Broadcast axes have stride 0."""
+    """Return the strides of an operand along the leading axes of the result. The stride of a broadcast axis is 0."""
     own = len(matrix.shape) - 2
     missing = len(lead) - own
     return [0] * missing + [

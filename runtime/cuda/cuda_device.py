@@ -27,7 +27,8 @@ from weft.runtime.listening import Listening
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import setting
 
-# Plans that take one board, each of a few launches: these are told apart by 32 bits.
+# Maximum number of plans that use the same descriptors, with a few launches each: the launches are identified by 32
+# bits.
 BOARD_USES = 1 << 20
 
 Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
@@ -109,7 +110,7 @@ class CudaDevice(GpuServices):
     def board(self, nbytes: int) -> Buffer:
         """Return look-back descriptors for the stream of the calling thread.
 
-        They contain launch numbers, and are replaced before these run out.
+        The descriptors contain launch numbers, and are replaced before the numbers run out.
         """
         stream = self._order.current
         found, uses = self._boards.get(stream, (None, iter(())))

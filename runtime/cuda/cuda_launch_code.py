@@ -1,8 +1,8 @@
 """The native function that launches the kernels of a record, and its call from Python.
 
-In: a record's address, a table of buffers, and a stream. Out: launches, and the driver's error code. Invariant:
-everything that can raise precedes the first launch. Python's lock is released during driver calls, which may wait for
-the GPU.
+In: a record's address, a table of buffers, and a stream. Out: launches, and the driver's error code. Invariant: all
+operations that can raise an exception come before the first launch. The GIL is released during driver calls, which may
+wait for the GPU.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from weft.runtime.cuda.records import (
     VALUES,
 )
 
-# Entry points of the driver that the function finds in its table; behind them the context.
+# Entry points of the driver that the function finds in its table. The context follows.
 _DRIVER = (
     "cuCtxPushCurrent",
     "cuCtxPopCurrent",
@@ -51,7 +51,7 @@ def native_launcher(driver: Driver) -> Builtin:
     """Return the native function that launches the records of one device.
 
     ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
-    The table is a list. Its items to which a record refers have an attribute ``address``, or are integers.
+    The table is a list. The items to which a record refers have an attribute ``address``, or are integers.
 
     Raises
     ------

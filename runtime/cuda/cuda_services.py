@@ -1,6 +1,6 @@
 """Services of a GPU other than memory and kernels.
 
-They are properties, host memory, sharing between processes, and occupancy.
+The services are device properties, host memory, memory sharing between processes, and occupancy.
 
 In: a device's driver. Out: the `Services` of `CudaDevice`. Invariant: memory allocated here is returned to the driver
 when its last user dies, and never earlier.
@@ -27,16 +27,19 @@ from weft.runtime.errors import CompileError, CudaError
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
 from weft.runtime.services import DeviceFacts, HostKind, HostMemory
 
-PORTABLE_MAPPED = 1 | 2  # for every device, with an address on the device
+PORTABLE_MAPPED = 1 | 2  # for all devices, with a device address
 ATTACH_GLOBAL = 1
 LAZY_PEER_ACCESS = 1
 POINTERS_DEVICE = 9  # an attribute of a pointer
-HANDLE_BYTES = 64  # of a CUipcMemHandle, whose field not every cuda.bindings shows
+HANDLE_BYTES = 64  # size of a CUipcMemHandle, whose field some versions of cuda.bindings hide
 PREFIX = "CU_DEVICE_ATTRIBUTE_"
 
 
 class DriverMemory:
-    """Memory that a driver call has allocated or registered. Deleting this object releases it by another call."""
+    """Memory that a driver call has allocated or registered.
+
+    Deleting this object releases the memory by another driver call.
+    """
 
     __slots__ = ("_driver", "_give_back", "_keeps", "address")
 
@@ -51,7 +54,7 @@ class DriverMemory:
 
 
 class Attributes(Mapping[str, int]):
-    """Attributes of a device by name. Each is queried when it is read."""
+    """Attributes of a device by name. An attribute is queried each time it is read."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -78,7 +81,7 @@ class GpuServices(Named):
     _order: StreamOrder
     _staging: Staging
     _stream: Any
-    streaming = False  # whether a user ever made a stream: until then nobody has to claim memory
+    streaming = False  # whether the user has created a stream: until then, memory need not be claimed
 
     def create_stream(self, handle: int | None = None) -> CudaStream:
         """Return a new stream, or a wrapper of an existing CUDA stream."""
@@ -96,14 +99,14 @@ class GpuServices(Named):
             self._order.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Make a stream wait for the work that must precede its use of a buffer.
+        """Make a stream wait for the work that must end before the stream uses a buffer.
 
         None is the stream of the calling thread.
         """
         if self.streaming:
             whole: Any = buffer
             while type(whole) is Buffer:
-                whole = whole._owner  # of which it is a part
+                whole = whole._owner  # the buffer that contains it
             if isinstance(whole, PoolBlock):
                 self._order.claim(whole, stream, written)
 
@@ -175,9 +178,9 @@ class GpuServices(Named):
             copy(stream)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Return a new buffer that can be shared, and its handle.
+        """Return a new buffer that can be shared with other processes, and its handle.
 
-        It is allocated outside of the memory pool, whose blocks cannot be shared.
+        The buffer is allocated outside of the memory pool, whose blocks cannot be shared.
         """
         at = int(self._driver.call("cuMemAlloc", max(nbytes, 1)))
         owner = DriverMemory(self._driver, "cuMemFree", at)
@@ -196,12 +199,12 @@ class GpuServices(Named):
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the GPU that owns an address. Return None if it is this GPU, or if none owns it."""
+        """Return the number of the GPU that owns an address. Return None if it is this GPU or no GPU."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)
         except (CompileError, CudaError):
-            return None  # the driver does not know it
+            return None  # the driver does not know the address
         return number.value if number.value != int(self._driver.handle) else None
 
     def exported_stream(self) -> int:
@@ -216,7 +219,7 @@ class GpuServices(Named):
         return TextureObject(self._driver, values, filter, address, normalized)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return how many blocks of a kernel one multiprocessor runs at the same time."""
+        """Return the number of blocks of a kernel that one multiprocessor runs at the same time."""
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         return int(self._driver.call(name, function.handle, threads, shared_bytes))
 

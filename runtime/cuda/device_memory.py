@@ -1,9 +1,9 @@
 """The memory of a GPU: stream-ordered blocks, which are cached by size.
 
-In: a device, its driver and the order of its streams. Out: a `MemoryPool` and its `PoolBlock` objects, which return
-to the pool when they die. Small blocks of the device's own stream are taken and returned without a lock. Lists and
-counters are consistent at every point where another thread could intervene, under the interpreter's lock, which the
-reference counts also need.
+In: a device, its driver and the order of its streams. Out: a `MemoryPool` and its `PoolBlock` objects, which return to
+the pool when they die. Small blocks of the device's own stream are taken and returned without a lock besides the GIL,
+which the reference counts also need. Lists and counters are consistent at every point where another thread could
+intervene.
 
 Invariant: a block is reused only in a stream that follows all work that may still use it. Cached and total memory
 stay within their limits. Returning a block never raises and never waits.
@@ -25,13 +25,13 @@ from weft.runtime.device import Buffer, Requests
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError, WeftError
 from weft.runtime.live import out_of_memory
 
-KEPT_BYTES = 4 << 30  # of free blocks; what is more goes back to the driver's pool
+KEPT_BYTES = 4 << 30  # limit of free blocks; the rest is returned to the driver's pool
 SMALL = 1 << 20
 LARGE_STEP = 2 << 20  # the driver's own granularity
-SLACK = 8  # a kept block may be larger than what is asked for by one part in so many
+SLACK = 8  # a reused block may exceed the requested size by at most one part in this number
 NEVER_RELEASE = 2**64 - 1
-OLDEST, NEWEST = 0, -1  # which block of a size
-ASIDE = 8 << 20  # bytes from which on copies from the host overtake the device's own work
+OLDEST, NEWEST = 0, -1  # index of a block in the list of its size
+ASIDE = 8 << 20  # minimum number of bytes of host copies that overtake the device's own work
 NOBODY: frozenset[CudaStream] = frozenset()
 
 
@@ -62,7 +62,7 @@ class FreeList:
 
     def __init__(self) -> None:
         self.addresses: dict[int, list[int]] = {}
-        self._sizes: list[int] = []  # those that there ever was a block of, ascending
+        self._sizes: list[int] = []  # all sizes that ever had a block, ascending
 
     def put(self, address: int, size: int) -> None:
         """Add a block."""
@@ -99,7 +99,7 @@ class FreeList:
 
 
 class CrossedList:
-    """Free blocks that several streams have used, with each stream's position at the last use."""
+    """Free blocks that several streams have used. Each block has the position of each stream at its last use."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
@@ -128,24 +128,24 @@ class CrossedList:
 
 
 class PoolBlock(Buffer):
-    """A block of memory. It returns to its pool when nothing refers to it any more.
+    """A block of memory. It returns to its pool when it is no longer referenced.
 
     Attributes
     ----------
     size : int
         Size of the block in bytes. `nbytes` is the requested size.
     home : CudaStream
-        The stream that it was allocated in.
+        The stream in which the block was allocated.
     writer : CudaStream
-        The stream that wrote to it last.
+        The stream that last wrote to the block.
     readers : frozenset of CudaStream
-        The other streams that used it since.
+        The other streams that have used the block since then.
     """
 
     __slots__ = ("_pool", "home", "readers", "size", "writer")
 
     def __init__(self, pool: MemoryPool, address: int, size: int, nbytes: int, home: CudaStream) -> None:
-        # (as a buffer's own, without another call)
+        # (sets the fields of a buffer directly, to save a call)
         self.device = pool.device
         self.address = address
         self.nbytes = nbytes
@@ -158,7 +158,7 @@ class PoolBlock(Buffer):
 
     @property
     def crossed(self) -> bool:
-        """Return whether the block was used in a stream other than its home stream and the device's own stream.
+        """Return whether the block was used in any stream other than its home stream and the device's own stream.
 
         Every stream waits for the device's own stream.
         """
@@ -200,12 +200,13 @@ class MemoryPool(Counted):
         self._driver = driver
         self._order = order
         self.own = order.own
-        # the streams' own lock, since blocks die wherever garbage is collected
+        # the streams' lock, since blocks are deleted wherever garbage is collected
         self._lock = order.lock
         self._crossed = CrossedList()
         self.limit: int | None = None
         self.shelves: Shelves | None = None
-        # where the device's own stream was when it gave up a large block, from the first copy on that overtakes it
+        # address -> position in the device's own stream at which a large block was returned; used once a copy has
+        # overtaken the stream
         self._left: dict[int, CudaEvent] | None = None
         order.own.free = FreeList()
         order.inherit = self._inherit
@@ -235,7 +236,7 @@ class MemoryPool(Counted):
         OutOfMemoryError if that fails.
         """
         stream = self._order.current
-        # a buffer without elements has an address too: a load that stands before an empty loop reads from it
+        # a buffer without elements has an address too: a load before an empty loop reads from it
         size = size_class(nbytes)
         shelves = self.shelves if stream is self.own and size <= SMALL else None
         if shelves is not None:
@@ -244,7 +245,7 @@ class MemoryPool(Counted):
                 return block  # type: ignore[no-any-return]
         free = stream.free.addresses.get(size) if stream.free is not None else None
         if free:
-            address = free.pop()  # (nobody comes between these two lines)
+            address = free.pop()  # (no other thread runs between these two lines)
             self.counts[KEPT] -= size
         else:
             with self._lock:
@@ -278,10 +279,10 @@ class MemoryPool(Counted):
         return self.shelves
 
     def allocate_beside(self, nbytes: int) -> PoolBlock:
-        """Return a block of the device's own stream for an upload by the copy stream.
+        """Return a block of the device's own stream, to which the copy stream uploads.
 
-        The copy stream waits for the previous use of the block, but not for later work of the device's own stream, if
-        the end of this use was recorded. Raises OutOfMemoryError as `allocate` does.
+        If the end of the block's previous use was recorded, the copy stream waits only for this use, and not for later
+        work of the device's own stream. Raises OutOfMemoryError as `allocate` does.
         """
         size, own = size_class(nbytes), self._order.own
         with self._lock:
@@ -303,7 +304,7 @@ class MemoryPool(Counted):
     def _kept_block(self, stream: CudaStream, size: int) -> tuple[int, int] | None:
         found: tuple[int, int] | None = stream.free.take(size)
         if found is None and not stream.is_main:
-            found = self._order.own.free.take(size)  # what the stream does next comes behind the device's own work
+            found = self._order.own.free.take(size)  # later work in the stream follows the device's own work
         if found is None:
             if stream.is_main or self.kept > self.most_kept:
                 self._order.join()
@@ -319,7 +320,7 @@ class MemoryPool(Counted):
                 return self._from_driver(stream, size), size
             except OutOfMemoryError:
                 pass
-        # arrays that only refer to each other are free too
+        # arrays in reference cycles can be freed too
         gc.collect()
         self.empty()
         self._order.own.synchronize()
@@ -345,10 +346,11 @@ class MemoryPool(Counted):
     def give_back(self, block: PoolBlock) -> None:
         """Keep a block for reuse, or free it if the free blocks would exceed their limit."""
         if self._driver.silent:
-            return  # memory goes with the process
+            return  # the memory is freed with the process
         with self._lock:
             if (block.readers or block.writer is not block.home) and block.crossed:
-                self._crossed.put(block.address, block.size, block.users)  # freeing it now would be too early
+                # freeing it now would be too early: other streams may still use it
+                self._crossed.put(block.address, block.size, block.users)
                 self.counts[KEPT] += block.size
             else:
                 self._take_back(block.address, block.size, block.home)
@@ -399,7 +401,7 @@ class MemoryPool(Counted):
             lists = [self._crossed, *(stream.free for stream in self._order.all if stream.free is not None)]
             for free in lists:
                 for address, size in free.drain():
-                    self._free(address, self._order.own)  # which comes behind all of them
+                    self._free(address, self._order.own)  # which follows all of them
                     self.counts[KEPT] -= size
                     self.counts[MADE] -= size
                     given += size

@@ -18,9 +18,9 @@ from weft.runtime.errors import CompileError, CudaError, DeviceLostError, OutOfM
 
 OUT_OF_MEMORY = 2
 NOT_READY = 600
-# After these the context answers nothing any more: illegal address, launch failure and their kind.
+# Errors that destroy the context, such as illegal addresses and launch failures.
 STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911})
-# What helps, where the error's name does not say it.
+# Remedies, for errors whose names do not suggest one.
 REMEDIES = {
     3: "where this process was forked after CUDA had begun: start processes with the spawn method",
     46: "another process has the GPU for itself",
@@ -35,7 +35,7 @@ REMEDIES = {
     901: "a stream is being captured: evaluate before or after",
     906: "a stream is being captured: evaluate before or after",
 }
-# The driver's functions are asked for as this version has them.
+# Functions of the driver are requested in this version.
 ENTRY_VERSION = 12000
 
 
@@ -60,7 +60,7 @@ class Driver:
     version : (int, int)
         The newest CUDA version that the driver supports.
     graphs : int
-        CUDA graphs that are alive.
+        Number of CUDA graphs that exist.
     """
 
     def __init__(self, table: Any, ordinal: int) -> None:
@@ -82,7 +82,7 @@ class Driver:
 
         Returns
         -------
-        None, the one result, or a tuple of the results.
+        None, the only result, or a tuple of the results.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def is_done(self, name: str, *arguments: Any) -> bool:
-        """Call a query function. Return whether the queried work has ended."""
+        """Call a driver function that queries the state of work. Return whether the work has ended."""
         self._ready()
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
         try:
@@ -152,7 +152,7 @@ class Driver:
         """Return the time between two events in milliseconds."""
         name, result = "cuEventElapsedTime", ctypes.c_float()
         try:
-            # by its address: cuda.bindings 13 asks for the function as CUDA 12.8 has it, which older drivers do not
+            # by address: cuda.bindings 13 requests the version of CUDA 12.8, which older drivers lack
             self.native(name, ctypes.addressof(result), earlier, later)
         except CompileError:
             return float(self.call(name, earlier, later))
@@ -178,7 +178,7 @@ class Driver:
             return None if not results else results[0] if len(results) == 1 else tuple(results)
         if number == OUT_OF_MEMORY:
             asked = arguments[0] if arguments and name.startswith("cuMem") and isinstance(arguments[0], int) else 0
-            error = OutOfMemoryError(self.name, asked, 0)  # the pool says more
+            error = OutOfMemoryError(self.name, asked, 0)  # the pool reports more
             error.add_note(f"in {name}")
             raise error
         if number in STICKY:
@@ -214,7 +214,7 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    # memory goes with the process: a call that waits for a kernel that never ends would hang it
+    # the memory is freed with the process: a call that waits for an endless kernel would hang the process
     for driver in _drivers:
         driver.silent = True
 

@@ -14,11 +14,11 @@ from weft.runtime.cuda.records import LaunchRecord, Start
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError
 from weft.runtime.settings import setting
 
-# A graph pays from so many kernels on, ...
+# Minimum number of kernels for which a graph pays, ...
 LEAST = 3
-# ... if a kernel ends sooner than the next could be launched: it moves few bytes, some 10 us of a GPU's bandwidth.
+# ... if a kernel ends before the next could be launched: it moves few bytes, about 10 us of a GPU's bandwidth.
 MOST_BYTES = 32 << 20
-# Graphs that a device has at the same time.
+# Maximum number of graphs of a device.
 LIMIT = 512
 
 
@@ -45,7 +45,7 @@ class CudaGraph:
         self.nodes: list[int] = []
         self._graph = self._made("cuGraphCreate", 0)
         for k in range(count):
-            # each waits for the one before: what a record's kernels may do side by side is not known here
+            # sequential: the record does not tell which kernels are independent
             before = (ctypes.c_int64 * 1)(*self.nodes[-1:])
             found = (ctypes.addressof(before), 1) if self.nodes else (0, 0)
             self.nodes.append(self._made("cuGraphAddKernelNode", self._graph, *found, record.parameters(k)))
@@ -68,7 +68,7 @@ class CudaGraph:
 def pays(starts: Sequence[Start]) -> bool:
     """Return whether a graph is worthwhile for a record of these launches."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
-    # (a graph's arguments by value would be copied anew in each run, whether their bytes are new or not)
+    # (a graph would copy arguments that are passed by value in each run, even if they have not changed)
     plain = not any(start.function.cooperative or start.function.by_value for start in starts)
     return len(starts) >= LEAST and small and plain
 
@@ -85,6 +85,6 @@ def consider(driver: Driver, record: LaunchRecord, starts: Sequence[Start]) -> b
         try:
             graph = CudaGraph(driver, record, len(starts))
         except (CompileError, CudaError, OutOfMemoryError):
-            return False  # it goes on being launched
+            return False  # the record is launched without a graph
         record.attach(graph, graph.nodes)
     return False

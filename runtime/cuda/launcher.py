@@ -1,6 +1,6 @@
 """Kernel launches on a GPU: several prepared launches by one native call, and reports of failed launches.
 
-In: kernels with grids and arguments. Out: launches in the right stream. Invariant: the native function and the
+In: kernels with grids and arguments. Out: launches in the requested stream. Invariant: the native function and the
 driver's function table have the same effect. The table is used if the native function cannot be compiled. Failures
 name the kernel and the user's line.
 """
@@ -22,7 +22,7 @@ from weft.runtime.cuda.streams import CudaStream, StreamOrder
 from weft.runtime.errors import CompileError
 from weft.runtime.launches import Launch
 
-# Grids that a function's records are kept for.
+# Maximum number of grids for which a function's records are kept.
 RECORDS_LIMIT = 64
 
 
@@ -41,7 +41,8 @@ class CudaLaunches:
     def __init__(self, launcher: CudaLauncher, starts: Sequence[Start]) -> None:
         self._launcher = launcher
         self.starts = starts
-        self._spare: list[LaunchRecord] = []  # records that do not run: two threads may be here at the same time
+        # records that are not running: two threads may run the launches at the same time
+        self._spare: list[LaunchRecord] = []
         self._last = starts[-1].doing()
         self._asks = graphs.pays(starts)
 
@@ -76,7 +77,7 @@ class CudaLaunches:
     def _failed(self, record: LaunchRecord, code: int, table: list[Any], stream: CudaStream | None) -> None:
         driver, failed = self._launcher.driver, record.words[FAILED]
         if record.graph is not None and failed != ENTERING and code not in STICKY:
-            # nothing of this run was started: it goes without the graph
+            # no kernel of this run has started: the kernels are launched without the graph
             record.detach()
             self._spare.append(record)
             self.run(table, stream)
@@ -128,7 +129,7 @@ class CudaLauncher:
             if len(function.prepared) >= RECORDS_LIMIT:
                 function.prepared.clear()
             numbers = [(k, k) for k in range(count)]
-            # (a proxy: the function keeps what is prepared, not the other way round)
+            # (a proxy: the function owns its prepared launches, not the other way round)
             own = weakref.proxy(function)
             start = Start(own, grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
             found = function.prepared[grid, block, shared_bytes] = CudaLaunches(self, [start])

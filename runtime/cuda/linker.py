@@ -1,6 +1,6 @@
 """Assembly of PTX and disassembly of machine code without a driver.
 
-They use nvJitLink, nvdisasm and cuobjdump.
+The tools are nvJitLink, nvdisasm and cuobjdump.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.runtime.cuda.toolkit import find_tool
 from weft.runtime.errors import CompileError, MissingAssemblerError
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 
-# CUDA version -> the newest PTX that its driver reads, as LLVM's feature counts.
+# CUDA version -> the newest PTX version that its driver accepts, as LLVM counts versions.
 PTX_VERSIONS = {
     (12, 0): 80,
     (12, 1): 81,
@@ -58,7 +58,7 @@ def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
     Raises CompileError as `assemble` does.
     """
     cache = disk_cache()
-    # whichever version assembled it: what ran before goes on running
+    # the assembler's version is not in the key: code that ran before continues to run
     key = key_material(f"cubin {arch}", code.code.decode())
     links = tuple(code.launch.get("links", ()))
     if links:
@@ -116,7 +116,7 @@ def read_resources(log: str) -> dict[str, int]:
     """Return the registers, spills, stack and shared memory that the assembler's log reports."""
 
     def number(pattern: str) -> int:
-        # assembling and linking both note it
+        # both assembling and linking report it
         return max((int(n) for n in re.findall(pattern, log)), default=0)
 
     return {

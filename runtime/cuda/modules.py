@@ -1,8 +1,8 @@
 """Modules on a GPU. A module is unloaded when none of its kernels can run any more.
 
-In: object code. Out: `CudaFunction` objects. Invariant: every supported kernel is loaded, as machine code if
-nvJitLink is installed and the driver accepts it, and otherwise by the driver's own compiler, whose log is in the
-error. Destructors do not unload modules, because the driver would wait for all work.
+In: object code. Out: `CudaFunction` objects. Invariant: every supported kernel is loaded, as machine code if nvJitLink
+is installed and the driver accepts the code. Otherwise the driver's own compiler loads it, and an error contains the
+compiler's log. Destructors do not unload modules, because the driver would wait for all work.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from weft.runtime.cuda.linker import obtain_cubin
 from weft.runtime.errors import CompileError, CudaError
 from weft.runtime.object_code import BlockSchedule, ObjectCode
 
-# Modules without a function that wait to be unloaded.
+# Maximum number of modules without functions that wait to be unloaded.
 RETIRED_LIMIT = 64
-# What a driver says to machine code of a newer toolkit than it knows: invalid image, no binary, too new, invalid source.
+# Driver errors for machine code of a newer toolkit: invalid image, no binary, too new, invalid source.
 FOREIGN_IMAGE = frozenset({200, 209, 222, 300})
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6  # CUjit_option
 LOG_BYTES = 8192
@@ -37,7 +37,7 @@ class CudaFunction:
     schedule : BlockSchedule
         The block schedule of a fused kernel. The user chooses grid and block of an explicit kernel.
     cooperative : bool
-        Whether all its blocks run at the same time.
+        Whether all blocks of a launch must run at the same time.
     by_value : tuple of int
         The parameters that are passed by value. Their arguments are host addresses, from which a launch copies.
     prepared : dict
@@ -63,7 +63,7 @@ class CudaFunction:
         self._driver = driver
         self._module = module
         self._retired = retired
-        self._dynamic = 0  # bytes of dynamic shared memory that were asked for
+        self._dynamic = 0  # bytes of dynamic shared memory that were requested
         self.handle = handle
         self.name = code.entry
         self.origin: Any = None
@@ -137,7 +137,7 @@ class Modules:
             try:
                 return self._load_image(obtain_cubin(code, arch).code)
             except CompileError as error:
-                if code.launch.get("links"):  # which the driver's compiler alone does not link
+                if code.launch.get("links"):  # which the driver's compiler cannot link
                     raise
                 why = str(error)
             except CudaError as error:
@@ -154,7 +154,7 @@ class Modules:
             raise
 
     def _log_of(self, ptx: bytes) -> str:
-        """Return the log of the driver's compiler for PTX that it has rejected."""
+        """Return the log of the driver's compiler for PTX that the driver has rejected."""
         image, log = ctypes.create_string_buffer(ptx), ctypes.create_string_buffer(LOG_BYTES)
         module = ctypes.c_int64()
         options = (ctypes.c_int32 * 2)(ERROR_LOG, ERROR_LOG_BYTES)
@@ -164,5 +164,5 @@ class Modules:
             self._driver.native("cuModuleLoadDataEx", places[0], places[1], 2, places[2], places[3])
         except (CompileError, CudaError):
             return log.value.decode(errors="replace").strip()
-        self._driver.quietly("cuModuleUnload", module.value)  # the second time it had nothing against it
+        self._driver.quietly("cuModuleUnload", module.value)  # the second attempt succeeded
         return ""

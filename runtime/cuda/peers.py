@@ -1,8 +1,8 @@
 """Copies from one GPU to another.
 
 In: the drivers and stream orders of two devices. Out: a copy, ordered in both devices' streams. Invariant: the copy
-follows all earlier work of the source. Later work of the source does not overwrite memory that is being copied, and
-no host thread waits. GPUs that can access each other's memory copy directly.
+follows all earlier work of the source device. Later work of the source device does not overwrite memory that is being
+copied, and no host thread waits. GPUs that can access each other's memory copy directly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.errors import CudaError
 
 ALREADY_ENABLED = 704
-# Who was introduced to whom, or cannot be.
+# Reader -> the owners for which access was requested, successfully or not.
 _asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
 
 
@@ -38,7 +38,7 @@ def befriend(reader: Driver, owner: Driver) -> None:
         access.flags = table.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         owner.call("cuMemPoolSetAccess", owner.call("cuDeviceGetDefaultMemPool", owner.handle), [access], 1)
     except CudaError:
-        return  # it cannot be: copies go the long way
+        return  # not supported: copies use the host
 
 
 def _enable(reader: Driver, owner: Driver) -> None:
@@ -46,13 +46,13 @@ def _enable(reader: Driver, owner: Driver) -> None:
     try:
         reader.call("cuCtxEnablePeerAccess", owner.context, 0)
     except CudaError as error:
-        if error.code != ALREADY_ENABLED:  # by another library
+        if error.code != ALREADY_ENABLED:  # enabled by another library
             raise
 
 
 def copy_from_peer(order: StreamOrder, to: int, source_order: StreamOrder, source: int, nbytes: int) -> None:
     """Copy `nbytes` from one GPU to another, after the current work of both streams."""
-    first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # every thread in the same sequence
+    first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # all threads lock in the same order
     with first.lock, second.lock:
         source_order.enter(None)
         ready = source_order.current.mark()

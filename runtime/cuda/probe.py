@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from weft.runtime.settings import setting
 
-# What cuda-bindings 13 and the PTX that is generated need.
+# Needed by cuda-bindings 13 and by the generated PTX.
 NEEDED_DRIVER = (12, 0)
-# Compute capability that code can be generated for.
+# Minimum compute capability of generated code.
 NEEDED_CAPABILITY = (7, 0)
-# What mends an error of cuInit.
+# Remedies for errors of cuInit.
 REMEDIES = {
     34: "the library found is a stub of the CUDA toolkit's: install NVIDIA's driver, or mend LD_LIBRARY_PATH",
     46: "another process has the GPU for itself: nvidia-smi -q -d COMPUTE",
@@ -42,7 +42,10 @@ class GpuNote:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a probe. If `status` is not "ok", `remedy` says how to repair CUDA, or is empty."""
+    """The result of a probe.
+
+    If `status` is not "ok", `remedy` states how to repair CUDA, or it is empty.
+    """
 
     status: Status
     message: str

@@ -1,7 +1,7 @@
 """Launch records, which consist of 64-bit words. The native launcher and CUDA graphs read them.
 
 In: kernels with grids and arguments, and the arguments that change between runs. Out: records. Invariant: a record is
-a block of 64-bit words at a fixed address, which has no other user while it runs.
+a block of 64-bit words at a fixed address, and only one thread uses it while it runs.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Any, NamedTuple
 
 from weft.runtime.live import show_place
 
-# Words of a record: how many launches, places, numbers and changes; where the places' indices, their values, the launches and
-# the changes lie; the executable graph, or 0; what failed.
+# Words of a record: numbers of launches, of addresses, of scalars and of changes; addresses of the indices, of the
+# values, of the launches and of the changes; the executable graph, or 0; the call that failed.
 LAUNCHES, PLACES, NUMBERS, PATCHES, INDICES, VALUES, FIRST, CHANGES, GRAPH, FAILED, HEAD = range(11)
-# Words of a launch: CUlaunchConfig (grid, block, shared bytes, stream, attributes); the function; where its arguments lie;
-# whether one of them is new; its node in a graph; CUDA_KERNEL_NODE_PARAMS.
+# Words of a launch: CUlaunchConfig (grid, block, shared bytes, stream, attributes); the function; the address of its
+# arguments; whether an argument has changed; its node in a graph; CUDA_KERNEL_NODE_PARAMS.
 STREAM, ATTRIBUTES, ATTRIBUTE_COUNT, FUNCTION, ARGUMENTS, CHANGED, NODE, PARAMETERS = range(4, 12)
 LAUNCH = PARAMETERS + 9
-# Words of a change: which value, what is added, where it goes, the launch's mark of a new argument.
+# Words of a change: which value, what is added, the address of the argument, the address of the launch's mark of a
+# changed argument.
 PATCH = 4
 COOPERATIVE = (2, 1, 0, 0, 0, 0, 0, 0, 0)  # a CUlaunchAttribute
-# What failed if it was no launch.
+# Values of FAILED for calls other than launches.
 ENTERING, REPLAYING = -1, -2
 
 Triple = tuple[int, int, int]
@@ -58,7 +59,7 @@ class Start:
     numbers : list of (slot, place)
         Arguments that are the integer at index `place` of the table.
     nbytes : int
-        Bytes that the kernel moves, as far as that is known.
+        Bytes that the kernel moves, or 0 if unknown.
     origin : (code, int) or None
         The user's source location, for messages.
     """
@@ -127,7 +128,7 @@ class LaunchRecord:
             found = [(value_of["address", place], offset, slot) for slot, place, offset in start.patches]
             found += [(value_of["number", place], 0, slot) for slot, place in start.numbers]
             for value, offset, slot in found:
-                # (what is passed by value: the driver copies it from where the list of arguments points to)
+                # (for a parameter that is passed by value, the driver copies from the address in the list of arguments)
                 at = pointers if slot in start.function.by_value else slots
                 words[changes : changes + PATCH] = array("q", [8 * value, offset, base + 8 * (at + slot), mark])
                 changes += PATCH
@@ -149,7 +150,7 @@ class LaunchRecord:
         return self.address + 8 * (self._first + LAUNCH * k + PARAMETERS)
 
     def attach(self, graph: Any, nodes: Sequence[int]) -> None:
-        """Make later runs replay `graph`, whose arguments are those of the record."""
+        """Make later runs replay `graph`, which uses the record's arguments."""
         for k, node in enumerate(nodes):
             at = self._first + LAUNCH * k
             self.words[at + NODE], self.words[at + CHANGED] = node, 0

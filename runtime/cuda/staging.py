@@ -2,7 +2,7 @@
 
 In: host arrays, addresses and a stream. Out: copies. Invariant: an upload returns when the host array may be changed,
 possibly before the copy to the device. A download returns when the elements have arrived. The host copies one block
-while the GPU transfers the other. Ctrl-C interrupts both.
+while the GPU transfers the other. Ctrl-C interrupts uploads and downloads.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 PIECE = 4 << 20
 PIECES = 4
 PORTABLE = 1
-HANDS = 4  # threads that copy on the host: one alone is slower than the bus
-WORTH = 1 << 20  # bytes from which on they do
+HANDS = 4  # threads that copy on the host: a single thread is slower than the bus
+WORTH = 1 << 20  # minimum number of bytes for several threads
 
 
 @cache
@@ -54,7 +54,7 @@ def copy_on_host(to: int, source: int, nbytes: int) -> None:
 
 
 class Piece:
-    """A piece of pinned memory, with an event that marks the end of its last use."""
+    """A block of pinned memory, with an event that marks the end of its last use."""
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
         self._driver = driver
@@ -74,10 +74,13 @@ class Staging:
         self._order = order
         self._pieces: list[Piece] | None = None
         self._next = 0
-        self._lock = threading.Lock()  # of the pieces
+        self._lock = threading.Lock()  # protects the pieces
 
     def _turn(self) -> Piece | None:
-        """Return the next piece of pinned memory, after waiting for its last use. Return None if there is none."""
+        """Return the next block of pinned memory, after its last use has ended.
+
+        Return None if there is no pinned memory.
+        """
         if self._pieces is None:
             try:
                 self._pieces = [Piece(self._driver, PIECE) for _ in range(PIECES)]
@@ -109,7 +112,7 @@ class Staging:
     def download(self, address: int, values: np.ndarray, stream: CudaStream) -> None:
         """Copy from the device to a contiguous host array."""
         start, size = values.ctypes.data, values.nbytes
-        moving: list[tuple[Piece, int]] = []  # pieces on their way, oldest first
+        moving: list[tuple[Piece, int]] = []  # pieces in transfer, oldest first
         with self._lock:
             for offset in range(0, size, PIECE):
                 if len(moving) == PIECES:
@@ -130,6 +133,6 @@ class Staging:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 
     def _arrive(self, piece: Piece, offset: int, start: int, size: int) -> None:
-        """Wait for the copy into a piece, then copy the piece to its destination."""
+        """Wait for the copy into a pinned block, then copy the block to its destination in host memory."""
         piece.used.synchronize()
         copy_on_host(start + offset, piece.address, min(PIECE, size - offset))

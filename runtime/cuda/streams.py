@@ -1,8 +1,8 @@
 """Streams and events of a GPU, and the order among user streams and the device's own stream.
 
-In: a device's driver. Out: `CudaStream`, `CudaEvent` and `StreamOrder`. Invariant: a user stream waits for earlier
-work of the device's own stream, whose next work waits for every open user stream. Two user streams wait for each
-other only through events, or if one uses memory that the other wrote (`StreamOrder.claim`).
+In: a device's driver. Out: `CudaStream`, `CudaEvent` and `StreamOrder`. Invariant: a user stream waits for earlier work
+of the device's own stream. The next work of the device's own stream waits for every open user stream. Two user streams
+wait for each other only through events, or if one uses memory that the other wrote (`StreamOrder.claim`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ NON_BLOCKING = 1
 NO_TIMING = 2
 
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_callbacks: dict[int, Any] = {}  # those that the driver has yet to call
-_called: list[int] = []  # those that it called, which may be on their way back
+_callbacks: dict[int, Any] = {}  # callbacks that the driver has not called yet
+_called: list[int] = []  # callbacks that the driver has called, and that may still be returning
 
 
 class CudaEvent:
@@ -59,7 +59,7 @@ class CudaEvent:
         """Wait for the event. Ctrl-C interrupts the wait."""
         begin = time.perf_counter()
         while not self.query():
-            # an eighth longer than it had to be, at most
+            # waits at most an eighth longer than necessary
             time.sleep(min((time.perf_counter() - begin) / 8, 1e-3))
 
     def elapsed(self, earlier: Any) -> float:
@@ -81,7 +81,7 @@ class CudaStream:
     turn : int
         The number of the stream's latest work. All streams of a device share one counter.
     free : FreeList or None
-        The free blocks that only this stream has used last, if its device has a pool.
+        The free blocks that no other stream has used since, if the device has a pool.
     """
 
     def __init__(self, order: StreamOrder, queue: Any, handle: int, owned: bool) -> None:
@@ -91,7 +91,8 @@ class CudaStream:
         self.handle = handle
         self.turn = 0
         self.free: Any = None
-        self._seen: dict[int, int] = {}  # by a stream's number: the turn of it that this one has waited for
+        # number of a stream -> the latest work of that stream for which this stream has waited
+        self._seen: dict[int, int] = {}
         self._mark: CudaEvent | None = None
         order.all.add(self)
 
@@ -127,19 +128,19 @@ class CudaStream:
         self._order.driver.call("cuStreamWaitEvent", self.queue, event.handle, 0)
 
     def follow(self, other: CudaStream) -> None:
-        """Make later work in this stream wait for the current work of `other`, unless it already does."""
+        """Make later work in this stream wait for the current work of `other`, unless it already waits."""
         if other is not self and not self.comes_behind(other.number, other.turn):
             self.wait(other.mark())
             self._seen[other.number] = other.turn
-            for number, turn in other._seen.items():  # what the other one waited for
+            for number, turn in other._seen.items():  # the work for which the other stream has waited
                 self._seen[number] = max(turn, self._seen.get(number, 0))
 
     def comes_behind(self, number: int, turn: int) -> bool:
-        """Return whether later work in this stream waits for the work up to `turn` in the stream with this number."""
+        """Return whether later work in this stream waits for the work up to `turn` in the stream `number`."""
         return number == self.number or self._seen.get(number, 0) >= turn
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` when the work added so far has ended. A driver thread calls it."""
+        """Call `function` when the work submitted so far has ended. A driver thread calls it."""
 
         def called(_: Any) -> None:
             try:
@@ -161,7 +162,7 @@ class CudaStream:
 
     def __del__(self) -> None:
         if self.free is not None and self is not self._order.own:
-            self._order.inherit(self.free)  # the device's own stream has waited for this one before it could die
+            self._order.inherit(self.free)  # the device's own stream waits for a stream before the stream is deleted
         if self._owned:
             self._order.driver.quietly("cuStreamDestroy", self.queue)
 
@@ -174,7 +175,7 @@ class Entered(threading.local):
 
 
 class StreamOrder:
-    """Dependencies among the device's own stream and the user streams that it has not waited for.
+    """Dependencies between the device's own stream and the user streams for which it has not waited yet.
 
     Attributes
     ----------
@@ -289,7 +290,7 @@ class StreamOrder:
                     self.own.turn = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Make `stream` wait for the work that must precede its use of a block.
+        """Make `stream` wait for the work that must end before the stream uses a block.
 
         None is the stream of the calling thread.
         """
@@ -308,7 +309,7 @@ class StreamOrder:
 
 
 def _number(queue: Any) -> int:
-    """Return a stream's handle as a number."""
+    """Return a stream's handle as an integer."""
     try:
         return int(queue)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""Texture objects of the CUDA driver: a copy of an array's elements in a CUDA array, and the way it is sampled.
+"""Texture objects of the CUDA driver. Each has a copy of an array's elements in a CUDA array, and sampling modes.
 
 In: the elements on the host and the sampling modes. Out: a handle for kernels. Invariant: the texture object and the
-CUDA array exist until no one refers to the `TextureObject` and the kernels that were launched by then have ended.
+CUDA array exist until the `TextureObject` is no longer referenced and all kernels launched before have ended.
 """
 
 from __future__ import annotations

@@ -39,7 +39,10 @@ def _wheels() -> list[Path]:
 
 
 def _environments() -> list[Path]:
-    """Return the folders of the active conda environment, of this interpreter's, of CUDA_HOME and of CUDA_PATH."""
+    """Return the folders of the active conda environment, of this interpreter's conda environment, and of CUDA.
+
+    The last are CUDA_HOME and CUDA_PATH.
+    """
     named = [setting("conda_prefix"), sys.prefix if (Path(sys.prefix) / "conda-meta").is_dir() else ""]
     return [Path(name) for name in (*named, setting("cuda_home"), setting("cuda_path")) if name]
 
@@ -64,7 +67,10 @@ def find_tool(name: str) -> str | None:
 
 
 def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
-    """Load the first of these shared libraries that is found. Each is searched for in the system, then the toolkit."""
+    """Load the first of these shared libraries that is found.
+
+    Each library is searched for in the system, then in the toolkit.
+    """
     folders = [folder / part for folder in toolkit_folders() for part in ("lib", "lib64")]
     for name in names:
         for path in (name, *(str(folder / name) for folder in folders if (folder / name).exists())):

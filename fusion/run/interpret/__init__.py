@@ -1,8 +1,8 @@
-"""Tier 1: execution of graphs without a plan, operation by operation on NumPy arrays.
+"""Tier 1: execution of graphs without a plan. Operations run one by one on NumPy arrays.
 
-`program` orders a graph, and `frame` holds the values of one run. `maps` runs elementwise operations over blocks,
-`moves` operations that move elements, and `folds` reductions and scans. Invariant: the bits are those of a plan. If
-only a plan has them, `NeedsKernelError` is raised before anything is overwritten.
+`program` orders a graph, and `frame` holds the values of one run. `maps` runs elementwise operations over blocks.
+`moves` runs operations that move elements. `reductions` runs reductions and scans. Invariant: the bits are the same as
+those of a plan. If only a plan can compute them, `NeedsKernelError` is raised before any memory is overwritten.
 """
 
 from weft.fusion.run.interpret.frame import Interpreted, interpret

@@ -1,8 +1,8 @@
-"""Frames, each of which is the state of one run of a program.
+"""Frames. A frame is the state of one run of a program.
 
-In: a program and an epoch. Out: the buffers of its outputs. Invariant: memory is overwritten only if no needed value
-is in it. Memory from before the run is overwritten only after every step that can fail, and an interrupt then waits
-for the end of the run.
+In: a program and an epoch. Out: the buffers of its outputs. Invariant: memory is overwritten only if it contains no
+needed value. Memory from before the run is overwritten only after every step that can fail. From then on, an interrupt
+waits for the end of the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.runtime import Buffer, thread_count
 
 
 class Interpreted:
-    """The results of a run, in the form of a plan's results, for `evaluate.settle`."""
+    """The results of a run, in the form of a plan's results. `evaluate.settle` takes this form."""
 
     __slots__ = ("complete", "handed", "outputs")
 
@@ -31,9 +31,9 @@ class Interpreted:
 
 
 def interpret(program: Program, epoch: Epoch) -> list[Any]:
-    """Run a program. Return a table that holds the buffer of each output at the output's number.
+    """Run a program. Return a table with the buffer of each output at the output's number.
 
-    Raises NeedsKernelError if only a plan gives the right bits. No memory has been overwritten then.
+    Raises NeedsKernelError if only a plan computes the right bits. In this case, no memory has been overwritten.
     """
     frame = ValueFrame(program, epoch)
     interrupt: KeyboardInterrupt | None = None
@@ -61,7 +61,7 @@ def interpret(program: Program, epoch: Epoch) -> list[Any]:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer that only a list holds."""
+    """Return the reference count of a buffer to which only a list refers."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return getrefcount(slots[0])
 
@@ -75,9 +75,9 @@ class ValueFrame:
     Attributes
     ----------
     values : list
-        Arrays by number; None before they are made, and once nothing needs them.
+        Arrays by number. None before a value is computed, and after its last use.
     home : list of int
-        For each value, the number of the value in whose memory it lies, or -1 for memory that must not be written.
+        For each value, the number of the value that owns its memory, or -1 for memory that must not be written.
     buffers : dict of int to Buffer
     """
 
@@ -91,7 +91,7 @@ class ValueFrame:
         self.values: list[Any] = [None] * count
         self.home = [-1] * count
         self.left = program.uses[:]
-        self.inside = [0] * count  # values that lie in the memory of each
+        self.inside = [0] * count  # number of values in the memory of each value
         self.buffers: dict[int, Any] = {}
         self.donations: dict[int, int] = {}  # leaves that may be overwritten -> their slots
         self.donated: set[int] = set()
@@ -108,7 +108,7 @@ class ValueFrame:
         return self.device.lend(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
-        """Return the array of a slot, for reading."""
+        """Return the array of a slot. It must only be read."""
         node = step.node
         return self.device.download(self.slots[node.attrs[0]], node.dtype, node.shape)
 
@@ -123,7 +123,7 @@ class ValueFrame:
         return found
 
     def apart(self, number: int, other: int) -> Any:
-        """Return the value `number`. It is copied if the value `other` shares its memory."""
+        """Return the value `number`. The value is copied if the value `other` shares its memory."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.home[number] >= 0:
@@ -133,9 +133,9 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return memory with the elements of the previous version of a value, for the step that updates it.
+        """Return memory with the elements of the previous version of a value, for the step that updates this version.
 
-        It is the memory of the previous version if nothing else needs that, otherwise a copy.
+        It is the memory of the previous version if nothing else needs this memory, otherwise a copy.
         """
         previous = step.operands[0]
         array, home = self.values[previous], self.home[previous]
@@ -163,7 +163,7 @@ class ValueFrame:
         return self.device.lend(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
-        """Find the leaves whose memory final updates may overwrite, because nothing else refers to it."""
+        """Find the leaves whose memory final updates may overwrite, because nothing else refers to this memory."""
         readers: dict[int, int] = {}
         for step in self.program.steps[self.program.tail :]:
             for operand in set(step.operands):

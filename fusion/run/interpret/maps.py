@@ -1,7 +1,8 @@
-"""Elementwise operations, computed over blocks that fit into the cache.
+"""Elementwise operations. They are computed over blocks that fit into the cache.
 
-In: an elementwise value, and the values computed only for it. Out: a `Cluster`: calls of primitives on blocks of
-arrays and registers. Invariant: in every block a register is written before it is read, and it belongs to one thread.
+In: an elementwise value, and the values computed only for it. Out: a `Cluster`, which is calls of primitives on blocks
+of arrays and registers. Invariant: in every block, a register is written before it is read. A register belongs to one
+thread.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
     from weft.fusion.run.interpret.program import ValueStep
 
-# Bytes of a block: a dozen registers stay in a core's L2 cache, and NumPy's loops release the interpreter's lock for long
-# enough.
+# Bytes of a block: a dozen registers stay in a core's L2 cache, and NumPy's loops release the GIL for long enough.
 BLOCK = 1 << 18
 
 
@@ -31,8 +31,8 @@ BLOCK = 1 << 18
 class PrimitiveCall:
     """A call of a primitive on registers and inputs.
 
-    Operands below 0 are registers (-1 is the first), and others are inputs. The result is a register, or 0 for the
-    array of the cluster.
+    Negative operands are registers (-1 is the first register), and other operands are inputs. The result is a register,
+    or 0 for the array of the cluster.
     """
 
     call: Callable[..., Any]
@@ -51,7 +51,7 @@ class Cluster:
     registers : int
     shape : tuple of int
     casts : tuple of (int, callable)
-        Single-element inputs that operations take in another dtype, with the functions that convert them.
+        Inputs of one element that operations take in another dtype, with the functions that convert them.
     """
 
     operations: tuple[PrimitiveCall, ...]
@@ -61,9 +61,9 @@ class Cluster:
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values that are used only by elementwise values of the same shape.
+    """Return the elementwise values that only elementwise values of the same shape use.
 
-    They are computed block by block, without an array of their own.
+    These values are computed block by block, without a separate array.
     """
     root: dict[Expr, Expr] = {}
     found: set[Expr] = set()
@@ -80,7 +80,7 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 
 
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
-    """Return the inputs of the cluster that computes `root`, and the cluster.
+    """Return the cluster that computes `root`, preceded by the inputs of the cluster.
 
     With `any_bits`, ops that cannot be compiled are computed by NumPy.
     """
@@ -107,7 +107,7 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
 
 class _Builder:
-    """Builder of a cluster. It assigns values to registers, which are reused after their last use."""
+    """Builder of a cluster. It assigns values to registers, and reuses a register after its last use."""
 
     def __init__(self, inputs: dict[tuple[Expr, np.dtype], int], any_bits: bool) -> None:
         self.inputs = inputs
@@ -116,7 +116,7 @@ class _Builder:
         self.registers = 0
         self._free: list[int] = []
         self._home: dict[Expr, int] = {}
-        self._casts: list[int] = []  # registers of operands of the next operation alone
+        self._casts: list[int] = []  # registers of operands that only the next operation uses
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
         """Return the primitive for an op."""
@@ -181,7 +181,7 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
         flat = out
     length = BLOCK // max(operation.dtype.itemsize for operation in cluster.operations)
     if not cluster.registers:
-        length = max(length, -(-out.size // frame.threads))  # (nothing but the result has to stay in the cache)
+        length = max(length, -(-out.size // frame.threads))  # (only the result has to stay in the cache)
     pieces: list[Any] = list(_blocks(flat.shape, length))
     threads = min(frame.threads, out.nbytes // BLOCK_BYTES)
     if threads < 2 or len(pieces) < 2:
@@ -212,7 +212,7 @@ def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
 
 
 def _run_blocks(device: Any, cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any], length: int) -> None:
-    # (memory of the device's, which stays mapped: that of new arrays would be mapped anew each time)
+    # (device memory stays mapped, but memory of new arrays would be mapped again each time)
     size = min(out.size, length) * max(operation.dtype.itemsize for operation in cluster.operations)
     buffer = device.allocate(size * cluster.registers) if cluster.registers else None
     memory: Any = device.lend(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()

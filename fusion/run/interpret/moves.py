@@ -1,4 +1,4 @@
-"""Operations without arithmetic: views, gathers, updates, scatters and constants.
+"""Operations that move elements without arithmetic: views, gathers, updates, scatters and constants.
 
 In: the values of operands. Out: an array, as a view of an operand's memory if possible.
 """
@@ -24,7 +24,7 @@ def run_leaf(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_scalar(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return the number of a slot."""
+    """Return the scalar of a slot as a 0-d array."""
     return np.asarray(frame.slots[step.node.attrs[0]], step.node.dtype)
 
 
@@ -34,12 +34,12 @@ def run_constant(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_empty(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return uninitialised memory."""
+    """Return uninitialized memory."""
     return frame.new(step.node)
 
 
 def run_iota(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return an array in which each element is its own index along an axis."""
+    """Return an array that contains the index of each element along an axis."""
     node = step.node
     axis = node.attrs[0]
     shape = tuple(n if k == axis else 1 for k, n in enumerate(node.shape))
@@ -70,10 +70,10 @@ def _strided(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset
 def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Replace the elements of a view.
 
-    This happens in the memory of the previous version if nothing else needs it.
+    The elements are replaced in the memory of the previous version if nothing else needs this memory.
     """
     shape, strides, offset = step.node.attrs
-    # Invariant: doing this twice does no harm, since an interrupt may come anywhere
+    # Invariant: these lines may run twice, since an interrupt may occur anywhere
     value = frame.apart(step.operands[1], step.operands[0])
     out = frame.overwritten(step)
     _strided(out, shape, strides, offset)[...] = value
@@ -118,7 +118,7 @@ def _taken_shape(base: Any, axis: int) -> tuple[int, ...]:
 
 
 def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[Any]) -> int:
-    """Return the axis along which an index array selects elements, if all other axes are whole. Otherwise return -1."""
+    """Return the axis along which an index array selects elements if all other axes are whole. Return -1 otherwise."""
     if len(indices) != 1 or len(terms) != len(shape) or not node.size:
         return -1
     own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
@@ -140,7 +140,7 @@ def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[An
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return an index array for each dimension. Together they broadcast to `shape`."""
+    """Return one index array per dimension. Together they broadcast to `shape`."""
     found = []
     for first, steps, which in terms:
         total: Any = np.int64(first)

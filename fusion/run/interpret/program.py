@@ -43,7 +43,7 @@ class Program:
         Number of steps that read each value, plus one if it is an output or a leaf that later work reads.
     outputs : list of (Expr, int)
     handed : list of int
-        Number of each version's value; -1: it stays pending.
+        Number of each version's value, or -1 if the version stays pending.
     """
 
     steps: list[ValueStep]
@@ -53,7 +53,7 @@ class Program:
     handed: list[int]
     numbers: dict[Expr, int] = field(repr=False)
     any_order: bool = False
-    movable: bool = False  # the order is the same whatever the offsets and constants are
+    movable: bool = False  # the order is the same for any offsets and constants
     nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
 
     def moved(self, nodes: list[Expr]) -> Program:
@@ -66,7 +66,7 @@ class Program:
 
 
 class Orders:
-    """The orders in which a plan would reduce, which are determined only when a reduction needs one."""
+    """The orders in which a plan would perform reductions. They are determined only when a reduction needs one."""
 
     def __init__(
         self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool
@@ -81,18 +81,18 @@ class Orders:
 
     @property
     def target(self) -> Any:
-        """The target whose order of reductions is used."""
+        """The target whose reduction order is used."""
         return order_target() if self._device.name == "cpu" else self._device.target
 
     @property
     def asked(self) -> bool:
-        """Whether an order depends on which values a plan would materialize."""
+        """Whether any order depends on the choice of values that a plan would materialize."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """The values that a plan would materialize, and the reductions that it may unroll."""
         if self._rules is None:
-            rules = import_module("weft.fusion.plan.stored")  # (it loads the code generator)
+            rules = import_module("weft.fusion.plan.stored")  # (loads the code generator)
             short = rules.find_short(self._order, set(self._outputs))
             self._rules = rules.choose_stored(self._order, self._outputs), short
         return self._rules
@@ -101,7 +101,7 @@ class Orders:
 def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:
     """Return the program that interprets a graph.
 
-    Raises NeedsKernelError if only a plan gives the bits. With `any_order`, sums have NumPy's order.
+    Raises NeedsKernelError if only a plan computes the right bits. With `any_order`, sums have NumPy's order.
     """
     roots = graph.versions if wanted is None else [graph.versions[k] for k in wanted]
     order = topological(roots)
@@ -145,7 +145,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
     """Return the nodes without the final updates, and the final updates.
 
-    A final update is used only by the user, and by other final updates that overwrite parts of it.
+    A final update is used only as a result, or as the previous version of other final updates.
     """
     tail: set[Expr] = set()
     for node in reversed(order):

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
     from weft.fusion.run.interpret.program import Orders, ValueStep
 
-# Rows of scans longer than this are shared by threads (twice `lower.SCAN_CHUNK`).
+# Maximum row length of scans by one thread; longer rows are shared by threads (twice `lower.SCAN_CHUNK`).
 SHARED_SCAN = 1 << 16
 _EXACT = frozenset({"minimum", "maximum", "fmin", "fmax", "argmin", "argmax"})
-# What a sum is of that is measured from a centre (`shifted_moments.py`).
+# Ops of shifted moments (`shifted_moments.py`).
 _SHIFTED = frozenset({"square", "multiply", "exp", "exp2"})
 
 
@@ -36,13 +36,17 @@ def rounds(node: Expr) -> bool:
 
 
 def may_fail(node: Expr) -> bool:
-    """Return whether a node may turn out to need a kernel only when it is computed."""
+    """Return whether the need for a kernel may become known only while a node is computed."""
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
 def choose_order(node: Expr, orders: Orders) -> Any:
-    """Return the order of a reduction. Return None if `reduce_values` finds it from the shape of the operand."""
-    if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:  # (two have one order)
+    """Return the order of a reduction.
+
+    Return None if `reduce_values` derives the order from the shape of the operand.
+    """
+    # (two elements have only one order)
+    if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:
         return None
     if orders.machine.is_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
         raise NeedsKernelError
@@ -58,15 +62,15 @@ def choose_order(node: Expr, orders: Orders) -> Any:
 
 
 def _compiler() -> Any:
-    # (it loads for operands that are not regular)
+    # (loaded for operands that are not regular)
     return import_module("weft.fusion.run.compiled_loops")
 
 
 def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
-    """Return a key of how the operand of a reduction is computed from materialized values.
+    """Return a key of the computation of a reduction's operand from materialized values.
 
-    Offsets of views are not part of the key. Equal keys have equal orders, because the iterations of a loop that
-    reduces one window after another have the same kernel.
+    Equal keys have equal orders. Offsets of views are not part of the key: the iterations of a loop that reduces one
+    window after another have the same kernel.
     """
     numbers: dict[Expr, int] = {}
     parts: list[Any] = []
@@ -92,7 +96,7 @@ def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Orders) -> bool:
 
 
 def may_be_shifted(node: Expr, origins: Any) -> bool:
-    """Return whether a node may be the sum in a variance or a softmax.
+    """Return whether a node may be the sum of a variance or a softmax.
 
     Such a sum is over squares or exponentials of x minus its mean or maximum.
     """
@@ -112,7 +116,7 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Return whether all values that an operand depends on have its shape and are C-contiguous in memory.
+    """Return whether all values on which an operand depends have its shape and are C-contiguous in memory.
 
     If only the last axis is reduced, some of the values may be broadcast.
     """
@@ -145,14 +149,17 @@ def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
 
 
 def _is_in_memory(node: Expr) -> bool:
-    """Return whether every plan materializes a value. Values assembled from boxes in new memory need not be."""
+    """Return whether every plan materializes a value.
+
+    Values that are assembled from boxes in new memory need not be materialized.
+    """
     while node.kind == "update":
         node = node.operands[0]
     return node.kind in ALWAYS_STORED and node.kind != "empty"
 
 
 def check_scan(node: Expr, orders: Orders) -> None:
-    """Raise NeedsKernelError for a scan whose rounding depends on the order of a kernel.
+    """Raise NeedsKernelError for a scan whose rounding depends on a kernel's order.
 
     These are scans that are split among threads, and all scans on a GPU.
     """
@@ -184,7 +191,7 @@ def _reduce(frame: ValueFrame, node: Expr, array: Any, axes: tuple[int, ...]) ->
     except Exception as error:
         if not frame.program.any_order or isinstance(error, MemoryError):
             raise
-        # (below the net the search for the order may be what failed)
+        # (after a failure of the optimizer, the search for the order may be what failed)
         return getattr(np, find_op(node.op).ufunc).reduce(array, axis=axes)
 
 

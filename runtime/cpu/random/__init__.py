@@ -1,1 +1,1 @@
-"""Random numbers of NumPy's generators, drawn by native code on all threads."""
+"""Random draws of NumPy's generators, computed by native code on all threads."""

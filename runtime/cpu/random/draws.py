@@ -1,11 +1,12 @@
 """Draws from NumPy's PCG64 generators, by native code on all threads.
 
-In: a bit generator, a method and an array. Out: the numbers that NumPy's method draws, bit for bit, in the array, and
-the generator in the state after them. Invariant: native code is used only if it has drawn a sample as NumPy does.
+In: a bit generator, a method and an array. Out: the array, filled with the same bits as by NumPy's method, and the
+generator in the state that the method leaves. Invariant: native code is used only if it has drawn a sample as NumPy
+does.
 
-The stream is cut into blocks. A thread finds the state of the generator at a block by a jump, and draws as if an
-element began there. That is true for 99 of 100 blocks, since most elements take one step of the generator; others are
-drawn again in order.
+The stream is cut into blocks. A thread computes the state of the generator at a block by a jump, and draws as if an
+element began there. This holds for 99 of 100 blocks, since most elements take one step of the generator. The other
+blocks are drawn again in order.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from weft.runtime.errors import CompileError
 from weft.runtime.llvm_files import read_llvm
 from weft.runtime.settings import thread_count
 
-# Elements that NumPy draws in the time of compiling a method.
+# Number of elements that NumPy draws in the time that compiling a method takes.
 COMPILED_FROM = 4_000_000
-# Elements of a block that one thread draws: more than is worth a thread, and they lie in its cache until they are joined.
+# Number of elements of a block, which one thread draws: enough for a thread to pay, and few enough for its cache.
 BLOCK, LEAST_BLOCK = 1 << 14, 1 << 12
-# Blocks for each thread of a job: others take over what a thread that is held up leaves.
+# Blocks per thread of a job: other threads take over the blocks of a delayed thread.
 SHARES = 2
-# Elements by which a method is compared with NumPy's: each layer of a ziggurat has many, and its edges some.
+# Number of elements for the comparison with NumPy: each layer of a ziggurat gets many of them, and its edges some.
 SAMPLE = 1 << 14
 
 _MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
@@ -45,7 +46,7 @@ _BLOCKS, _JOIN, _MORE = "weft_draw_blocks", "weft_draw_join", "weft_draw_more"
 class Drawing(NamedTuple):
     """A method of `numpy.random.Generator` that native code implements.
 
-    It has a name, a sampler in a file of its own with constants, and the index of its ziggurat.
+    The fields are its name, a sampler in a separate file with its constants, and the index of its ziggurat.
 
     Native code draws `least` elements in less time than NumPy's loop.
     """
@@ -57,7 +58,7 @@ class Drawing(NamedTuple):
     least: int
 
 
-# Where the tails begin (3.654 and 7.697) and the inverse of the first, negative, as LLVM writes floats exactly.
+# Starts of the tails (3.654 and 7.697) and the negative inverse of the first, in LLVM's exact notation for floats.
 _NORMAL = {"START": "0x400D3BB48209AD33", "NEGATIVE_INVERSE": "0xBFD183AA6C20E8C1"}
 _EXPONENTIAL = {"START": "0x401EC9D9297EBB83"}
 METHODS = {
@@ -99,7 +100,7 @@ def fill_with_draws(method: str, generator: Any, values: np.ndarray, scale: floa
     Returns
     -------
     bool
-        False if NumPy has to draw. The generator is then as it was.
+        False if NumPy has to draw. The generator is then unchanged.
     """
     count = values.size
     if count < METHODS[method].least or type(generator) is not np.random.PCG64:
@@ -139,19 +140,20 @@ def _draw(code: _Code, state: int, values: np.ndarray, scale: float, place: floa
 
 
 def _state_of(generator: Any) -> int:
-    """Return the address of a PCG64 generator's state and increment. Both are numbers of 128 bits."""
+    """Return the address of a PCG64 generator's state and increment. Both are 128-bit integers."""
     return ctypes.c_int64.from_address(generator.ctypes.state_address).value
 
 
 def _load(method: str, count: int) -> _Code | None:
     """Return the native code of a method, or None if NumPy has to draw.
 
-    That is the case until enough elements have been drawn, and if native code does not draw the same as NumPy.
+    NumPy draws until enough elements have been drawn, and if native code does not draw the same elements as NumPy.
     """
     with _lock:
         before = _drawn.get(method, 0)
         now = _drawn[method] = before + count
-        # (the disk cache is asked for code of other processes first, then now and again for what a thread compiles)
+        # (the disk cache is queried for code of other processes at first, and then occasionally for code that a thread
+        # compiles)
         if (before and now < COMPILED_FROM) or (before and now.bit_length() == before.bit_length()):
             return None
         try:
@@ -196,7 +198,10 @@ def _ziggurats() -> np.ndarray:
 
 
 def _draws_as_numpy(method: Drawing, code: _Code) -> bool:
-    """Return whether a method's native code draws the same sample as NumPy, and leaves the generator in the same state."""
+    """Return whether a method's native code draws the same sample as NumPy.
+
+    The generator must also end in the same state.
+    """
     ours, theirs = np.random.PCG64(1), np.random.PCG64(1)
     state, increment = (ours.state["state"][key] for key in ("state", "inc"))
     at = _state_of(ours)

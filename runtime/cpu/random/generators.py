@@ -1,4 +1,4 @@
-"""Draws of many numbers from NumPy's random generators, with the same bits as NumPy.
+"""Draws of many random numbers, with the same bits as NumPy's generators.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: a NumPy array as the method returns it.
 """
@@ -35,7 +35,7 @@ def _exponential(scale: Any = 1.0, size: Any = None) -> tuple[Any, Any, Any]:
     return size, scale, -0.0
 
 
-# A method that draws standard numbers, and a function that gives the shape, the scale and the place of what is drawn.
+# A method that draws standard numbers, and a function that returns the shape, the scale and the location of the draws.
 _DRAWS: dict[str, tuple[str, Callable[..., tuple[Any, Any, Any]]]] = {
     "random": ("random", _standard),
     "uniform": ("random", _uniform),
@@ -44,7 +44,7 @@ _DRAWS: dict[str, tuple[str, Callable[..., tuple[Any, Any, Any]]]] = {
     "standard_exponential": ("standard_exponential", _standard),
     "exponential": ("standard_exponential", _exponential),
 }
-LEAST = 1 << 11  # elements below which no method is faster in native code
+LEAST = 1 << 11  # number of elements below which no method is faster in native code
 DRAWN = frozenset(_DRAWS)  # names of methods
 
 
@@ -65,7 +65,7 @@ def draw_many(
     try:
         size, scale, place = read(*arguments, **options)
         count = prod(size) if type(size) is tuple else size
-    except TypeError:  # (other arguments, or wrong ones, of which NumPy tells)
+    except TypeError:  # (other or wrong arguments, for which NumPy raises an error)
         return None
     if type(count) is not int or count < LEAST or type(scale) not in _NUMBERS or type(place) not in _NUMBERS:
         return None
