@@ -50,7 +50,10 @@ _MODULES = {
     "functions.nan_statistics": "nancumprod nancumsum nanmean nanstd nanvar",
     "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid cumulative_sum",
     "arrays.methods": "round=round_ around=round_",
-    "functions.attribute_functions": "real imag ndim shape size astype copyto shares_memory may_share_memory",
+    "functions.attribute_functions": "real imag astype copyto",
+    "functions.questions": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj isscalar "
+    "iterable may_share_memory min_scalar_type mintypecode ndim result_type shape shares_memory size tril_indices_from "
+    "triu_indices_from",
     "script.numpy_face": "ndarray",
 }
 
@@ -58,9 +61,9 @@ _MODULES = {
 # Functions that make or move arrays, look at what they are, write to them, or are made of ops whose bits are not NumPy's.
 _NEVER_AT_ONCE = frozenset(
     "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
-    "full_like identity imag indices linspace may_share_memory ndim ones ones_like real shape shares_memory size tri zeros "
+    "full_like identity imag indices linspace ones ones_like real tri zeros "
     "zeros_like put_along_axis nan_to_num copy".split()
-)
+) | frozenset(_MODULES["functions.questions"].split())
 
 
 # Functions that make arrays of numbers.
