@@ -18,7 +18,6 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
     Order,
-    Part,
     Scalar,
     as_operand,
     convert,
@@ -39,6 +38,7 @@ from weft.dsl.arrays.numbers import (
     remember_slotted,
     within_64_bits,
 )
+from weft.dsl.arrays.parts import Part
 from weft.dsl.immediate.at_call import COMMON
 from weft.dsl.immediate.host_values import adopt
 from weft.fusion import (

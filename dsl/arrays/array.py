@@ -259,6 +259,9 @@ class Array(ArrayMembers):
         given = values if copy is False else values.copy()
         return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
+    def _after_write(self) -> None:
+        """Do what a write to this array entails. `Part` writes to its complex array."""
+
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
@@ -295,17 +298,6 @@ class Scalar(Array):
         if not hasattr(self.dtype.type, name):
             raise AttributeError(f"numpy.{self.dtype.name} has no attribute {name!r}", name=name, obj=self)
         return getattr(self.numpy()[()], name)
-
-
-class Part(Array):
-    """The real or imaginary part of a complex array.
-
-    Writing to the part also updates the complex array; writing to a view of the part does not.
-    """
-
-    __slots__ = ("_name", "_owner")
-    _name: str
-    _owner: Array
 
 
 class ReadOnly(Array):
@@ -460,7 +452,9 @@ def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
     check_writable(array)
     storage = array._storage
     window = array._view or whole(storage)
-    return write_anew(storage, current_epoch(storage.device), lambda previous: update(previous, value, *window))
+    versions = write_anew(storage, current_epoch(storage.device), lambda previous: update(previous, value, *window))
+    array._after_write()
+    return versions
 
 
 def check_writable(array: Array) -> None:

@@ -15,7 +15,6 @@ from weft.dsl.arrays import array, indexing, standard
 from weft.dsl.arrays.again import RECORD_PENDING, accepts
 from weft.dsl.arrays.array import (
     Array,
-    Part,
     ReadOnly,
     Scalar,
     UnsupportedDtypeError,
@@ -35,7 +34,7 @@ from weft.dsl.arrays.array import (
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.objections import warn_of_lost_parts
 from weft.dsl.arrays.on_host import call_numpy, to_host
-from weft.dsl.arrays.operators import hand_on
+from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.windows import lies_in_order, recalled_view
@@ -108,8 +107,6 @@ def fill(self: Array, value: Any) -> None:
     start()
     node, weak = indexing.value_operand(value, self.dtype)
     write(self, constant(value, self.dtype) if weak is not None else node)
-    if isinstance(self, Part):
-        hand_on(self)
 
 
 def _shape_arguments(shape: tuple[Any, ...]) -> Any:
@@ -142,28 +139,19 @@ def _part(name: str) -> property:
     def get(self: Array) -> Array:
         if self.dtype.kind != "c":
             return self if name == "real" else creation.zeros_like(self)
-        start()
-        part = record(map_(name, [expr_of(self)]))
-        if not self.shape or type(self) is ReadOnly:
-            return part
-        made = object.__new__(Part)
-        made._storage, made._view, made._owner, made._name = part._storage, None, self, name
-        return made
+        part = take_part(self, name)
+        return wrap(part._storage, None, ReadOnly) if type(self) is ReadOnly else part
 
     def put(self: Array, value: Any) -> None:
         start()
-        if self.dtype.kind != "c":
-            if name == "imag":
-                raise TypeError("array does not have imaginary part to set")
+        if self.dtype.kind == "c":
+            put_part(self, name, value)
+        elif name == "imag":
+            raise TypeError("array does not have imaginary part to set")
+        else:
             write(self, as_operand(value)[0])
-            return
-        other = map_("imag" if name == "real" else "real", [expr_of(self)])
-        new = as_operand(value)[0]
-        warn_of_lost_parts(new.dtype, other.dtype)
-        parts = (cast(new, other.dtype), other)
-        write(self, map_("_complex", parts if name == "real" else parts[::-1]))
 
-    return property(get, put, doc=f"The {name} part: a copy, from which writes are handed on.")
+    return property(get, put, doc=f"The {name} part of the elements. A write to it changes the array.")
 
 
 @recalled
@@ -210,7 +198,7 @@ class Flat:
         return manipulation.ravel(self._array)[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        flat = manipulation.reshape(self._array, (-1,))
+        flat = self._array.reshape(-1)
         if flat._storage is self._array._storage:
             flat[key] = value
             return
@@ -388,7 +376,7 @@ def _buffer(self: Array, flags: int, /) -> memoryview:
 
 def _set_part(self: Part, key: Any, value: Any) -> None:
     indexing.setitem(self, key, value)
-    hand_on(self)
+    self._after_write()
 
 
 def _refuse_item(self: Array, key: Any, value: Any) -> None:

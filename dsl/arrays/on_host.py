@@ -69,7 +69,7 @@ def to_host(
         return {k: to_host(v, seen, taken) for k, v in value.items()}
     if isinstance(value, Wrapper):
         return value.wrapped
-    if isinstance(value, CallableObject):
+    if isinstance(value, WrappedObject):
         return value._wrapped
     if callable(value) and isinstance(value, types.FunctionType):
         return _host_callback(value, taken or from_host)
@@ -119,6 +119,8 @@ def from_host(value: Any) -> Any:
         return WrappedObject(value)
     if isinstance(value, (np.poly1d, np.vectorize)):
         return CallableObject(value)
+    if type(value) is list and value and isinstance(value[0], np.random.Generator):
+        return [WrappedObject(each) for each in value]
     return value
 
 
@@ -258,7 +260,16 @@ class WrappedObject:
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # (so that `isinstance` takes it for the object)
+        return type(self._wrapped)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._wrapped,)
+
     def __getattr__(self, name: str) -> Any:
+        if name == "_wrapped":  # (while a copy is made)
+            raise AttributeError(name)
         found = getattr(self._wrapped, name)
         if not callable(found):
             return from_host(found)
@@ -269,7 +280,7 @@ class WrappedObject:
 
 
 class WrappedType(Wrapper):
-    """A NumPy class that is called like a function (vectorize, poly1d). Its objects return weft arrays."""
+    """A NumPy class that is called like a function, such as `poly1d` and `Generator`. Its objects return weft arrays."""
 
     def __init__(self, wrapped: type) -> None:
         self.wrapped = wrapped
@@ -277,7 +288,12 @@ class WrappedType(Wrapper):
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         made = self.wrapped(*to_host(arguments), **to_host(options))
-        return from_host(made) if type(made) is np.ndarray else CallableObject(made) if callable(made) else made
+        return CallableObject(made) if callable(made) else from_host(made)
+
+    def __or__(self, other: Any) -> Any:  # (in annotations)
+        return self.wrapped | other
+
+    __ror__ = __or__
 
     def __instancecheck__(self, value: Any) -> bool:
         return isinstance(value, self.wrapped)

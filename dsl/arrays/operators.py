@@ -28,14 +28,12 @@ from weft.dsl.arrays.again import (
 from weft.dsl.arrays.array import (
     LOOKS,
     Array,
-    Part,
     ReadOnly,
     Scalar,
     as_operand,
     expr_of,
     record,
     user_location,
-    wrap,
     write,
 )
 from weft.dsl.arrays.delivery import check_cast
@@ -43,6 +41,7 @@ from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.numbers import bind_numbers
 from weft.dsl.arrays.objections import UnsupportedDtypeError
 from weft.dsl.arrays.on_host import call_numpy, from_host
+from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
 from weft.dsl.functions.own_names import OWN
@@ -184,18 +183,13 @@ def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
     return target
 
 
-def hand_on(part: Part) -> None:
-    """Copy the elements of a real or imaginary part back to the complex array."""
-    setattr(part._owner, part._name, wrap(part._storage))
-
-
 def _on_part(method: Any) -> Any:
     """Wrap an in-place operator of a real or imaginary part so that it also updates the complex array."""
 
     def handing_on(self: Part, other: Any) -> Any:
         found = method(self, other)
         if found is self:
-            hand_on(self)
+            self._after_write()
         return found
 
     return handing_on

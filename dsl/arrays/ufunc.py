@@ -115,7 +115,12 @@ class UFunc:
             raise TypeError(
                 f"{self.row.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
-        out = out[0] if isinstance(out, tuple) else out
+        if isinstance(out, tuple):
+            if len(out) != 1:
+                raise ValueError("The 'out' tuple must have exactly one entry per ufunc output")
+            out = out[0]
+        if casting != "same_kind":
+            self._check_casting(operands, out, dtype, casting)
         if out is ...:  # an array also of numbers
             found = self(*operands, where=where, dtype=dtype, casting=casting, signature=signature)
             return wrap(found._storage) if type(found) is Scalar else found
@@ -148,6 +153,18 @@ class UFunc:
             options |= {} if where is True else {"where": where}
             options |= {} if casting == "same_kind" else {"casting": casting}
             return call_numpy(theirs, operands, options)
+
+    def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
+        """Raise NumPy's error for an unknown casting rule, or for operands that it forbids to cast."""
+        if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+            raise ValueError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe' (got {casting!r})")
+        theirs = getattr(np, self.row.ufunc or "", None)
+        if theirs is None or has_foreign((*operands, out)):
+            return
+        kinds = [type(v) if type(v) in (int, float, complex) else getattr(v, "dtype", None) for v in (*operands, out)]
+        kinds[:-1] = [np.asarray(v).dtype if k is None else k for k, v in zip(kinds, operands, strict=False)]
+        loop = {} if dtype is None else {"signature": (None,) * self.nin + (np.dtype(dtype),)}
+        theirs.resolve_dtypes(tuple(kinds), casting=casting, **loop)
 
     @_or_numpys
     def reduce(
@@ -201,6 +218,8 @@ def check_power(base: Any, exponent: Any) -> None:
     kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
     # (a negative power of what has no sign is a float's, but for Python's numbers)
     whole = np.result_type(kept, exponent) if not isinstance(exponent, int) else np.result_type(kept)
+    if whole.kind == "u" and type(exponent) is int and exponent < 0:
+        raise OverflowError(f"Python integer {exponent} out of bounds for {whole}")
     if whole.kind in "biu" and np.any(np.less(exponent, 0)):
         raise ValueError("Integers to negative integer powers are not allowed.")
 

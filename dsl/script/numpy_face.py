@@ -40,11 +40,19 @@ class ndarray(metaclass=_NdarrayMeta):
 
     __class_getitem__ = classmethod(types.GenericAlias)  # type: ignore[var-annotated]
 
-    def __new__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *options: Any, **named: Any) -> Any:
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any = float,
+        buffer: Any = None,
+        offset: int = 0,
+        strides: Any = None,
+        order: str | None = None,
+    ) -> Any:
         """Return an uninitialised array, or an array with the elements of a buffer."""
         if buffer is None:
-            return OWN["empty"](shape, dtype)
-        return from_host(np.ndarray(shape, dtype, to_host(buffer), *options, **named))
+            return OWN["empty"](shape, dtype, order)
+        return from_host(np.ndarray(shape, dtype, to_host(buffer), offset, strides, order))  # type: ignore[arg-type]
 
 
 def _frequencies(name: str) -> Callable[..., Array]:
@@ -95,12 +103,18 @@ class NumpyModule(types.ModuleType):
         return sorted({*dir(self._wrapped), *self._own})
 
 
+# Classes whose objects compute arrays.
+_WRAPPED_TYPES = frozenset(
+    {"numpy.vectorize", "numpy.poly1d", "numpy.random._generator.Generator", "numpy.random.mtrand.RandomState"}
+)
+
+
 def wrap_name(found: Any) -> Any:
     """Return weft's version of a member of a NumPy module: functions are wrapped, and arrays are converted."""
     if isinstance(found, types.ModuleType):
         return submodule(found.__name__) if found.__name__.startswith("numpy") else found
     if isinstance(found, type):
-        return WrappedType(found) if found in (np.vectorize, np.poly1d) else found
+        return WrappedType(found) if f"{found.__module__}.{found.__name__}" in _WRAPPED_TYPES else found
     if isinstance(found, np.ndarray):
         return from_host(found)
     if isinstance(found, (np.ufunc, types.FunctionType, types.BuiltinFunctionType, types.MethodType)) or (
