@@ -88,7 +88,7 @@ z = A(np.arange(6) * (1 + 2j)); z.real += z.imag; z.imag -= z.real; xp.copyto(z.
 z = A(np.arange(6) * (1 + 2j)); v, w = z.real.ravel(), z.real.flatten(); v[0] = 4; c = z.real.copy(); c[2] = 1; z[1] = 0; r = z, v, w, c
 z = A(np.arange(6) * (1 + 2j)); z.flags.writeable = False; z.real[0] = 3
 z = A(np.arange(6) * (1 + 2j)); r = [[z.__setitem__(k, 10 * k), float(z.real[k]), float(z.real.sum())] for k in range(4)]
-""".strip().splitlines()  # noqa: E501
+""".strip().splitlines()
 
 
 def run(program: str, xp: Any) -> Any:
