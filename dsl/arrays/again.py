@@ -51,6 +51,7 @@ from weft.fusion import (
     contiguous_strides,
     current_epoch,
     cut,
+    is_shared,
     map_,
     operand,
     recording,
@@ -276,9 +277,10 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
-    """Return the leaf expression of a storage in `epoch`, or None if the epoch is on another device.
+    """Return the leaf expression of a storage in `epoch`, or None if nothing can be memoized.
 
-    A storage that is pending in another epoch is evaluated.
+    That is so if the epoch is on another device, and for shared memory, of which each operation has a copy. A storage
+    that is pending in another epoch is evaluated.
     """
     if storage.device is not epoch.device:
         return None
@@ -286,7 +288,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
         epoch.begin((code, at))
     buffer = storage.buffer
     if buffer is None:
-        return operand(storage, epoch)
+        return None if is_shared(storage) else operand(storage, epoch)
     return bind(storage, buffer, epoch)
 
 

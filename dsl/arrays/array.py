@@ -176,12 +176,6 @@ class Array(ArrayMembers):
         in_bytes = tuple(s * storage.dtype.itemsize for s in strides)
         return as_strided(values.reshape(-1)[offset:], shape, in_bytes, writeable=False)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        values = self.numpy()
-        if dtype is not None and np.dtype(dtype) != values.dtype:
-            return values.astype(dtype)
-        return values.copy() if copy else values
-
     def item(self, *index: int) -> Any:
         """Return one element as a Python scalar."""
         return self._number().item(*index)
@@ -251,13 +245,6 @@ class Array(ArrayMembers):
 
     def __deepcopy__(self, memo: Any) -> Array:
         return self.copy()
-
-    def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-    ) -> Any:
-        values = self.numpy()
-        given = values if copy is False else values.copy()
-        return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def _after_write(self) -> None:
         """Do what a write to this array entails. `Part` writes to its complex array."""

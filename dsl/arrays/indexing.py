@@ -36,7 +36,7 @@ from weft.dsl.arrays.array import (
 from weft.dsl.arrays.masks import assign_masked, find_true, select
 from weft.dsl.arrays.numbers import note_constant, number_of
 from weft.dsl.arrays.objections import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
-from weft.dsl.arrays.on_host import to_host
+from weft.dsl.arrays.on_host import note_fallback, to_host
 from weft.dsl.arrays.places import assign_places, fold_places
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
 from weft.dsl.arrays.recalled import describe
@@ -508,6 +508,7 @@ def _flat_positions(
 
 
 def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
+    note_fallback(f"{op}.at", array, values)
     host = array if isinstance(array, np.ndarray) else np.array(array.numpy())
     getattr(np, find_op(op).ufunc).at(host, to_host(key), *(() if values is None else (to_host(values),)))
     if host is not array:

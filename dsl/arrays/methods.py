@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays import array, indexing, standard
+from weft.dsl.arrays import array, indexing, shared_arrays, standard
 from weft.dsl.arrays.again import RECORD_PENDING, accepts
 from weft.dsl.arrays.array import (
     Array,
@@ -33,7 +33,7 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.objections import warn_of_lost_parts
-from weft.dsl.arrays.on_host import call_numpy, to_host
+from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS
@@ -286,9 +286,10 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
-    """Return a view of the array. With a dtype, return a read-only copy with the bytes reinterpreted in that dtype.
+    """Return a view of the array, with the bytes reinterpreted in another dtype if one is given.
 
-    Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size.
+    On a GPU, and where the elements of the other dtype would not be aligned, a view with another dtype is a read-only
+    copy. Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size.
     """
     # (`numpy.ndarray` as programs on weft see it equals Array)
     if dtype is None or dtype == Array or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
@@ -303,6 +304,8 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text, dates, records: NumPy's
         return self.numpy().view(dtype)
+    if kind == self.dtype:
+        return view(self)
     old, new, shape = self.itemsize, kind.itemsize, self.shape
     if old != new:
         if not shape:
@@ -314,6 +317,8 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
                 "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of the array."
             )
         shape = (*shape[:-1], shape[-1] * old // new)
+    if (shown := shared_arrays.view_as(self, kind)) is not None:
+        return shown
     storage = exact_copy(self)
     made = Storage(shape, kind, storage.device, realise(storage))
     return scalar(made) if isinstance(self, Scalar) else wrap(made, None, ReadOnly)
@@ -326,6 +331,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
     """Reverse the bytes of each element, on the host."""
+    note_fallback("byteswap", self)
     swapped = expr_of(creation.asarray(self.numpy().byteswap()))
     if inplace:
         write(self, swapped)
@@ -365,13 +371,6 @@ def _on_host(name: str) -> Any:
 
 def _no_deletion(self: Array, key: Any) -> None:
     raise ValueError("cannot delete array elements")
-
-
-def _buffer(self: Array, flags: int, /) -> memoryview:
-    """Implement the buffer protocol, read-only. Python 3.12 and later call it for `memoryview(x)`."""
-    if flags & 1:  # inspect.BufferFlags.WRITABLE
-        raise BufferError("the memory of weft arrays is exported read-only")
-    return self.numpy().data
 
 
 def _set_part(self: Part, key: Any, value: Any) -> None:
@@ -464,13 +463,17 @@ METHODS: dict[str, Any] = {
     "view": view,
     "resize": resize,
     "partition": sorting.partition_in_place,
-    "data": property(lambda self: self.numpy().data),
-    "ctypes": property(lambda self: self.numpy().ctypes),
+    "data": property(lambda self: shared_arrays.exported(self).data),
+    "ctypes": property(shared_arrays.pointer),
     "tofile": _on_host("tofile"),
     "dump": _on_host("dump"),
     "dumps": _on_host("dumps"),
     "to_device": standard.to_device,
-    "__buffer__": _buffer,
+    "__array__": shared_arrays.as_numpy,
+    "__array_interface__": property(shared_arrays.interface),
+    "__buffer__": shared_arrays.get_buffer,
+    "__release_buffer__": shared_arrays.release_buffer,
+    "__dlpack__": shared_arrays.export_dlpack,
     "__array_namespace__": standard.array_namespace,
     "__delitem__": _no_deletion,
     "__class_getitem__": classmethod(GenericAlias),
@@ -511,6 +514,7 @@ def install() -> None:
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)
+    shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
     Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
 
 

@@ -30,6 +30,7 @@ from weft.dsl.arrays.array import (
     write,
 )
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, plainly
+from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import is_few
 from weft.fusion import cast, current_epoch
 from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard
@@ -157,6 +158,7 @@ def call_numpy(
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
         return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
     name = getattr(function, "__name__", "")
+    note_fallback(f"numpy.{name}", *arguments, *options.values())
     place = _place_of_out(function)
     if place is not None and len(arguments) > place and "out" not in options:
         arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
@@ -181,6 +183,14 @@ def call_numpy(
         return written[0][0]
     alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
     return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
+
+
+def note_fallback(operation: str, *given: Any) -> None:
+    """Report an operation on the host if it reads arrays in a GPU's memory, which may be in lists."""
+    flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
+    far = [v for v in flat if isinstance(v, Array) and runtime.is_gpu(v.device) and values_of(v) is None]
+    if far:
+        runtime.report_fallback(far[0].device, operation, sum(v.nbytes for v in far), user_location())
 
 
 # Names of the parameters that functions take by place, by the functions' names: nobody's function is kept alive by it.

@@ -31,7 +31,7 @@ from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.objections import ForeignOperandError, UnsupportedDtypeError, as_dtype
-from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.functions import reductions
 from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, way_of
 from weft.dsl.immediate.host_values import values_of
@@ -188,6 +188,7 @@ class UFunc:
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Reduce slices of an axis on the host, as `numpy.ufunc.reduceat`."""
+        note_fallback(f"{self.row.name}.reduceat", array, indices)
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
         return found if out is None else deliver(self.row.name, expr_of(found), out)

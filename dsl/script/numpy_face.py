@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.dsl.arrays import shared_arrays
 from weft.dsl.arrays.array import Array
-from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host, to_host
+from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host
 from weft.dsl.functions import creation, manipulation
 from weft.dsl.functions.own_names import OWN
+from weft.runtime import default_device
 
 
 class _NdarrayMeta(type):
@@ -52,7 +54,10 @@ class ndarray(metaclass=_NdarrayMeta):
         """Return an uninitialised array, or an array with the elements of a buffer."""
         if buffer is None:
             return OWN["empty"](shape, dtype, order)
-        return from_host(np.ndarray(shape, dtype, to_host(buffer), offset, strides, order))  # type: ignore[arg-type]
+        held = shared_arrays.exported(buffer) if isinstance(buffer, Array) else buffer
+        values = np.ndarray(shape, dtype, held, offset, strides, order)  # type: ignore[arg-type]
+        shared = shared_arrays.import_memory(values) if default_device().name == "cpu" else None
+        return from_host(values) if shared is None else shared
 
 
 def _frequencies(name: str) -> Callable[..., Array]:
