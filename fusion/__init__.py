@@ -46,7 +46,7 @@ from weft.fusion.record.recording import (
     uncut,
     write_anew,
 )
-from weft.fusion.record.shared_memory import SharedMemory, is_shared, keep_shared, share
+from weft.fusion.record.shared_memory import SharedMemory, find_shared, keep_shared, share
 from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
@@ -118,13 +118,13 @@ __all__ = [
     "exclusive",
     "explain_storages",
     "fill_memory",
+    "find_shared",
     "flush",
     "gather",
     "intern",
     "iota",
     "is_optimizers",
     "is_ready",
-    "is_shared",
     "keep_shared",
     "kernels_of",
     "limits",

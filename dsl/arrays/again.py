@@ -51,7 +51,7 @@ from weft.fusion import (
     contiguous_strides,
     current_epoch,
     cut,
-    is_shared,
+    find_shared,
     map_,
     operand,
     recording,
@@ -288,7 +288,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
         epoch.begin((code, at))
     buffer = storage.buffer
     if buffer is None:
-        return None if is_shared(storage) else operand(storage, epoch)
+        return operand(storage, epoch) if find_shared(storage) is None else None
     return bind(storage, buffer, epoch)
 
 

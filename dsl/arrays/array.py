@@ -163,7 +163,7 @@ class Array(ArrayMembers):
         """
         LOOKS[0] += 1
         if self._home is not None or self._storage.host is not None:
-            values = values_of(self).copy()  # type: ignore[union-attr]
+            values = values_of(self).copy("K")  # type: ignore[union-attr]
             values.flags.writeable = False
             return values
         storage = self._storage
@@ -408,7 +408,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
         # together, before NumPy asks for each of them
         evaluate([v._storage for v in value if isinstance(v, Array) and v._home is None])
     check_unmasked(value)
-    from_host = np.asarray(from_protocol(value))
+    from_host = _without_sharing(from_protocol(value))
     if not is_supported(from_host.dtype):
         raise UnsupportedDtypeError(from_host.dtype)
     device = device or current_epoch().device
@@ -419,6 +419,15 @@ def convert(value: Any, device: Device | None = None) -> Array:
     buffer = device.upload(native)
     buffer.origin = user_location()
     return wrap(Storage(native.shape, dtype, device, buffer))
+
+
+def _without_sharing(value: Any) -> np.ndarray:
+    """Convert a value to a NumPy array. Weft arrays in it are copied, as sharing their memory would end the recording."""
+    before, recording.held = recording.held, True
+    try:
+        return np.asarray(value)
+    finally:
+        recording.held = before
 
 
 def from_protocol(value: Any) -> Any:

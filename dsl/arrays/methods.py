@@ -199,6 +199,10 @@ class Flat:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         flat = self._array.reshape(-1)
+        if np.ndim(value) and isinstance(key, slice):  # (values are repeated as needed)
+            values, count = manipulation.ravel(value), len(range(*key.indices(flat.size)))
+            few = 0 < values.size != count
+            value = values[creation.arange(count) % values.size] if few else values
         if flat._storage is self._array._storage:
             flat[key] = value
             return

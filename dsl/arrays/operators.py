@@ -44,7 +44,7 @@ from weft.dsl.arrays.on_host import call_numpy, from_host
 from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
-from weft.dsl.functions.own_names import OWN
+from weft.dsl.functions.own_names import COMPOSED, OWN
 from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, way_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
@@ -326,8 +326,8 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
             return found
     if len(options.get("out") or ()) == 1:
         options["out"] = options["out"][0]
-    whole = ufunc is np.matmul and method == "__call__"
-    ours = OWN["matmul"] if whole else UFUNCS.get(ufunc.__name__)
+    whole = method == "__call__" and getattr(np, ufunc.__name__, None) is ufunc and ufunc.__name__ in COMPOSED
+    ours = OWN[ufunc.__name__] if whole else UFUNCS.get(ufunc.__name__)
     if ours is None or (ufunc is np.matmul and not whole) or has_foreign((*inputs, *options.values())):
         return _on_host(ufunc, method, inputs, options)
     return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)

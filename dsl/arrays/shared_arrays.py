@@ -80,7 +80,7 @@ def import_memory(values: np.ndarray) -> Array | None:
     if any(s < 0 or s % dtype.itemsize for s in values.strides):
         return None
     storage, view = over_address(get_device("cpu"), address_of(values), dtype, values.shape, values.strides, values)
-    share(storage, storage.buffer, for_ever=True)  # type: ignore[arg-type]
+    keep_shared(storage, share(storage, storage.buffer))  # type: ignore[arg-type]
     return wrap(storage, view, Array if values.flags.writeable else ReadOnly)
 
 
@@ -98,7 +98,7 @@ def view_as(array: Array, dtype: np.dtype) -> Array | None:
     count = memory.nbytes // width
     buffer = Buffer(memory.device, memory.address, count * width, owner)
     storage = Storage((count,), dtype, memory.device, buffer)
-    share(storage, buffer, for_ever=True)
+    keep_shared(storage, share(storage, buffer))
     view = values.shape, tuple(s // width for s in values.strides), start // width
     plain = view == ((count,), contiguous_strides((count,)), 0)
     return wrap(storage, None if plain else view, Array if is_writable(array) else ReadOnly)
@@ -112,7 +112,7 @@ def interface(self: Array) -> dict[str, Any]:
     values = None if self.dtype.kind == "V" else shared_array(self)
     if values is None:
         raise AttributeError("__array_interface__ is for arrays in memory of the CPU")
-    keep_shared(self._storage)
+    keep_shared(self._storage, share_memory(self._storage))
     return values.__array_interface__
 
 
@@ -121,7 +121,7 @@ def pointer(self: Array) -> Any:
     values = shared_array(self)
     if values is None:
         return self.numpy().ctypes
-    keep_shared(self._storage)
+    keep_shared(self._storage, share_memory(self._storage))
     return values.ctypes
 
 

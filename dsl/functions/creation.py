@@ -378,6 +378,20 @@ def linspace(
         return (convert(values[0]), values[1]) if retstep else convert(values)
 
 
+def _frequencies(name: str) -> Callable[..., Array]:
+    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's `dtype` and `device` arguments."""
+
+    def frequencies(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+        found = getattr(np.fft, name)(n, d)
+        return asarray(found if dtype is None else found.astype(dtype), device=device)
+
+    frequencies.__name__, frequencies.__doc__ = name, f"As `numpy.fft.{name}`."
+    return frequencies
+
+
+fftfreq, rfftfreq = _frequencies("fftfreq"), _frequencies("rfftfreq")
+
+
 def eye(
     N: int,  # (NumPy's names: they are keywords)
     M: int | None = None,

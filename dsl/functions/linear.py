@@ -78,6 +78,11 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
     return deliver("multiply", node, out)
 
 
+def linalg_matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+    """Return the matrix product, as `numpy.linalg.matmul`."""
+    return matmul(x1, x2)
+
+
 def _product(shape: tuple[int, ...]) -> int:
     total = 1
     for n in shape:

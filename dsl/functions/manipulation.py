@@ -340,6 +340,50 @@ def sliding_window_view(
     return window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
 
 
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """Exchange the last two axes, as a view."""
+    array = asarray(x)
+    if array.ndim < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {array.ndim}")
+    return swapaxes(array, -1, -2)
+
+
+def linalg_diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    """Return a diagonal of the last two axes, as `numpy.linalg.diagonal`."""
+    return diagonal(x, offset, -2, -1)
+
+
+def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
+    """Return the sum of a diagonal of the last two axes, as `numpy.linalg.trace`."""
+    return trace(x, offset, -2, -1, dtype)
+
+
+def as_strided(
+    x: ArrayLike,
+    shape: ShapeLike | None = None,
+    strides: Any = None,
+    subok: bool = False,
+    writeable: bool = True,
+    *,
+    check_bounds: bool | None = None,
+) -> Array:
+    """Return a view with other strides, in bytes. Raises ValueError if it leaves the memory of the array."""
+    array = asarray(x)
+    own, steps, begin = layout(array)
+    wanted = own if shape is None else as_shape(shape)
+    width = array.itemsize
+    given = tuple(s * width for s in steps) if strides is None else tuple(map(operator.index, strides))
+    if len(given) != len(wanted) or any(s % width for s in given):
+        raise ValueError(f"strides {given} do not fit the shape {wanted} and elements of {width} bytes")
+    moved = tuple(s // width for s in given)
+    reach = [(n - 1) * s for n, s in zip(wanted, moved, strict=True)]
+    low, high = (begin + builtins.sum(r for r in reach if (r < 0) is below) for below in (True, False))
+    if prod(wanted) and not 0 <= low <= high < prod(array._storage.shape):
+        raise ValueError("as_strided: the view would leave the memory of the array")
+    found = window(array, wanted, moved, begin)
+    return found if writeable else wrap(found._storage, found._view, ReadOnly)
+
+
 def trace(
     a: ArrayLike,
     offset: int = 0,

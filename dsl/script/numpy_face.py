@@ -8,7 +8,7 @@ arrays, and its writes to arguments are written back.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -18,8 +18,7 @@ import numpy as np
 from weft.dsl.arrays import shared_arrays
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host
-from weft.dsl.functions import creation, manipulation
-from weft.dsl.functions.own_names import OWN
+from weft.dsl.functions.own_names import OWN, OWN_IN
 from weft.runtime import default_device
 
 
@@ -60,31 +59,9 @@ class ndarray(metaclass=_NdarrayMeta):
         return from_host(values) if shared is None else shared
 
 
-def _frequencies(name: str) -> Callable[..., Array]:
-    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's `dtype` and `device` arguments."""
-
-    def frequencies(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-        found = getattr(np.fft, name)(n, d)
-        return creation.asarray(found if dtype is None else found.astype(dtype), device=device)
-
-    frequencies.__name__, frequencies.__doc__ = name, f"As `numpy.fft.{name}`."
-    return frequencies
-
-
-# What is weft's own in other modules of NumPy's.
-_OWN_IN: dict[str, Mapping[str, Any]] = {
-    "numpy": OWN,
-    "numpy.lib.stride_tricks": {
-        "sliding_window_view": manipulation.sliding_window_view,
-        "broadcast_to": manipulation.broadcast_to,
-    },
-    "numpy.fft": {name: _frequencies(name) for name in ("fftfreq", "rfftfreq")},
-}
-
-
 def own_names_of(module: str) -> Mapping[str, Any]:
     """Return the functions that weft implements in a NumPy module, by name."""
-    return _OWN_IN.get(module, {})
+    return OWN_IN.get(module, {})
 
 
 class NumpyModule(types.ModuleType):

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.fusion.graph.expr import Expr, Location, constant_value
 from weft.fusion.graph.statistics import STATISTICS
-from weft.fusion.record.shared_memory import copy_shared, is_shared
+from weft.fusion.record.shared_memory import copy_shared, find_shared
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
 
@@ -92,8 +92,8 @@ def realise(storage: Storage) -> Buffer:
             return buffer
         if storage.epoch is not None:
             evaluate([storage])
-        elif is_shared(storage):
-            return copy_shared(storage)
+        elif (owner := find_shared(storage)) is not None:
+            return copy_shared(storage, owner)
         elif (host := storage.host) is not None:
             elements = host.tobytes()
             buffer = storage.device.upload(np.frombuffer(elements, host.dtype).reshape(host.shape))

@@ -11,7 +11,7 @@ from sys import getrefcount
 import numpy as np
 
 from weft.fusion.record.evaluate import evaluate_epoch, realise
-from weft.fusion.record.shared_memory import SharedMemory, is_shared, owner_of, share, shared_buffer
+from weft.fusion.record.shared_memory import SharedMemory, find_shared, share
 from weft.fusion.record.storage import Epoch, Storage, recording
 from weft.runtime import Buffer
 
@@ -32,8 +32,8 @@ def exclusive(storage: Storage) -> Buffer:
     memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.
     """
     while True:
-        if is_shared(storage):
-            return shared_buffer(storage)  # (what was recorded has copies)
+        if (owner := find_shared(storage)) is not None:
+            return owner.buffer  # (what was recorded has copies)
         old = realise(storage)
         epoch = recording.epoch
         if epoch is not None and id(old) in epoch.slot_of:
@@ -59,11 +59,11 @@ def exclusive(storage: Storage) -> Buffer:
 
 def share_memory(storage: Storage) -> SharedMemory:
     """Let other code read and write the memory of a storage on the CPU, for as long as the result lives."""
-    while not is_shared(storage):
+    while (owner := find_shared(storage)) is None:
         buffer = exclusive(storage)
         if storage.buffer is buffer:
             return share(storage, buffer)
-    return owner_of(storage)
+    return owner
 
 
 def _references(buffer: Buffer) -> int:

@@ -15,7 +15,7 @@ from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.by_value import take_value
 from weft.fusion.record.evaluate import evaluate, evaluate_epoch, realise
 from weft.fusion.record.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of
-from weft.fusion.record.shared_memory import is_shared, write_shared
+from weft.fusion.record.shared_memory import find_shared, write_shared
 from weft.fusion.record.storage import (
     HARD_LIMIT,
     HELD_BYTES,
@@ -95,8 +95,8 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
     """Replace the current version of a storage by the result of `make`. Return the old and the new version."""
     while True:
         if storage.host is not None:
-            if is_shared(storage):
-                return write_shared(storage, epoch, make, _evaluate_aside)
+            if (owner := find_shared(storage)) is not None:
+                return write_shared(storage, owner, epoch, make, _evaluate_aside)
             realise(storage)  # (what is written to is memory of the device's)
         previous = operand(storage, epoch)
         made = make(previous)

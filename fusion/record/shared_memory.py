@@ -38,70 +38,70 @@ class SharedMemory:
         return np.ndarray(shape, dtype, np.asarray(self), offset, strides)
 
 
-# Storages with shared memory: the memory, and the object that lives as long as others have it, or None for ever.
-_shared: WeakKeyDictionary[Storage, tuple[Buffer, Callable[[], SharedMemory | None] | None]] = WeakKeyDictionary()
+# Storages with shared memory: the memory, and its owner. It is held weakly while others have it, or for ever.
+_shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemory]] = WeakKeyDictionary()
 
 
-def is_shared(storage: Storage) -> bool:
-    """Return whether a storage's memory is shared. The memory is taken back from others that have let go of it."""
-    if storage.host is None or storage.device.name != "cpu":
-        return False
-    buffer, alive = _shared[storage]
-    if alive is None or alive() is not None:
-        return True
-    storage.buffer = buffer
-    storage.host = None
-    del _shared[storage]
-    return False
+def find_shared(storage: Storage) -> SharedMemory | None:
+    """Return the owner of a storage's shared memory, or None. As long as the caller has it, the memory stays shared."""
+    if storage.host is None or (entry := _shared.get(storage)) is None:
+        return None
+    owner = entry[1]
+    if isinstance(owner, SharedMemory):
+        return owner
+    alive = owner()
+    if alive is None:
+        _take_back(storage, owner)
+    return alive
 
 
-def shared_buffer(storage: Storage) -> Buffer:
-    """Return the shared memory of a storage, for direct writes."""
-    return _shared[storage][0]
+def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
+    """Make the memory of a storage its own again, after the owner has died."""
+    entry = _shared.get(storage)
+    if entry is not None and entry[1] is owner:
+        storage.buffer = entry[0]
+        storage.host = None
+        del _shared[storage]
 
 
-def share(storage: Storage, buffer: Buffer, for_ever: bool = False) -> SharedMemory:
-    """Share the memory of an evaluated storage with other code, for as long as the result lives, or for ever."""
-    owner = SharedMemory(buffer)
-    _shared[storage] = buffer, None if for_ever else ref(owner)
+def share(storage: Storage, buffer: Buffer) -> SharedMemory:
+    """Share the memory of an evaluated storage with other code, for as long as the result lives."""
+    owner, held = SharedMemory(buffer), ref(storage)
+
+    def released(owner: ref[SharedMemory]) -> None:
+        if (storage := held()) is not None:
+            _take_back(storage, owner)
+
+    _shared[storage] = buffer, ref(owner, released)
     memory = (ctypes.c_char * buffer.nbytes).from_address(buffer.address)
-    size = prod(storage.shape) * storage.dtype.itemsize
-    storage.host = np.frombuffer(memory, np.uint8, size)
+    storage.host = np.frombuffer(memory, np.uint8, prod(storage.shape) * storage.dtype.itemsize)
     storage.buffer = storage.epoch = storage.expr = None
     return owner
 
 
-def keep_shared(storage: Storage) -> None:
-    """Share a storage's shared memory for ever."""
-    _shared[storage] = _shared[storage][0], None
+def keep_shared(storage: Storage, owner: SharedMemory) -> None:
+    """Share a storage's shared memory for as long as the storage lives."""
+    _shared[storage] = owner.buffer, owner
 
 
-def owner_of(storage: Storage) -> SharedMemory:
-    """Return the owner of a storage's shared memory, through which others have it."""
-    buffer, alive = _shared[storage]
-    owner = None if alive is None else alive()
-    if owner is None:
-        owner = SharedMemory(buffer)
-        if alive is not None:
-            _shared[storage] = buffer, ref(owner)
-    return owner
-
-
-def copy_shared(storage: Storage) -> Buffer:
+def copy_shared(storage: Storage, owner: SharedMemory) -> Buffer:
     """Return a copy of the present elements of a storage with shared memory."""
-    source = shared_buffer(storage)
+    source = owner.buffer
     copy = storage.device.allocate(source.nbytes)
     storage.device.copy(source, copy, source.nbytes)
     return copy
 
 
 def write_shared(
-    storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr], evaluate: Callable[[Expr, Epoch], Buffer]
+    storage: Storage,
+    owner: SharedMemory,
+    epoch: Epoch,
+    make: Callable[[Expr], Expr],
+    evaluate: Callable[[Expr, Epoch], Buffer],
 ) -> tuple[Expr, Expr]:
     """Write the result of `make` to shared memory at once. Return the old and the new version."""
-    previous = epoch.bind(copy_shared(storage), storage.shape, storage.dtype)
+    previous = epoch.bind(copy_shared(storage, owner), storage.shape, storage.dtype)
     made = make(previous)
     epoch.check(made)
-    target = shared_buffer(storage)
-    storage.device.copy(evaluate(made, epoch), target, target.nbytes)
+    storage.device.copy(evaluate(made, epoch), owner.buffer, owner.buffer.nbytes)
     return previous, made

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion import is_shared
+from weft.fusion import find_shared
 from weft.runtime import override
 
 pytestmark = pytest.mark.skipif("config.getoption('--device') != 'cpu'", reason="memory of the CPU")
@@ -67,11 +67,11 @@ def test_both_sides_see_writes(name: str, size: int) -> None:
 def test_memory_is_the_arrays_own_again_when_others_let_go(size: int) -> None:
     x = wf.arange(float(size)) * 2
     shared = np.asarray(x)[1:]
-    assert is_shared(x._storage)
+    assert find_shared(x._storage) is not None
     address = np.asarray(x).__array_interface__["data"][0]
     del shared
     gc.collect()
-    assert not is_shared(x._storage)
+    assert find_shared(x._storage) is None
     y = x.copy()
     x[0] = 5
     assert y[0] == 0 and x[0] == 5
@@ -195,7 +195,7 @@ def test_views_of_another_dtype() -> None:
     np.testing.assert_array_equal(bits * 2, values.view("i4") * 2)
     del bits, mine
     gc.collect()
-    assert not is_shared(x._storage)
+    assert find_shared(x._storage) is None
 
 
 def test_kernels_write_to_shared_memory() -> None:

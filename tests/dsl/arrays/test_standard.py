@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -136,11 +135,12 @@ def test_scalars_have_what_numpys_have() -> None:
 
 def test_bytes_are_exported() -> None:
     x = wf.arange(4, dtype=np.int16)
-    assert bytes(x.data) == np.arange(4, dtype=np.int16).tobytes() and x.data.readonly
-    if sys.version_info >= (3, 12):
-        assert memoryview(x).tolist() == [0, 1, 2, 3]
-        with pytest.raises(BufferError):
-            x.__buffer__(1)  # somebody who wants to write
+    assert bytes(x.data) == bytes(x) == np.arange(4, dtype=np.int16).tobytes()
+    assert memoryview(x).tolist() == [0, 1, 2, 3]
+    assert x.data.readonly == x.__buffer__(0).readonly == (x.device.name != "cpu")
+    x.flags.writeable = False
+    with pytest.raises(BufferError):
+        x.__buffer__(1)  # somebody who wants to write
 
 
 def test_frequencies_of_a_dtype() -> None:
