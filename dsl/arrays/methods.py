@@ -199,7 +199,8 @@ class Flat:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         flat = self._array.reshape(-1)
-        if np.ndim(value) and isinstance(key, slice):  # (values are repeated as needed)
+        if np.ndim(value) and (key is Ellipsis or isinstance(key, slice)):  # (values are repeated as needed)
+            key = slice(None) if key is Ellipsis else key
             values, count = manipulation.ravel(value), len(range(*key.indices(flat.size)))
             few = 0 < values.size != count
             value = values[creation.arange(count) % values.size] if few else values

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -19,6 +18,8 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.places import is_gpu
+from weft.dsl.functions.own_names import find_own
+from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
@@ -62,15 +63,13 @@ def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
 
 def _replaced(value: Any, names: _Names) -> Any:
     """Return weft's counterpart of a value that NumPy's code refers to."""
-    face = import_module("weft.dsl.script.numpy_face")
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
-        return face.NUMPY if is_numpys and _is_namespace(value) else value
+        return NUMPY if is_numpys and _is_namespace(value) else value
     if value is np.ndarray:
-        return face.ndarray
+        return ndarray
     if not callable(value) or isinstance(value, type):
         return value
-    find_own = import_module("weft.dsl.functions.own_names").find_own
     public = getattr(np, getattr(value, "__name__", ""), None)
     if getattr(public, "_implementation", None) is value:
         value = public
@@ -78,7 +77,7 @@ def _replaced(value: Any, names: _Names) -> Any:
     if own is not None:
         return own
     if isinstance(value, np.ufunc):
-        return getattr(face.NUMPY, value.__name__)
+        return getattr(NUMPY, value.__name__)
     if isinstance(value, FunctionType) and value.__module__.startswith("numpy."):  # a helper
         plain = inspect.unwrap(value)
         return _with_names(plain, names if plain.__globals__ is names.names else _Names(plain.__globals__))

@@ -53,12 +53,12 @@ _MODULES = {
     "iterable may_share_memory min_scalar_type mintypecode ndim result_type shape shares_memory size tril_indices_from "
     "triu_indices_from",
     "functions.several_outputs": "divmod=divmod_ frexp matvec modf vecdot vecmat",
-    "functions.compositions": "compose:apply_over_axes compose:array_equiv compose:block compose_on_gpu:corrcoef compose_on_gpu:cov "
+    "functions.compositions": "compose:apply_over_axes compose:array_equiv compose:asarray_chkfinite compose:require compose:block compose_on_gpu:corrcoef compose_on_gpu:cov "
     "compose:diagflat compose:dsplit compose:fill_diagonal compose:fix compose_on_gpu:insert compose:iscomplex compose:isneginf "
     "compose:isposinf compose:isreal compose:ix_ compose_on_gpu:nanargmax compose_on_gpu:nanargmin compose:piecewise "
     "compose:polyadd compose:polyder compose:polymul compose:polysub compose:resize compose_on_gpu:sort_complex compose:trim_zeros "
     "compose:unstack compose:unwrap compose_on_gpu:vander compose:real_if_close compose:histogramdd "
-    "compose:cumulative_prod compose_on_gpu:histogram_bin_edges compose:polyfit compose:put compose:i0",
+    "compose:cumulative_prod compose_on_gpu:histogram_bin_edges compose_on_gpu:i0 compose:polyfit compose:put",
     "script.numpy_face": "ndarray",
 }
 
@@ -90,7 +90,7 @@ _NEVER_AT_ONCE = (
         "zeros_like put_along_axis nan_to_num copy".split()
     )
     | frozenset(_MODULES["functions.questions"].split())
-    | {"choose", "place", "put", "putmask", "fill_diagonal"}
+    | {"choose", "i0", "place", "put", "putmask", "fill_diagonal"}
 )
 
 

@@ -34,9 +34,9 @@ xp.corrcoef(a), xp.cov(a), xp.cov(v, v[::-1], ddof=0), xp.cov(z), xp.cov(f), xp.
 xp.fill_diagonal(a, 3.0), a, xp.fill_diagonal(b, v[:3]), b, xp.fill_diagonal(s, 1, wrap=True), s
 xp.fix(a * 3), xp.fix(f), xp.iscomplex(z), xp.iscomplex(a), xp.isreal(z), xp.isreal(i), xp.isposinf(a / 0), xp.isneginf(n)
 xp.insert(v, 3, 7.0), xp.insert(a, [1, 5], 2.0, axis=1), xp.insert(v, slice(2, 6), 1.0), xp.insert(i, 0, i[0], axis=0)
-xp.ix_(i[0] > 0, xp.arange(3)), xp.matrix_transpose(a), xp.unstack(a), xp.unstack(a, axis=1)
+xp.require(a, "f4", ["C"]), xp.asarray_chkfinite(a), xp.ix_(i[0] > 0, xp.arange(3)), xp.matrix_transpose(a), xp.unstack(a), xp.unstack(a, axis=1)
 xp.nanargmax(n), xp.nanargmin(n, axis=1), xp.nanargmax(n, axis=0, keepdims=True), xp.nanargmax(i, axis=0)
-xp.piecewise(v, [v < 0, v >= 1], [-1, lambda x: x * 2, 0.5]), xp.real_if_close(z), xp.real_if_close(a + 0j), xp.i0(v)
+xp.piecewise(v, [v < 0, v >= 1], [-1, lambda x: x * 2, 0.5]), xp.real_if_close(z), xp.real_if_close(a + 0j)
 xp.polyadd(v[:3], v[:5]), xp.polysub(f[:3], v[:5]), xp.polymul(v[:3], v[:5]), xp.polyder(v[:5])
 xp.put(v, [1, 3], [5.0]), v, xp.resize(a, (7, 11)), xp.resize(v, (3, 40)), xp.resize(e, (2, 2))
 xp.sort_complex(v), xp.sort_complex(z[0]), xp.trim_zeros(xp.where(v > 1, v, 0)), xp.trim_zeros(v[:0]), xp.trim_zeros(v * 0)
