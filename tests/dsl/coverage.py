@@ -61,10 +61,11 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-# Functions of text, files, dates, printing and matrices: NumPy's, with arrays of NumPy's.
+# Functions of text, files, dates, printing, matrices and NumPy's own state, which are not called.
 NUMPYS = frozenset(
     """array2string array_repr array_str asmatrix bmat busday_count busday_offset datetime_as_string frombuffer fromfile fromregex
-    fromstring genfromtxt info is_busday isnat load loadtxt printoptions save savetxt savez savez_compressed""".split()
+    fromstring genfromtxt info is_busday isnat load loadtxt printoptions save savetxt savez savez_compressed set_printoptions setbufsize seterr seterrcall
+    show_config show_runtime""".split()
 )
 
 
