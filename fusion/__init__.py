@@ -33,7 +33,7 @@ from weft.fusion.graph.expr import (
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
 from weft.fusion.record.collecting import keep_apart
 from weft.fusion.record.evaluate import evaluate, fill_memory, realise, release_memory, was_alone
-from weft.fusion.record.exclusive import exclusive, flush
+from weft.fusion.record.exclusive import exclusive, flush, share_memory
 from weft.fusion.record.loops import site_of
 from weft.fusion.record.recording import (
     assign,
@@ -46,6 +46,7 @@ from weft.fusion.record.recording import (
     uncut,
     write_anew,
 )
+from weft.fusion.record.shared_memory import SharedMemory, find_shared, keep_shared, share
 from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
@@ -84,23 +85,18 @@ __getattr__ = lazy_names(
 )
 
 __all__ = [
-    "uses_numpy",
-    "try_compiling",
-    "reduce_values",
-    "primitive",
-    "is_ready",
-    "is_optimizers",
-    "NeedsKernelError",
-    "ExpandedRow",
-    "FOLD_CHUNK",
     "COMPILE_PRICE",
+    "FOLD_CHUNK",
     "INTERNED",
     "Epoch",
+    "ExpandedRow",
     "Explanation",
     "Expr",
     "Location",
-    "SymbolicProgram",
+    "NeedsKernelError",
+    "SharedMemory",
     "Storage",
+    "SymbolicProgram",
     "as_symbol",
     "assign",
     "bind",
@@ -111,37 +107,45 @@ __all__ = [
     "constant",
     "constant_value",
     "contiguous_strides",
-    "dense_order",
     "current_epoch",
     "cut",
+    "dense_order",
     "empty",
     "end_recording",
     "end_small_run",
     "entries_of",
     "evaluate",
-    "fill_memory",
     "exclusive",
     "explain_storages",
+    "fill_memory",
+    "find_shared",
     "flush",
     "gather",
     "intern",
     "iota",
+    "is_optimizers",
+    "is_ready",
+    "keep_shared",
     "kernels_of",
     "limits",
     "map_",
     "opaque",
     "operand",
     "pending",
+    "primitive",
     "range_of",
     "realise",
     "recording",
     "reduce_",
+    "reduce_values",
     "release_memory",
     "reset_statistics",
     "reshape",
     "scan",
     "scatter",
     "seconds_spent",
+    "share",
+    "share_memory",
     "show_bytes",
     "show_host_work",
     "show_plans",
@@ -150,10 +154,12 @@ __all__ = [
     "statistics",
     "take_apart",
     "topological",
+    "try_compiling",
     "uncut",
     "update",
+    "uses_numpy",
     "view",
+    "was_alone",
     "with_operand",
     "write_anew",
-    "was_alone",
 ]

@@ -13,6 +13,7 @@ from weft.runtime.errors import (
     DeviceLostError,
     DeviceMismatchError,
     DeviceNotFoundError,
+    HostFallbackWarning,
     KernelFault,
     MissingAssemblerError,
     OptimizerWarning,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.linker import assemble, disassemble
     from weft.runtime.cuda.probe import Probe, probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
+    from weft.runtime.host_fallback import is_gpu, report_fallback
     from weft.runtime.launches import Launch, PreparedLaunches
     from weft.runtime.live import largest_buffers, show_cell, show_file, show_place
     from weft.runtime.llvm_files import read_llvm
@@ -60,6 +62,7 @@ __getattr__ = lazy_names(
         "weft.runtime.bandwidth": "copy_bandwidth",
         "weft.runtime.cache": "DiskCache disk_cache key_material",
         "weft.runtime.code_cache": "CodeCache",
+        "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
         "weft.runtime.live": "largest_buffers show_cell show_file show_place",
@@ -103,6 +106,7 @@ __all__ = [
     "DeviceMismatchError",
     "DeviceNotFoundError",
     "DiskCache",
+    "HostFallbackWarning",
     "KernelFault",
     "MissingAssemblerError",
     "Launch",
@@ -143,6 +147,7 @@ __all__ = [
     "find_libdevice",
     "find_tool",
     "get_device",
+    "is_gpu",
     "is_kept",
     "kernel_number",
     "key_material",
@@ -160,6 +165,7 @@ __all__ = [
     "run_calls",
     "read_llvm",
     "register_foreign",
+    "report_fallback",
     "select_device",
     "set_default_device",
     "set_judge",

@@ -119,6 +119,13 @@ class PerformanceWarning(UserWarning):
     """Warning that an operation works, but slower than it could."""
 
 
+class HostFallbackWarning(PerformanceWarning):
+    """Warning that NumPy computes an operation on a GPU's arrays on the host.
+
+    The setting `host_fallback` (WEFT_HOST_FALLBACK) silences it, or raises it as an error.
+    """
+
+
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Emit a warning at the user's line, which is the innermost frame outside this package."""
     level, frame = 2, sys._getframe(1)

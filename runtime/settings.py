@@ -99,6 +99,13 @@ TABLE = (
         'whether programs without a plan are interpreted: "auto" (until that has taken as long as compiling them), "always", "never"',
     ),
     Setting(
+        "host_fallback",
+        "WEFT_HOST_FALLBACK",
+        _choice("ignore", "warn", "raise"),
+        "warn",
+        'what happens if NumPy computes an operation on a GPU\'s arrays on the host: "ignore", "warn" (once a line), "raise"',
+    ),
+    Setting(
         "strict",
         "WEFT_STRICT",
         _flag,

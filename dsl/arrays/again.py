@@ -18,7 +18,6 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
     Order,
-    Part,
     Scalar,
     as_operand,
     convert,
@@ -39,6 +38,7 @@ from weft.dsl.arrays.numbers import (
     remember_slotted,
     within_64_bits,
 )
+from weft.dsl.arrays.parts import Part
 from weft.dsl.immediate.at_call import COMMON
 from weft.dsl.immediate.host_values import adopt
 from weft.fusion import (
@@ -51,6 +51,7 @@ from weft.fusion import (
     contiguous_strides,
     current_epoch,
     cut,
+    find_shared,
     map_,
     operand,
     recording,
@@ -276,9 +277,10 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
-    """Return the leaf expression of a storage in `epoch`, or None if the epoch is on another device.
+    """Return the leaf expression of a storage in `epoch`, or None if nothing can be memoized.
 
-    A storage that is pending in another epoch is evaluated.
+    That is so if the epoch is on another device, and for shared memory, of which each operation has a copy. A storage
+    that is pending in another epoch is evaluated.
     """
     if storage.device is not epoch.device:
         return None
@@ -286,7 +288,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
         epoch.begin((code, at))
     buffer = storage.buffer
     if buffer is None:
-        return operand(storage, epoch)
+        return operand(storage, epoch) if find_shared(storage) is None else None
     return bind(storage, buffer, epoch)
 
 

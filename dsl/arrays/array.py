@@ -164,7 +164,7 @@ class Array(ArrayMembers):
         """
         LOOKS[0] += 1
         if self._home is not None or self._storage.host is not None:
-            values = values_of(self).copy()  # type: ignore[union-attr]
+            values = values_of(self).copy("K")  # type: ignore[union-attr]
             values.flags.writeable = False
             return values
         storage = self._storage
@@ -176,12 +176,6 @@ class Array(ArrayMembers):
             return np.empty(shape, storage.dtype)
         in_bytes = tuple(s * storage.dtype.itemsize for s in strides)
         return as_strided(values.reshape(-1)[offset:], shape, in_bytes, writeable=False)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        values = self.numpy()
-        if dtype is not None and np.dtype(dtype) != values.dtype:
-            return values.astype(dtype)
-        return values.copy() if copy else values
 
     def item(self, *index: int) -> Any:
         """Return one element as a Python scalar."""
@@ -253,12 +247,8 @@ class Array(ArrayMembers):
     def __deepcopy__(self, memo: Any) -> Array:
         return self.copy()
 
-    def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-    ) -> Any:
-        values = self.numpy()
-        given = values if copy is False else values.copy()
-        return given.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+    def _after_write(self) -> None:
+        """Do what a write to this array entails. `Part` writes to its complex array."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -296,17 +286,6 @@ class Scalar(Array):
         if not hasattr(self.dtype.type, name):
             raise AttributeError(f"numpy.{self.dtype.name} has no attribute {name!r}", name=name, obj=self)
         return getattr(self.numpy()[()], name)
-
-
-class Part(Array):
-    """The real or imaginary part of a complex array.
-
-    Writing to the part also updates the complex array; writing to a view of the part does not.
-    """
-
-    __slots__ = ("_name", "_owner")
-    _name: str
-    _owner: Array
 
 
 class ReadOnly(Array):
@@ -430,7 +409,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
         # Evaluate the arrays together, before NumPy asks for each of them.
         evaluate([v._storage for v in value if isinstance(v, Array) and v._home is None])
     check_unmasked(value)
-    from_host = np.asarray(from_protocol(value))
+    from_host = _without_sharing(from_protocol(value))
     if not is_supported(from_host.dtype):
         raise UnsupportedDtypeError(from_host.dtype)
     device = device or current_epoch().device
@@ -441,6 +420,15 @@ def convert(value: Any, device: Device | None = None) -> Array:
     buffer = device.upload(native)
     buffer.origin = user_location()
     return wrap(Storage(native.shape, dtype, device, buffer))
+
+
+def _without_sharing(value: Any) -> np.ndarray:
+    """Convert a value to a NumPy array. Weft arrays in it are copied, as sharing their memory would end the recording."""
+    before, recording.held = recording.held, True
+    try:
+        return np.asarray(value)
+    finally:
+        recording.held = before
 
 
 def from_protocol(value: Any) -> Any:
@@ -461,7 +449,9 @@ def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
     check_writable(array)
     storage = array._storage
     window = array._view or whole(storage)
-    return write_anew(storage, current_epoch(storage.device), lambda previous: update(previous, value, *window))
+    versions = write_anew(storage, current_epoch(storage.device), lambda previous: update(previous, value, *window))
+    array._after_write()
+    return versions
 
 
 def check_writable(array: Array) -> None:

@@ -17,6 +17,13 @@ def as_array(value: Any) -> Array:
     return value if isinstance(value, Array) else convert(value)
 
 
+def as_mask(where: Any) -> Any:
+    """Return the argument `where` of an operation. Raises NumPy's TypeError for an array that is not boolean."""
+    if isinstance(where, (Array, np.ndarray)) and where.dtype.kind != "b":
+        raise TypeError(f"Cannot cast array data from {where.dtype!r} to dtype('bool') according to the rule 'safe'")
+    return where
+
+
 def hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
     """Copy a computed result to `out`, and return `out`."""
     if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
@@ -27,6 +34,7 @@ def hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
 
 def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
     """Return a result as a new array, or write it to `out` at the elements where the mask `where` is true."""
+    where = as_mask(where)
     if out is None:
         if where is True:
             return record(node)

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, Part, ReadOnly, Scalar
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar
+from weft.dsl.arrays.parts import Part
 
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__")
 # Types that are not foreign. Other types are added when they first occur.

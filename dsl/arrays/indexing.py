@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import find_op
+from weft.codegen import find_op, resolve_dtypes
 from weft.dsl.arrays.again import IN_PLACE, LEFT, SET, SHOW, check_devices, keep_code, note_found
 from weft.dsl.arrays.array import (
     Array,
@@ -35,8 +35,8 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.masks import assign_masked, find_true, select
 from weft.dsl.arrays.numbers import note_constant, number_of
-from weft.dsl.arrays.objections import UnsupportedDtypeError, warn_of_lost_parts
-from weft.dsl.arrays.on_host import to_host
+from weft.dsl.arrays.objections import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
+from weft.dsl.arrays.on_host import note_fallback, to_host
 from weft.dsl.arrays.places import assign_places, fold_places
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
 from weft.dsl.arrays.recalled import describe
@@ -145,6 +145,10 @@ def resolve(array: Array, key: Any) -> Index:
             axis += 1
         else:
             axis = _advanced(index, item, shape, strides, axis)
+    if len(index.shape) > MOST_AXES:
+        raise IndexError(
+            f"number of dimensions must be within [0, {MOST_AXES}], indexing result would have {len(index.shape)}"
+        )
     return index
 
 
@@ -153,6 +157,8 @@ def _is_bool(item: Any) -> bool:
 
 
 def _as_bound(value: Any) -> Any:
+    if value is not None and not hasattr(value, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
     return None if value is None else operator.index(value)
 
 
@@ -162,13 +168,18 @@ def _is_integer(item: Any) -> bool:
     return isinstance(item, (Array, np.ndarray)) and item.ndim == 0 and item.dtype.kind in "iu"
 
 
+def _is_array_number(item: Any) -> bool:
+    """Return whether an item of an index is a 0-d array, with which NumPy copies. A `Scalar` is a number."""
+    return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
+
+
 def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[int, ...], axis: int) -> int:
     values: Any = item if isinstance(item, Array) else np.asarray(_plain(item))
     if values.size == 0 and not isinstance(item, (Array, np.ndarray)):
         values = values.astype(np.int64)
     if values.dtype == bool:
         for k, n in enumerate(values.shape):
-            if n != shape[axis + k]:
+            if n and n != shape[axis + k]:  # (as in NumPy, which lets empty masks pass)
                 raise IndexError(
                     f"boolean index did not match indexed array along axis {axis + k}; size of axis is {shape[axis + k]} but size of corresponding boolean axis is {n}"
                 )
@@ -219,7 +230,8 @@ def getitem(array: Array, key: Any) -> Array:
             if key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)):
                 return window(array, shape, (), index.offset)
             return element(array, index.offset)
-        return window(array, shape, tuple(index.strides), index.offset)
+        shown = window(array, shape, tuple(index.strides), index.offset)
+        return record(expr_of(shown)) if any(map(_is_array_number, key if type(key) is tuple else (key,))) else shown
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     start()
     plan = _places(index, key, array.ndim)
@@ -453,8 +465,13 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
     occurrence."""
     node, weak = (None, None) if values is None else as_operand(values)
     kind = None if node is None else values if weak is not None else node.dtype
-    if node is None or isinstance(array, np.ndarray) or np.result_type(array.dtype, kind) != array.dtype:
-        _fold_on_host(op, array, key, values)  # NumPy casts the result of each step back
+    if (
+        node is None
+        or isinstance(array, np.ndarray)
+        or np.result_type(array.dtype, kind) != array.dtype
+        or resolve_dtypes(find_op(op), (array.dtype, array.dtype))[1] != array.dtype
+    ):
+        _fold_on_host(op, array, key, values)  # where each step is cast back
         return
     location = start()
     check_writable(array)
@@ -493,6 +510,7 @@ def _flat_positions(
 
 
 def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
+    note_fallback(f"{op}.at", array, values)
     host = array if isinstance(array, np.ndarray) else np.array(array.numpy())
     getattr(np, find_op(op).ufunc).at(host, to_host(key), *(() if values is None else (to_host(values),)))
     if host is not array:

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays import array, indexing, standard
+from weft.dsl.arrays import array, indexing, shared_arrays, standard
 from weft.dsl.arrays.again import RECORD_PENDING, accepts
 from weft.dsl.arrays.array import (
     Array,
-    Part,
     ReadOnly,
     Scalar,
     UnsupportedDtypeError,
@@ -34,8 +33,8 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.objections import warn_of_lost_parts
-from weft.dsl.arrays.on_host import call_numpy, to_host
-from weft.dsl.arrays.operators import hand_on
+from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
+from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.windows import lies_in_order, recalled_view
@@ -108,8 +107,6 @@ def fill(self: Array, value: Any) -> None:
     start()
     node, weak = indexing.value_operand(value, self.dtype)
     write(self, constant(value, self.dtype) if weak is not None else node)
-    if isinstance(self, Part):
-        hand_on(self)
 
 
 def _shape_arguments(shape: tuple[Any, ...]) -> Any:
@@ -142,28 +139,19 @@ def _part(name: str) -> property:
     def get(self: Array) -> Array:
         if self.dtype.kind != "c":
             return self if name == "real" else creation.zeros_like(self)
-        start()
-        part = record(map_(name, [expr_of(self)]))
-        if not self.shape or type(self) is ReadOnly:
-            return part
-        made = object.__new__(Part)
-        made._storage, made._view, made._owner, made._name = part._storage, None, self, name
-        return made
+        part = take_part(self, name)
+        return wrap(part._storage, None, ReadOnly) if type(self) is ReadOnly else part
 
     def put(self: Array, value: Any) -> None:
         start()
-        if self.dtype.kind != "c":
-            if name == "imag":
-                raise TypeError("array does not have imaginary part to set")
+        if self.dtype.kind == "c":
+            put_part(self, name, value)
+        elif name == "imag":
+            raise TypeError("array does not have imaginary part to set")
+        else:
             write(self, as_operand(value)[0])
-            return
-        other = map_("imag" if name == "real" else "real", [expr_of(self)])
-        new = as_operand(value)[0]
-        warn_of_lost_parts(new.dtype, other.dtype)
-        parts = (cast(new, other.dtype), other)
-        write(self, map_("_complex", parts if name == "real" else parts[::-1]))
 
-    return property(get, put, doc=f"The {name} part: a copy, from which writes are handed on.")
+    return property(get, put, doc=f"The {name} part of the elements. A write to it changes the array.")
 
 
 @recalled
@@ -210,7 +198,12 @@ class Flat:
         return manipulation.ravel(self._array)[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        flat = manipulation.reshape(self._array, (-1,))
+        flat = self._array.reshape(-1)
+        if np.ndim(value) and (key is Ellipsis or isinstance(key, slice)):  # (values are repeated as needed)
+            key = slice(None) if key is Ellipsis else key
+            values, count = manipulation.ravel(value), len(range(*key.indices(flat.size)))
+            few = 0 < values.size != count
+            value = values[creation.arange(count) % values.size] if few else values
         if flat._storage is self._array._storage:
             flat[key] = value
             return
@@ -296,9 +289,10 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
-    """Return a view of the array. With a dtype, return a read-only copy with the bytes reinterpreted in that dtype.
+    """Return a view of the array, with the bytes reinterpreted in another dtype if one is given.
 
-    Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size.
+    On a GPU, and where the elements of the other dtype would not be aligned, a view with another dtype is a read-only
+    copy. Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size.
     """
     # (programs on weft see a `numpy.ndarray` that equals Array)
     if dtype is None or dtype == Array or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
@@ -313,6 +307,8 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text, dates and records are left to NumPy
         return self.numpy().view(dtype)
+    if kind == self.dtype:
+        return view(self)
     old, new, shape = self.itemsize, kind.itemsize, self.shape
     if old != new:
         if not shape:
@@ -324,6 +320,8 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
                 "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of the array."
             )
         shape = (*shape[:-1], shape[-1] * old // new)
+    if (shown := shared_arrays.view_as(self, kind)) is not None:
+        return shown
     storage = exact_copy(self)
     made = Storage(shape, kind, storage.device, realise(storage))
     return scalar(made) if isinstance(self, Scalar) else wrap(made, None, ReadOnly)
@@ -336,6 +334,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
     """Reverse the bytes of each element, on the host."""
+    note_fallback("byteswap", self)
     swapped = expr_of(creation.asarray(self.numpy().byteswap()))
     if inplace:
         write(self, swapped)
@@ -377,16 +376,9 @@ def _no_deletion(self: Array, key: Any) -> None:
     raise ValueError("cannot delete array elements")
 
 
-def _buffer(self: Array, flags: int, /) -> memoryview:
-    """Implement the buffer protocol, read-only. Python 3.12 and later call it for `memoryview(x)`."""
-    if flags & 1:  # inspect.BufferFlags.WRITABLE
-        raise BufferError("the memory of weft arrays is exported read-only")
-    return self.numpy().data
-
-
 def _set_part(self: Part, key: Any, value: Any) -> None:
     indexing.setitem(self, key, value)
-    hand_on(self)
+    self._after_write()
 
 
 def _refuse_item(self: Array, key: Any, value: Any) -> None:
@@ -474,13 +466,17 @@ METHODS: dict[str, Any] = {
     "view": view,
     "resize": resize,
     "partition": sorting.partition_in_place,
-    "data": property(lambda self: self.numpy().data),
-    "ctypes": property(lambda self: self.numpy().ctypes),
+    "data": property(lambda self: shared_arrays.exported(self).data),
+    "ctypes": property(shared_arrays.pointer),
     "tofile": _on_host("tofile"),
     "dump": _on_host("dump"),
     "dumps": _on_host("dumps"),
     "to_device": standard.to_device,
-    "__buffer__": _buffer,
+    "__array__": shared_arrays.as_numpy,
+    "__array_interface__": property(shared_arrays.interface),
+    "__buffer__": shared_arrays.get_buffer,
+    "__release_buffer__": shared_arrays.release_buffer,
+    "__dlpack__": shared_arrays.export_dlpack,
     "__array_namespace__": standard.array_namespace,
     "__delitem__": _no_deletion,
     "__class_getitem__": classmethod(GenericAlias),
@@ -522,7 +518,8 @@ def install() -> None:
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)
-    Number.register(Scalar)  # required by `numpy.isscalar`, and thus by `numpy.testing.assert_equal`
+    shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
+    Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
 
 
 # Under `weft run`, libraries use these functions to create arrays that their compiled code writes to.

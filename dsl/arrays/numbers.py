@@ -151,7 +151,11 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 def within_64_bits(op: str, value: Any, operands: tuple[Any, ...]) -> Any:
     """Convert a Python int beyond 64 bits: to a float if an operand is a float, to infinity in integer comparisons."""
-    if type(value) is not int or -(2**63) <= value < 2**64:
+    if type(value) is not int or -(2**63) <= value < 2**63:
+        return value
+    if op.startswith("logical"):
+        raise OverflowError("Python int too large to convert to C long")  # (as NumPy, beside any dtype)
+    if 0 <= value < 2**64:
         return value
     kinds = [np.dtype(type(v)).kind if type(v) in (float, complex) else _kind(v) for v in operands]
     if "f" in kinds or "c" in kinds:

@@ -77,9 +77,14 @@ def as_shape(shape: Any) -> tuple[int, ...]:
         raise ValueError(
             f"array is too big: {' x '.join(map(str, result))} elements are more than memory can be addressed"
         )
-    if len(result) > MOST_AXES:
-        raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {len(result)}")
+    check_axes(len(result))
     return result
+
+
+def check_axes(count: int) -> None:
+    """Raise NumPy's ValueError for more axes than an array can have."""
+    if count > MOST_AXES:
+        raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {count}")
 
 
 def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:

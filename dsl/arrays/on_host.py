@@ -30,6 +30,7 @@ from weft.dsl.arrays.array import (
     write,
 )
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, plainly
+from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import is_few
 from weft.fusion import cast, current_epoch
 from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard
@@ -69,7 +70,7 @@ def to_host(
         return {k: to_host(v, seen, taken) for k, v in value.items()}
     if isinstance(value, Wrapper):
         return value.wrapped
-    if isinstance(value, CallableObject):
+    if isinstance(value, WrappedObject):
         return value._wrapped
     if callable(value) and isinstance(value, types.FunctionType):
         return _host_callback(value, taken or from_host)
@@ -119,6 +120,8 @@ def from_host(value: Any) -> Any:
         return WrappedObject(value)
     if isinstance(value, (np.poly1d, np.vectorize)):
         return CallableObject(value)
+    if type(value) is list and value and isinstance(value[0], np.random.Generator):
+        return [WrappedObject(each) for each in value]
     return value
 
 
@@ -155,6 +158,7 @@ def call_numpy(
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
         return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
     name = getattr(function, "__name__", "")
+    note_fallback(f"numpy.{name}", *arguments, *options.values())
     place = _place_of_out(function)
     if place is not None and len(arguments) > place and "out" not in options:
         arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
@@ -181,7 +185,15 @@ def call_numpy(
     return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
 
 
-# Names of positional parameters, keyed by the functions' names so that no function is kept alive.
+def note_fallback(operation: str, *given: Any) -> None:
+    """Report an operation on the host if it reads arrays in a GPU's memory, which may be in lists."""
+    flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
+    far = [v for v in flat if isinstance(v, Array) and runtime.is_gpu(v.device) and values_of(v) is None]
+    if far:
+        runtime.report_fallback(far[0].device, operation, sum(v.nbytes for v in far), user_location())
+
+
+# Names of the parameters that functions take by place, by the functions' names: nobody's function is kept alive by it.
 _parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
 
 
@@ -258,7 +270,16 @@ class WrappedObject:
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # (so that `isinstance` takes it for the object)
+        return type(self._wrapped)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._wrapped,)
+
     def __getattr__(self, name: str) -> Any:
+        if name == "_wrapped":  # (while a copy is made)
+            raise AttributeError(name)
         found = getattr(self._wrapped, name)
         if not callable(found):
             return from_host(found)
@@ -269,7 +290,7 @@ class WrappedObject:
 
 
 class WrappedType(Wrapper):
-    """A NumPy class that is called like a function (vectorize, poly1d). Its objects return weft arrays."""
+    """A NumPy class that is called like a function, such as `poly1d` and `Generator`. Its objects return weft arrays."""
 
     def __init__(self, wrapped: type) -> None:
         self.wrapped = wrapped
@@ -277,7 +298,12 @@ class WrappedType(Wrapper):
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         made = self.wrapped(*to_host(arguments), **to_host(options))
-        return from_host(made) if type(made) is np.ndarray else CallableObject(made) if callable(made) else made
+        return CallableObject(made) if callable(made) else from_host(made)
+
+    def __or__(self, other: Any) -> Any:  # (in annotations)
+        return self.wrapped | other
+
+    __ror__ = __or__
 
     def __instancecheck__(self, value: Any) -> bool:
         return isinstance(value, self.wrapped)

@@ -28,14 +28,12 @@ from weft.dsl.arrays.again import (
 from weft.dsl.arrays.array import (
     LOOKS,
     Array,
-    Part,
     ReadOnly,
     Scalar,
     as_operand,
     expr_of,
     record,
     user_location,
-    wrap,
     write,
 )
 from weft.dsl.arrays.delivery import check_cast
@@ -43,9 +41,10 @@ from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.numbers import bind_numbers
 from weft.dsl.arrays.objections import UnsupportedDtypeError
 from weft.dsl.arrays.on_host import call_numpy, from_host
+from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
-from weft.dsl.functions.own_names import OWN
+from weft.dsl.functions.own_names import COMPOSED, OWN
 from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, way_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
@@ -184,18 +183,13 @@ def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
     return target
 
 
-def hand_on(part: Part) -> None:
-    """Copy the elements of a real or imaginary part back to the complex array."""
-    setattr(part._owner, part._name, wrap(part._storage))
-
-
 def _on_part(method: Any) -> Any:
     """Wrap an in-place operator of a real or imaginary part so that it also updates the complex array."""
 
     def handing_on(self: Part, other: Any) -> Any:
         found = method(self, other)
         if found is self:
-            hand_on(self)
+            self._after_write()
         return found
 
     return handing_on
@@ -333,8 +327,8 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
             return found
     if len(options.get("out") or ()) == 1:
         options["out"] = options["out"][0]
-    whole = ufunc is np.matmul and method == "__call__"
-    ours = OWN["matmul"] if whole else UFUNCS.get(ufunc.__name__)
+    whole = method == "__call__" and getattr(np, ufunc.__name__, None) is ufunc and ufunc.__name__ in COMPOSED
+    ours = OWN[ufunc.__name__] if whole else UFUNCS.get(ufunc.__name__)
     if ours is None or (ufunc is np.matmul and not whole) or has_foreign((*inputs, *options.values())):
         return _on_host(ufunc, method, inputs, options)
     return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.dsl.arrays.again import CALLED, RECORD, bind_memory, keep_code, keep_zero, note_found
-from weft.dsl.arrays.array import LOOKS, Array, Part, Scalar, record, user_location
+from weft.dsl.arrays.array import LOOKS, Array, Scalar, record, user_location
+from weft.dsl.arrays.parts import Part
 from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
 
 Function = TypeVar("Function", bound=Callable[..., Any])

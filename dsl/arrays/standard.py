@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, convert
+from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.functions import creation
-from weft.runtime import Device, default_device, devices
+from weft.runtime import Device, default_device, devices, get_device
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 API_VERSION = VERSIONS[-1]
@@ -38,16 +39,22 @@ def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """Convert another library's array to a weft array.
 
-    Host memory is copied. GPU memory is used without a copy if the array has ``__cuda_array_interface__``.
+    Memory of the CPU is shared if the array is to be on the CPU, unless `copy` is true. GPU memory is used without a
+    copy if the array has ``__cuda_array_interface__``.
     """
     if isinstance(x, Array) or hasattr(x, "__cuda_array_interface__"):
         found = x if isinstance(x, Array) else convert(x)
         found = found.copy() if copy else found
-    elif copy is False:
-        raise BufferError("the memory of the host is not shared with other libraries: it has to be copied")
     else:
-        found = convert(np.from_dlpack(x))
+        found = _from_host_memory(np.from_dlpack(x), default_device() if device is None else get_device(device), copy)
     return found if device is None else creation.to_device(found, device)
+
+
+def _from_host_memory(values: np.ndarray, home: Device, copy: bool | None) -> Array:
+    shared = import_memory(values) if not copy and home.name == "cpu" else None
+    if shared is None and copy is False:
+        raise BufferError("this memory cannot be shared: it has to be copied")
+    return convert(values, home) if shared is None else shared
 
 
 class NamespaceInfo:

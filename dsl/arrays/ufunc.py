@@ -31,7 +31,7 @@ from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.objections import ForeignOperandError, UnsupportedDtypeError, as_dtype
-from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.functions import reductions
 from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, way_of
 from weft.dsl.immediate.host_values import values_of
@@ -115,8 +115,13 @@ class UFunc:
             raise TypeError(
                 f"{self.row.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
-        out = out[0] if isinstance(out, tuple) else out
-        if out is ...:  # ``out=...`` requests an array, even for scalars
+        if isinstance(out, tuple):
+            if len(out) != 1:
+                raise ValueError("The 'out' tuple must have exactly one entry per ufunc output")
+            out = out[0]
+        if casting != "same_kind":
+            self._check_casting(operands, out, dtype, casting)
+        if out is ...:  # an array also of numbers
             found = self(*operands, where=where, dtype=dtype, casting=casting, signature=signature)
             return wrap(found._storage) if type(found) is Scalar else found
         try:
@@ -149,6 +154,18 @@ class UFunc:
             options |= {} if casting == "same_kind" else {"casting": casting}
             return call_numpy(theirs, operands, options)
 
+    def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
+        """Raise NumPy's error for an unknown casting rule, or for operands that it forbids to cast."""
+        if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+            raise ValueError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe' (got {casting!r})")
+        theirs = getattr(np, self.row.ufunc or "", None)
+        if theirs is None or has_foreign((*operands, out)):
+            return
+        kinds = [type(v) if type(v) in (int, float, complex) else getattr(v, "dtype", None) for v in (*operands, out)]
+        kinds[:-1] = [np.asarray(v).dtype if k is None else k for k, v in zip(kinds, operands, strict=False)]
+        loop = {} if dtype is None else {"signature": (None,) * self.nin + (np.dtype(dtype),)}
+        theirs.resolve_dtypes(tuple(kinds), casting=casting, **loop)
+
     @_or_numpys
     def reduce(
         self,
@@ -171,6 +188,7 @@ class UFunc:
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Reduce slices of an axis on the host, like `numpy.ufunc.reduceat`."""
+        note_fallback(f"{self.row.name}.reduceat", array, indices)
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
         return found if out is None else deliver(self.row.name, expr_of(found), out)
@@ -189,7 +207,7 @@ class UFunc:
         return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
-        """Combine values with the elements at indices, once per occurrence of an index, as `numpy.ufunc.at` does."""
+        """Combine values with the elements at indices, once per occurrence of an index, like `numpy.ufunc.at` does."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         fold_at(self.row.name, array, indices, values)
@@ -202,6 +220,8 @@ def check_power(base: Any, exponent: Any) -> None:
     kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
     # (A negative power of an unsigned integer is a float, except for Python ints.)
     whole = np.result_type(kept, exponent) if not isinstance(exponent, int) else np.result_type(kept)
+    if whole.kind == "u" and type(exponent) is int and exponent < 0:
+        raise OverflowError(f"Python integer {exponent} out of bounds for {whole}")
     if whole.kind in "biu" and np.any(np.less(exponent, 0)):
         raise ValueError("Integers to negative integer powers are not allowed.")
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, expr_of, write
+from weft.dsl.arrays.array import Array, convert, expr_of, write
 from weft.dsl.arrays.axes import normalize_axis
-from weft.dsl.arrays.delivery import as_array
+from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.indexing import nonzero
+from weft.dsl.arrays.places import is_gpu
 from weft.dsl.arrays.recalled import recalled
+from weft.dsl.functions.creation import arange
 from weft.dsl.functions.joining import concatenate, stack
-from weft.dsl.functions.manipulation import ravel
+from weft.dsl.functions.manipulation import broadcast_to, ravel
 from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import on_host
 from weft.fusion import cast
@@ -143,16 +145,81 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     return array[(slice(None),) * place + (kept,)]  # type: ignore[index]
 
 
+def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
+    """Take each element from the choice that an index array names, as `numpy.choose`."""
+    options = list(choices) if isinstance(choices, (Array, np.ndarray)) else choices
+    which, given = as_array(a), [as_array(c) for c in options]
+    if which.dtype.kind not in "biu" or not given or mode not in ("raise", "wrap", "clip"):
+        return on_host(np.choose, a, choices, out, mode)
+    count, number = len(given), which.astype(np.int64)  # type: ignore[attr-defined]
+    if mode == "raise" and which.size and bool(((number < 0) | (number >= count)).any()):
+        raise ValueError("invalid entry in choice array")
+    number = number % count if mode == "wrap" else number.clip(0, count - 1)
+    kind = np.result_type(*(c if type(c) in _WEAK else v.dtype for c, v in zip(options, given, strict=True)))
+    shape = np.broadcast_shapes(which.shape, *(c.shape for c in given))
+    *others, found = (broadcast_to(c.astype(kind), shape) for c in given)  # type: ignore[attr-defined]
+    for k in reversed(range(count - 1)):
+        found = where(number == k, others[k], found)
+    found = found if count > 1 else found.copy()
+    return found if out is None else deliver("positive", expr_of(found), out, casting="unsafe")
+
+
+def _as_stored(values: Any, dtype: np.dtype) -> Array:
+    """Return values as a 1-D array of the dtype of their destination. Raises NumPy's TypeError for an unsafe cast."""
+    if not isinstance(values, (Array, np.ndarray, np.generic)):
+        return convert(np.asarray(values, dtype).ravel())
+    if not np.can_cast(values.dtype, dtype, "safe"):
+        raise TypeError(f"Cannot cast array data from {values.dtype!r} to {dtype!r} according to the rule 'safe'")
+    return ravel(values).astype(dtype)  # type: ignore[attr-defined, no-any-return]
+
+
+def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
+    """Assign values, repeated as needed, at the elements that a mask selects, as `numpy.place`."""
+    if not isinstance(arr, Array) or not is_gpu(arr.device):
+        on_host(np.place, arr, mask, vals)
+        return
+    chosen = as_array(mask).astype(bool)  # type: ignore[attr-defined]
+    if chosen.size != arr.size:
+        raise ValueError("place: mask and data must be the same size")
+    values = _as_stored(vals, arr.dtype)
+    if not values.size:
+        if bool(chosen.any()):
+            raise ValueError("Cannot insert from an empty array!")
+        return
+    # (the number of selected elements before each one)
+    rank = chosen.reshape(-1).astype(np.int64).cumsum() - 1
+    taken = values[rank.clip(0) % values.size].reshape(arr.shape)
+    write(arr, cast(expr_of(where(chosen.reshape(arr.shape), taken, arr)), arr.dtype))
+
+
+def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
+    """Assign the elements of `values` at the same positions where a mask is true, as `numpy.putmask`."""
+    if not isinstance(a, Array):
+        np.putmask(a, np.asarray(mask), np.asarray(values))
+        return
+    chosen = as_array(mask).astype(bool)  # type: ignore[attr-defined]
+    if chosen.size != a.size:
+        raise ValueError("putmask: mask and data must be the same size")
+    given = _as_stored(values, a.dtype)
+    if not given.size:
+        return
+    whole = given if given.size == a.size else given[arange(a.size) % given.size]
+    write(a, cast(expr_of(where(chosen.reshape(a.shape), whole.reshape(a.shape), a)), a.dtype))
+
+
 __all__ = [
     "allclose",
     "append",
     "argwhere",
     "array_equal",
+    "choose",
     "compress",
     "delete",
     "extract",
     "flatnonzero",
     "isclose",
     "nan_to_num",
+    "place",
+    "putmask",
     "select",
 ]

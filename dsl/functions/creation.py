@@ -25,11 +25,12 @@ from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.objections import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.immediate.at_call import NUMBERS, make_small
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise
 from weft.fusion import empty as empty_expr
-from weft.runtime import IMMEDIATE, get_device, setting
+from weft.runtime import IMMEDIATE, default_device, get_device, setting
 from weft.runtime import device as on_device
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def asarray(
         elif copy is False and dtype is not None and result.dtype != dtype:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
     elif copy is False:
-        raise ValueError("Unable to avoid copy: weft keeps arrays in memory of its own.")
+        return _without_copy(values, dtype, order, device)
     elif isinstance(values, (list, tuple)) and any(issubclass(kind, Array) for kind in types_in(values)):
         result = _stack[0]([asarray(v) for v in values])
     elif hasattr(values, "__cuda_array_interface__"):
@@ -80,6 +81,15 @@ def asarray(
         result = result.astype(dtype)
     result = in_order(result, order, a)
     return result if device is None else to_device(result, device)
+
+
+def _without_copy(values: Any, dtype: Any, order: Any, device: Any) -> Array:
+    """Return an array over the memory of a NumPy array or a buffer. Raises ValueError if that is not possible."""
+    home = default_device() if device is None else get_device(device)
+    shared = import_memory(np.asarray(values, dtype, order, copy=False)) if home.name == "cpu" else None  # type: ignore[call-overload]
+    if shared is None:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    return shared
 
 
 _stack: list[Callable[[list[Array]], Array]] = []
@@ -366,6 +376,20 @@ def linspace(
     )
     with place(device):
         return (convert(values[0]), values[1]) if retstep else convert(values)
+
+
+def _frequencies(name: str) -> Callable[..., Array]:
+    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's `dtype` and `device` arguments."""
+
+    def frequencies(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+        found = getattr(np.fft, name)(n, d)
+        return asarray(found if dtype is None else found.astype(dtype), device=device)
+
+    frequencies.__name__, frequencies.__doc__ = name, f"As `numpy.fft.{name}`."
+    return frequencies
+
+
+fftfreq, rfftfreq = _frequencies("fftfreq"), _frequencies("rfftfreq")
 
 
 def eye(

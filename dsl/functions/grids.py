@@ -39,7 +39,7 @@ def fromfunction(function: Any, shape: Sequence[int], *, dtype: DTypeLike = floa
     return function(*(grid[k] for k in range(len(as_shape(shape)))), **options)
 
 
-def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
     """Return coordinate arrays from coordinate vectors, like `numpy.meshgrid`."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
@@ -50,4 +50,4 @@ def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: s
         arrays.append(asarray(vector).reshape(tuple(-1 if a == axis else 1 for a in range(count))))
     if not sparse:
         arrays = [a.copy() if copy else a for a in broadcast_arrays(*arrays)]
-    return arrays
+    return tuple(arrays)

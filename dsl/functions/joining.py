@@ -219,6 +219,12 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
     shift = shift.tolist() if isinstance(shift, (Array, np.ndarray)) else shift
     shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
     axes = axes * len(shifts) if len(axes) == 1 else axes
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    if len(shifts) != len(axes):
+        raise ValueError(
+            "shape mismatch: objects cannot be broadcast to a single shape.  Mismatch is between arg 0 with shape "
+            f"({len(shifts)},) and arg 1 with shape ({len(axes)},)."
+        )
     for amount, k in zip(shifts, axes, strict=True):
         length = array.shape[k]
         by = int(amount) % length if length else 0

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import is_bfloat16, widened
-from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, start
 from weft.dsl.arrays.axes import normalize_axis, settled
 from weft.dsl.arrays.delivery import deliver
+from weft.dsl.arrays.objections import check_order
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.arrays.windows import layout, window
-from weft.dsl.functions.creation import asarray
+from weft.dsl.arrays.windows import layout, lies_in_order, window
+from weft.dsl.functions.creation import asarray, in_order
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
 from weft.dsl.functions.products import is_fused, multiply_into
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
@@ -77,6 +78,11 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
     return deliver("multiply", node, out)
 
 
+def linalg_matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+    """Return the matrix product, like `numpy.linalg.matmul`."""
+    return matmul(x1, x2)
+
+
 def _product(shape: tuple[int, ...]) -> int:
     total = 1
     for n in shape:
@@ -88,6 +94,8 @@ def _product(shape: tuple[int, ...]) -> int:
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Return the dot product, like `numpy.dot`."""
     x, y = asarray(a), asarray(b)
+    if out is not None:
+        return _into_dot_output(dot(x, y), out)
     if not x.ndim or not y.ndim:
         return x * y
     if y.ndim <= 2:
@@ -96,10 +104,20 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
                 f"shapes {_show(x.shape)} and {_show(y.shape)} not aligned: {x.shape[-1]} (dim {x.ndim - 1}) != {y.shape[0]} (dim 0)"
             )
         kind = np.result_type(x.dtype, y.dtype)
-        if out is None and is_bfloat16(kind):
-            return matmul(x, y).astype(kind)
-        return matmul(x, y, out)
+        return matmul(x, y).astype(kind) if is_bfloat16(kind) else matmul(x, y)
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 2,)))
+
+
+def _into_dot_output(found: Array, out: Any) -> Any:
+    """Write a product to `out`. Raises NumPy's ValueError unless `out` is a C-contiguous array of the product's dtype."""
+    flags = out.flags
+    if out.ndim != found.ndim or out.dtype != found.dtype or not (flags["C_CONTIGUOUS"] and flags["WRITEABLE"]):
+        raise ValueError(
+            "output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)"
+        )
+    if out.shape != found.shape:
+        raise ValueError("output array has wrong dimensions")
+    return deliver("multiply", expr_of(found), out)
 
 
 def _show(shape: tuple[int, ...]) -> str:
@@ -119,7 +137,8 @@ def inner(a: Any, b: Any) -> Any:
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
         return x * y
-    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
+    found = tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
+    return found if found.ndim else scalar(found._storage)
 
 
 @recalled
@@ -159,7 +178,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     free = "".join([terms[0][k] for k in x_free] + [terms[1][k] for k in y_free])
     fused = _contract(terms, free, [x, y], kind, location)
     if fused is not None:
-        return deliver("multiply", fused, None)
+        return record_array(fused)
     sizes = [_product(tuple(a.shape[k] for k in axes)) for a, axes in ((x, x_free), (y, y_free), (x, first))]
     left = reshape(moveaxis(x, first, list(range(x.ndim - len(first), x.ndim))), (sizes[0], sizes[2]))
     right = reshape(moveaxis(y, second, list(range(len(second)))), (sizes[2], sizes[1]))
@@ -177,27 +196,50 @@ def _einsum_call(subscripts: str) -> Any:
 @recalled
 def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options: Any) -> Any:
     """Return the sum of products given by subscripts, like `numpy.einsum`."""
-    location = start()
     if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
         return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})
     found = [asarray(v) for v in operands]
-    # NumPy checks the subscripts and determines the result's shape, on arrays without data.
+    casting, order = options.get("casting", "safe"), check_order(options.get("order", "K"))
+    _check_einsum_casts(found, out, casting)
+    if order == "A":
+        order = "F" if all(lies_in_order(a.T) and not lies_in_order(a) for a in found if a.ndim > 1) else "C"
+    value = _einsum(subscripts, found)
+    if out is not None:
+        return deliver("multiply", expr_of(value), out, casting="unsafe")
+    is_view = value._storage is found[0]._storage
+    return value if order == "K" or is_view else in_order(value, order)
+
+
+def _check_einsum_casts(operands: list[Array], out: Any, casting: str) -> None:
+    """Raise NumPy's TypeError if a casting rule forbids the casts of the operands or of the result."""
+    kind, rule = np.result_type(*(a.dtype for a in operands)), f"according to the rule {casting!r}"
+    for k, array in enumerate(operands):
+        if not np.can_cast(array.dtype, kind, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Iterator operand {k} dtype could not be cast from {array.dtype!r} to {kind!r} {rule}")
+    if out is not None and not np.can_cast(kind, out.dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"Iterator requested dtype could not be cast from {kind!r} to {out.dtype!r}, the operand {len(operands)} "
+            f"dtype, {rule}"
+        )
+
+
+def _einsum(subscripts: str, found: list[Array]) -> Any:
+    location = start()
+    # NumPy itself says what is wrong with the subscripts, and what comes out: on arrays without data
     shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
     kind = np.result_type(*(a.dtype for a in found))
     if is_bfloat16(kind):
-        value = einsum(subscripts, *(a.astype(np.float32) for a in found)).astype(kind)
-        return value if out is None else deliver("multiply", expr_of(value), out)
+        return _einsum(subscripts, [a.astype(np.float32) for a in found]).astype(kind)
     spelt = _einsum_terms(subscripts, tuple(a.ndim for a in found))
-    if spelt is not None and len(found) == 1 and out is None and set(spelt[1]) == set(*spelt[0]):
+    if spelt is not None and len(found) == 1 and set(spelt[1]) == set(*spelt[0]):
         (term,), result = spelt
         sizes = dict(zip(term, found[0].shape, strict=True))
         if found[0].shape == tuple(sizes[c] for c in term):
             return _seen(found[0], term, result, sizes)
     value = None if spelt is None else _contract_all(*spelt, found, kind, location)
     if value is not None:
-        return value if out is None else deliver("multiply", expr_of(value), out)
-    node = opaque(_einsum_call(subscripts), [expr_of(a) for a in found], shape, kind, "einsum", location)
-    return deliver("multiply", node, out)
+        return value
+    return record(opaque(_einsum_call(subscripts), [expr_of(a) for a in found], shape, kind, "einsum", location))
 
 
 def _contract_all(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, record, start, wrap
+from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, memory_order, record, start, turned, wrap
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis
-from weft.dsl.arrays.objections import as_shape, check_order
+from weft.dsl.arrays.objections import as_shape, check_axes, check_order
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray
@@ -66,6 +66,7 @@ def _infer(shape: Any, array: Array) -> tuple[int, ...]:
         given = tuple(size // rest if n == -1 else n for n in given)
     if prod(given) != size or any(n < 0 for n in given):
         raise ValueError(f"cannot reshape array of size {size} into shape {given}")
+    check_axes(len(given))
     return given
 
 
@@ -164,6 +165,7 @@ def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
     """Insert axes of length 1, as a view."""
     array = asarray(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    check_axes(array.ndim + count)
     places = set(normalize_axes(axis, array.ndim + count))
     shape, strides, offset = layout(array)
     rest = iter(zip(shape, strides, strict=True))
@@ -220,16 +222,16 @@ def atleast_3d(*arrays: Any) -> Any:
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """Flatten an array. Return a view if it is contiguous, otherwise a copy.
 
-    Order "A" means "F" for arrays in Fortran order, otherwise "C". Order "K" moves axes with smaller strides to the
-    end.
+    Order "A" means "F" for arrays in Fortran order, otherwise "C". Order "K" is the order of the elements in memory;
+    broadcast axes keep their places.
     """
     order = check_order(order)
     array = asarray(a)
     if order == "A":
         order = "F" if lies_in_order(array.T) and not lies_in_order(array) else "C"
     if order == "K":
-        strides = layout(array)[1]
-        array = transpose(array, sorted(range(array.ndim), key=lambda k: -abs(strides[k])))
+        found = memory_order([array])
+        array = array if found is None else turned(array, found)
     array = array.T if order == "F" else array
     return reshape(array, (array.size,), copy=not lies_in_order(array))
 
@@ -336,6 +338,50 @@ def sliding_window_view(
             raise ValueError("window shape cannot be larger than input array shape")
         left[k] -= n - 1
     return window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
+
+
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """Exchange the last two axes, as a view."""
+    array = asarray(x)
+    if array.ndim < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {array.ndim}")
+    return swapaxes(array, -1, -2)
+
+
+def linalg_diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    """Return a diagonal of the last two axes, as `numpy.linalg.diagonal`."""
+    return diagonal(x, offset, -2, -1)
+
+
+def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
+    """Return the sum of a diagonal of the last two axes, as `numpy.linalg.trace`."""
+    return trace(x, offset, -2, -1, dtype)
+
+
+def as_strided(
+    x: ArrayLike,
+    shape: ShapeLike | None = None,
+    strides: Any = None,
+    subok: bool = False,
+    writeable: bool = True,
+    *,
+    check_bounds: bool | None = None,
+) -> Array:
+    """Return a view with other strides, in bytes. Raises ValueError if it leaves the memory of the array."""
+    array = asarray(x)
+    own, steps, begin = layout(array)
+    wanted = own if shape is None else as_shape(shape)
+    width = array.itemsize
+    given = tuple(s * width for s in steps) if strides is None else tuple(map(operator.index, strides))
+    if len(given) != len(wanted) or any(s % width for s in given):
+        raise ValueError(f"strides {given} do not fit the shape {wanted} and elements of {width} bytes")
+    moved = tuple(s // width for s in given)
+    reach = [(n - 1) * s for n, s in zip(wanted, moved, strict=True)]
+    low, high = (begin + builtins.sum(r for r in reach if (r < 0) is below) for below in (True, False))
+    if prod(wanted) and not 0 <= low <= high < prod(array._storage.shape):
+        raise ValueError("as_strided: the view would leave the memory of the array")
+    found = window(array, wanted, moved, begin)
+    return found if writeable else wrap(found._storage, found._view, ReadOnly)
 
 
 def trace(

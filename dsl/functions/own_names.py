@@ -13,14 +13,11 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from weft.dsl.arrays.array import Array, born
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.objections import UnsupportedDtypeError
 from weft.dsl.arrays.on_host import call_numpy, keep_byte_order
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.functions.manipulation import sliding_window_view
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE, default_device
@@ -30,7 +27,7 @@ _MODULES = {
     "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
     "tril triu tri copy ascontiguousarray asanyarray=asarray asfortranarray",
     "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "
-    "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace",
+    "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace matrix_transpose",
     "functions.selecting": "where clip take",
     "functions.padding": "diag pad",
     "functions.grids": "indices fromfunction meshgrid",
@@ -46,64 +43,111 @@ _MODULES = {
     "functions.quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
     "functions.sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
     "functions.along_axis": "put_along_axis take_along_axis",
-    "functions.choosing": "allclose append argwhere array_equal compress delete extract flatnonzero isclose nan_to_num select",
+    "functions.choosing": "allclose append argwhere array_equal compress delete choose extract flatnonzero isclose nan_to_num place putmask select",
     "functions.nan_statistics": "nancumprod nancumsum nanmean nanstd nanvar",
     "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid cumulative_sum",
+    "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
-    "functions.attribute_functions": "real imag ndim shape size astype copyto shares_memory may_share_memory",
+    "functions.attribute_functions": "real imag astype copyto",
+    "functions.questions": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj isscalar "
+    "iterable may_share_memory min_scalar_type mintypecode ndim result_type shape shares_memory size tril_indices_from "
+    "triu_indices_from",
+    "functions.several_outputs": "divmod=divmod_ frexp matvec modf vecdot vecmat",
+    "functions.compositions": "compose:apply_over_axes compose:array_equiv compose:asarray_chkfinite compose:require compose:block compose_on_gpu:corrcoef compose_on_gpu:cov "
+    "compose:diagflat compose:dsplit compose:fill_diagonal compose:fix compose_on_gpu:insert compose:iscomplex compose:isneginf "
+    "compose:isposinf compose:isreal compose:ix_ compose_on_gpu:nanargmax compose_on_gpu:nanargmin compose:piecewise "
+    "compose:polyadd compose:polyder compose:polymul compose:polysub compose:resize compose_on_gpu:sort_complex compose:trim_zeros "
+    "compose:unstack compose:unwrap compose_on_gpu:vander compose:real_if_close compose:histogramdd "
+    "compose:cumulative_prod compose_on_gpu:histogram_bin_edges compose_on_gpu:i0 compose:polyfit compose:put",
     "script.numpy_face": "ndarray",
 }
 
 
-# Functions that create or move arrays, return or change their properties, or consist of ops whose bits differ from
-# NumPy's.
-_NEVER_AT_ONCE = frozenset(
-    "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
-    "full_like identity imag indices linspace may_share_memory ndim ones ones_like real shape shares_memory size tri zeros "
-    "zeros_like put_along_axis nan_to_num copy".split()
+# Of NumPy's submodules.
+_SUBMODULES = {
+    "numpy.linalg": {
+        "functions.linear": "matmul=linalg_matmul",
+        "functions.manipulation": "diagonal=linalg_diagonal trace=linalg_trace matrix_transpose",
+        "functions.compositions": "compose:cross compose:matrix_norm compose:matrix_power compose:multi_dot compose:norm "
+        "compose:outer compose:tensordot compose:vector_norm",
+        "functions.several_outputs": "vecdot=linalg_vecdot",
+    },
+    "numpy.fft": {
+        "functions.compositions": "compose_on_gpu:fftshift compose_on_gpu:ifftshift",
+        "functions.creation": "fftfreq rfftfreq",
+    },
+    "numpy.lib.stride_tricks": {
+        "functions.manipulation": "as_strided broadcast_to sliding_window_view",
+    },
+}
+
+
+# Functions that make or move arrays, look at what they are, write to them, or are made of ops whose bits are not NumPy's.
+_NEVER_AT_ONCE = (
+    frozenset(
+        "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
+        "full_like identity imag indices linspace ones ones_like real tri zeros "
+        "zeros_like put_along_axis nan_to_num copy".split()
+    )
+    | frozenset(_MODULES["functions.questions"].split())
+    | {"choose", "i0", "place", "put", "putmask", "fill_diagonal"}
 )
 
 
-# Functions that create arrays from lengths and numbers.
+# NumPy's ufuncs that are functions of this folder, and no op.
+COMPOSED = frozenset({"divmod", "frexp", "matmul", "matvec", "modf", "vecdot", "vecmat"})
+# Functions that make arrays of numbers.
 _MADE = frozenset({"arange", "empty", "full", "ones", "zeros"})
 # Functions that create arrays like another array.
 _MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
 
 
 class OwnNames(Mapping[str, Any]):
-    """Mapping from names to weft's functions: the ops of the op table, and the functions of this folder."""
+    """Mapping from the names of a NumPy module to weft's functions: ops of the op table, and functions of this folder."""
 
-    def __init__(self) -> None:
-        self._found: dict[str, Any] = dict(UFUNCS)
-        self.replaced: dict[str, Any] = {}  # functions that have been replaced
-        self.at_once: list[str] = []  # loaded functions that call NumPy's function if the arrays are small
-        self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None  # creates their native code
+    def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
+        self._numpys = module
+        self._found: dict[str, Any] = dict(ops)
+        self.replaced: dict[str, Any] = {}  # what others have taken the place of
+        self.at_once: list[str] = []  # functions that NumPy's do where arrays are small, of those that are loaded
+        self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None  # makes native code of such
         self._origin: dict[str, tuple[str, str]] = {}
-        for module, names in _MODULES.items():
+        for module, names in tables.items():
             for entry in names.split():
                 name, _, old = entry.partition("=")
-                self._origin[name] = module, old or name
-        for name in self._origin:  # (matmul is also an op)
+                self._origin[name.rpartition(":")[2]] = module, old or name
+        for name in self._origin:  # (matmul is a row as well)
             self._found.pop(name, None)
 
     def __getitem__(self, name: str) -> Any:
         found = self._found.get(name)
         if found is None:
             module, old = self._origin[name]
-            found = getattr(import_module(f"weft.dsl.{module}"), old)
-            if isinstance(found, types.FunctionType) and hasattr(np, name):
-                found = _or_numpy(found, getattr(np, name))
-                if name in _MADE:
-                    found = _made_at_once(found, getattr(np, name), name)
-                if name in _MADE_LIKE:
-                    found = _made_like_at_once(found, getattr(np, name))
-                if name not in _NEVER_AT_ONCE:
-                    found = at_once(found, getattr(np, name), name)
-                    self.at_once.append(name)
-                    if self.native is not None:
-                        self.replaced[name] = found
-                        found = self.native(name, found)
+            found = getattr(import_module(f"weft.dsl.{module}"), old.partition(":")[0])
+            theirs = getattr(import_module(self._numpys), name, None)
+            if ":" in old:
+                found = found(theirs)
+            if isinstance(found, types.FunctionType) and theirs is not None:
+                found = _or_numpy(found, theirs)
+                if self._numpys == "numpy":
+                    found = self._quickened(name, found, theirs)
+                elif name not in _NEVER_AT_ONCE and self._numpys != "numpy.lib.stride_tricks":
+                    found = at_once(found, theirs, name)
             self._found[name] = found
+        return found
+
+    def _quickened(self, name: str, found: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that calls NumPy's for small work."""
+        if name in _MADE:
+            found = _made_at_once(found, theirs, name)
+        if name in _MADE_LIKE:
+            found = _made_like_at_once(found, theirs)
+        if name not in _NEVER_AT_ONCE:
+            found = at_once(found, theirs, name)
+            self.at_once.append(name)
+            if self.native is not None:
+                self.replaced[name] = found
+                found = self.native(name, found)
         return found
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -187,18 +231,25 @@ def _length_of(name: str, first: Any, second: Any = 0) -> int:
     return prod(first) if type(first) is tuple and all(type(n) is int and n >= 0 for n in first) else -1
 
 
-OWN = OwnNames()
+OWN = OwnNames("numpy", _MODULES, UFUNCS)
+OWN_IN: dict[str, OwnNames] = {
+    "numpy": OWN,
+    **{module: OwnNames(module, tables, {}) for module, tables in _SUBMODULES.items()},
+}
 
 
 @cache
-def _names_by_function() -> dict[Any, str]:
-    functions = {getattr(np, name): name for name in OWN if callable(getattr(np, name, None)) and name != "ndarray"}
-    return {**functions, np.lib.stride_tricks.sliding_window_view: "sliding_window_view"}
+def _origins() -> dict[Any, tuple[OwnNames, str]]:
+    """Return the mapping and the name of each NumPy function that weft implements."""
+    found: dict[Any, tuple[OwnNames, str]] = {}
+    for module, own in reversed(OWN_IN.items()):
+        numpys = import_module(module)
+        functions = {getattr(numpys, name, None): (own, name) for name in own if name != "ndarray"}
+        found |= {function: place for function, place in functions.items() if callable(function)}
+    return found
 
 
 def find_own(function: Any) -> Any | None:
     """Return weft's implementation of a NumPy function, or None."""
-    name = _names_by_function().get(function)
-    if name == "sliding_window_view":
-        return sliding_window_view
-    return None if name is None else OWN[name]
+    own, name = _origins().get(function, (None, ""))
+    return None if own is None else own[name]

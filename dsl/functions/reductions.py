@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis, settled
-from weft.dsl.arrays.delivery import as_array, check_cast, deliver
+from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver
 from weft.dsl.arrays.objections import as_dtype
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.recalled import recalled
@@ -84,8 +85,7 @@ def reduce(
     has_initial = initial is not None and initial is not _NO_VALUE
     count = prod([node.shape[a] for a in axes])
     if op in ("maximum", "minimum", "fmax", "fmin") and not has_initial:
-        rest: int = prod([int(n) for k, n in enumerate(node.shape) if k not in axes])
-        if not count and rest:
+        if not count:
             raise ValueError(f"zero-size array to reduction operation {op} which has no identity")
         if where is not True and where is not _NO_VALUE:
             raise ValueError(
@@ -118,7 +118,7 @@ def _check_bits(op: str, dtype: np.dtype) -> None:
 
 
 def _masked(op: str, node: Expr, where: Any) -> Expr:
-    mask = as_operand(where)[0]
+    mask = as_operand(as_mask(where))[0]
     shape = broadcast_shapes(node.shape, mask.shape)
     neutral = constant(identity_of(op, node.dtype), node.dtype)
     return broadcast_to(map_("where", [mask, node, neutral]), shape)
@@ -355,6 +355,7 @@ def _position(op: str) -> Any:
         location = start()
         node = expr_of(as_array(a))
         keep = keepdims is not _NO_VALUE and bool(keepdims)
+        axis = axis if axis is None else operator.index(axis)
         axes = normalize_axes(axis, len(node.shape)) if node.shape or axis not in (0, -1) else ()
         if not prod(node.shape[k] for k in axes) and (axis is None or prod(node.shape) == 0):
             raise ValueError(f"attempt to get {op} of an empty sequence")

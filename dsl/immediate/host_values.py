@@ -46,8 +46,7 @@ def _look(array: Any) -> np.ndarray | None:
     """Return a NumPy view of an array whose storage is in host memory, otherwise None."""
     storage = array._storage
     buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)
-    if storage.device.name != "cpu":
-        root = storage.host
+    if (root := storage.host) is not None or storage.device.name != "cpu":
         if root is None:
             return None
         values = array._values

@@ -8,17 +8,18 @@ arrays, and its writes to arguments are written back.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from weft.dsl.arrays import shared_arrays
 from weft.dsl.arrays.array import Array
-from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host, to_host
-from weft.dsl.functions import creation, manipulation
-from weft.dsl.functions.own_names import OWN
+from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host
+from weft.dsl.functions.own_names import OWN, OWN_IN
+from weft.runtime import default_device
 
 
 class _NdarrayMeta(type):
@@ -40,38 +41,27 @@ class ndarray(metaclass=_NdarrayMeta):
 
     __class_getitem__ = classmethod(types.GenericAlias)  # type: ignore[var-annotated]
 
-    def __new__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *options: Any, **named: Any) -> Any:
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any = float,
+        buffer: Any = None,
+        offset: int = 0,
+        strides: Any = None,
+        order: str | None = None,
+    ) -> Any:
         """Return an uninitialised array, or an array with the elements of a buffer."""
         if buffer is None:
-            return OWN["empty"](shape, dtype)
-        return from_host(np.ndarray(shape, dtype, to_host(buffer), *options, **named))
-
-
-def _frequencies(name: str) -> Callable[..., Array]:
-    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's `dtype` and `device` arguments."""
-
-    def frequencies(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-        found = getattr(np.fft, name)(n, d)
-        return creation.asarray(found if dtype is None else found.astype(dtype), device=device)
-
-    frequencies.__name__, frequencies.__doc__ = name, f"As `numpy.fft.{name}`."
-    return frequencies
-
-
-# Names that weft implements in other NumPy modules.
-_OWN_IN: dict[str, Mapping[str, Any]] = {
-    "numpy": OWN,
-    "numpy.lib.stride_tricks": {
-        "sliding_window_view": manipulation.sliding_window_view,
-        "broadcast_to": manipulation.broadcast_to,
-    },
-    "numpy.fft": {name: _frequencies(name) for name in ("fftfreq", "rfftfreq")},
-}
+            return OWN["empty"](shape, dtype, order)
+        held = shared_arrays.exported(buffer) if isinstance(buffer, Array) else buffer
+        values = np.ndarray(shape, dtype, held, offset, strides, order)  # type: ignore[arg-type]
+        shared = shared_arrays.import_memory(values) if default_device().name == "cpu" else None
+        return from_host(values) if shared is None else shared
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
     """Return the functions that weft implements in a NumPy module, by name."""
-    return _OWN_IN.get(module, {})
+    return OWN_IN.get(module, {})
 
 
 class NumpyModule(types.ModuleType):
@@ -95,12 +85,18 @@ class NumpyModule(types.ModuleType):
         return sorted({*dir(self._wrapped), *self._own})
 
 
+# Classes whose objects compute arrays.
+_WRAPPED_TYPES = frozenset(
+    {"numpy.vectorize", "numpy.poly1d", "numpy.random._generator.Generator", "numpy.random.mtrand.RandomState"}
+)
+
+
 def wrap_name(found: Any) -> Any:
     """Return weft's version of a member of a NumPy module: functions are wrapped, and arrays are converted."""
     if isinstance(found, types.ModuleType):
         return submodule(found.__name__) if found.__name__.startswith("numpy") else found
     if isinstance(found, type):
-        return WrappedType(found) if found in (np.vectorize, np.poly1d) else found
+        return WrappedType(found) if f"{found.__module__}.{found.__name__}" in _WRAPPED_TYPES else found
     if isinstance(found, np.ndarray):
         return from_host(found)
     if isinstance(found, (np.ufunc, types.FunctionType, types.BuiltinFunctionType, types.MethodType)) or (

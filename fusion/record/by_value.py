@@ -63,7 +63,7 @@ def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
     Return None if the elements are not in host memory, or are too many.
     """
     host, last = storage.host, storage.value
-    if host is None or not 0 < host.nbytes <= MOST_BYTES:
+    if host is None or not 0 < host.nbytes <= MOST_BYTES or storage.device.name == "cpu":
         return None
     elements, when = host.tobytes(), (epoch.number, len(epoch.pending))
     found = ValueBuffer(storage.device, elements, 0, when) if last is None else last.follow(elements, when)

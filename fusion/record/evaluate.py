@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.fusion.graph.expr import Expr, Location, constant_value
 from weft.fusion.graph.statistics import STATISTICS
+from weft.fusion.record.shared_memory import copy_shared, find_shared
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
 
@@ -85,13 +86,15 @@ def fill_memory(storage: Storage) -> bool:
 
 
 def realise(storage: Storage) -> Buffer:
-    """Return the memory of a storage. A pending storage is evaluated."""
+    """Return the memory of a storage. A pending storage is evaluated. Memory that is shared is copied."""
     while True:
         buffer = storage.buffer
         if buffer is not None:
             return buffer
         if storage.epoch is not None:
             evaluate([storage])
+        elif (owner := find_shared(storage)) is not None:
+            return copy_shared(storage, owner)
         elif (host := storage.host) is not None:
             elements = host.tobytes()
             buffer = storage.device.upload(np.frombuffer(elements, host.dtype).reshape(host.shape))

@@ -11,6 +11,7 @@ from sys import getrefcount
 import numpy as np
 
 from weft.fusion.record.evaluate import evaluate_epoch, realise
+from weft.fusion.record.shared_memory import SharedMemory, find_shared, share
 from weft.fusion.record.storage import Epoch, Storage, recording
 from weft.runtime import Buffer
 
@@ -28,9 +29,11 @@ def exclusive(storage: Storage) -> Buffer:
     """Return the buffer of `storage`. If other storages share the buffer, it is copied first.
 
     Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
-    memory, the storage gets a private copy.
+    memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.
     """
     while True:
+        if (owner := find_shared(storage)) is not None:
+            return owner.buffer  # (what was recorded has copies)
         old = realise(storage)
         epoch = recording.epoch
         if epoch is not None and id(old) in epoch.slot_of:
@@ -52,6 +55,15 @@ def exclusive(storage: Storage) -> Buffer:
             old = fresh
         old.unwritten = None  # the caller will write to it
         return old
+
+
+def share_memory(storage: Storage) -> SharedMemory:
+    """Let other code read and write the memory of a storage on the CPU, for as long as the result lives."""
+    while (owner := find_shared(storage)) is None:
+        buffer = exclusive(storage)
+        if storage.buffer is buffer:
+            return share(storage, buffer)
+    return owner
 
 
 def _references(buffer: Buffer) -> int:

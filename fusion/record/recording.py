@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.by_value import take_value
-from weft.fusion.record.evaluate import evaluate_epoch, realise
+from weft.fusion.record.evaluate import evaluate, evaluate_epoch, realise
 from weft.fusion.record.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of
+from weft.fusion.record.shared_memory import find_shared, write_shared
 from weft.fusion.record.storage import (
     HARD_LIMIT,
     HELD_BYTES,
@@ -94,12 +95,21 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
     """Replace the current version of a storage by the result of `make`. Return the old and the new version."""
     while True:
         if storage.host is not None:
-            realise(storage)  # (the target of a write must be in device memory)
+            if (owner := find_shared(storage)) is not None:
+                return write_shared(storage, owner, epoch, make, _evaluate_aside)
+            realise(storage)  # (what is written to is memory of the device's)
         previous = operand(storage, epoch)
         made = make(previous)
         epoch.check(made)
         if assign(storage, made, previous, epoch):
             return previous, made
+
+
+def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
+    """Evaluate an expression while recording goes on."""
+    made = pending(expr, epoch)
+    evaluate([made], aside=True)
+    return realise(made)
 
 
 def uncut(operation: Operation) -> Operation:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import weft.runtime as runtime
 from weft.fusion.graph.expr import contiguous_strides
 from weft.fusion.plan.steps import HostCall
 from weft.runtime import Device, thread_count
@@ -39,6 +40,9 @@ def call_host(step: HostCall, table: list[Any], device: Device) -> None:
     node = step.node
     if node.op == "matmul" and _multiply_there(step, table, device):
         return
+    if runtime.is_gpu(device) and node.op != "matmul" and node.location is not None:
+        moved = sum(child.nbytes for _, child, _ in step.operands) + node.nbytes
+        runtime.report_fallback(device, node.op, moved, node.location)
     lend = getattr(device, "lend", None)
     # (many NumPy functions copy read-only operands)
     show = device.download if lend is None else lend

@@ -25,6 +25,8 @@ parameters (``python -m tests.dsl.declarations`` writes it).
 from collections.abc import Sequence
 from typing import Any, overload
 
+import numpy as np
+
 from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
@@ -72,7 +74,7 @@ def declare(name: str, function: Any) -> str:
     if parameters and parameters[-1].kind is inspect.Parameter.POSITIONAL_ONLY:
         shown.append("/")
     result = signature.return_annotation
-    result = "Array" if result == "Any" and name not in OPEN else result
+    result = "Array" if result == "Any" and name not in OPEN else "Any" if result is signature.empty else result
     inside = ", ".join(shown)
     line = f"def {name}({inside}) -> {result}: ..."
     if len(line) <= WIDTH:
@@ -84,7 +86,8 @@ def declare(name: str, function: Any) -> str:
 
 def _show(parameter: inspect.Parameter) -> str:
     stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-    told, default = f"{stars}{parameter.name}: {parameter.annotation}", show_default(parameter)
+    annotation = "Any" if parameter.annotation is parameter.empty else parameter.annotation
+    told, default = f"{stars}{parameter.name}: {annotation}", show_default(parameter)
     return f"{told} = {default}" if default else told
 
 

@@ -44,16 +44,16 @@ def test_reads_and_writes_at_an_index_that_was_met_before(index: Any, value: Any
         np.testing.assert_array_equal(np.asarray(x), a)
 
 
-def test_what_was_recorded_or_exported_keeps_the_old_element() -> None:
+def test_what_was_recorded_or_copied_keeps_the_old_element() -> None:
     x = wf.asarray(np.arange(5.0))
     for k in range(3):
         x[2] = 0.0
-        exported, pending = np.asarray(x), x * 2.0
+        copied, pending = x.numpy(), x * 2.0
         x[2] = 10.0 + k
         part = x[1:]
         x[3] = -1.0
         assert float(part[2]) == -1.0
-        assert exported[2] == 0.0
+        assert copied[2] == 0.0
         assert float(pending[2]) == 0.0
         assert float(x[2]) == 10.0 + k
 

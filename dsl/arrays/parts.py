@@ -1,0 +1,123 @@
+"""The real and the imaginary part of a complex array.
+
+In: a complex array. Out: a `Part`, which records like any array. Invariant: a part shows what its array holds, and a
+write to a part, or to a view of a part, changes the array. The elements of a part have memory of their own, since a
+storage has one dtype.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+from weft.dsl.arrays.array import Array, Scalar, as_operand, expr_of, record, start, wrap, write
+from weft.dsl.arrays.objections import warn_of_lost_parts
+from weft.fusion import Storage, cast, map_
+
+
+class Part(Array):
+    """The real or imaginary part of a complex array.
+
+    Its storage is recorded again whenever the complex array may have changed.
+    """
+
+    __slots__ = ("_held", "_name", "_owner", "_seen")
+    _held: Storage
+    _name: str
+    _owner: Array
+    _seen: tuple[Any, Any, Any]  # state of the owner for which `_held` was recorded
+
+    @property
+    def _storage(self) -> Storage:  # type: ignore[override]
+        if not self._is_current():
+            start()
+            self._take()
+        return self._held
+
+    @_storage.setter
+    def _storage(self, storage: Storage) -> None:
+        self._held = storage
+
+    def _take(self) -> None:
+        """Record the part of the complex array."""
+        self._held = record(map_(self._name, [expr_of(self._owner)]))._storage
+        self._note()
+
+    def _note(self) -> None:
+        owner = self._owner._storage
+        self._seen = owner, owner.expr, owner.buffer
+
+    def _is_current(self) -> bool:
+        """Return whether nothing can have been written to the complex array since the part was recorded."""
+        owner = self._owner._storage
+        storage, expr, buffer = self._seen
+        if owner.buffer is None and owner.host is None:
+            return storage is owner and expr is owner.expr
+        if self._held.buffer is None and owner.host is None and storage is owner and buffer is owner.buffer:
+            return True  # (a pending part holds the memory that it reads)
+        return getrefcount(self._owner) <= _ALONE[0] and getrefcount(owner) <= _ALONE[1]
+
+    def _after_write(self) -> None:
+        """Write the part to the complex array."""
+        put_part(self._owner, self._name, wrap(self._held, self._view))
+        self._note()
+
+
+def _count_alone() -> tuple[int, int]:
+    """Return the reference counts that `_is_current` sees for an array, and its storage, that only a part refers to."""
+
+    class Held:
+        def __init__(self) -> None:
+            self._owner = object.__new__(Array)
+            self._owner._home = self._owner._values = self._owner._view = None
+            self._owner._storage = Storage((), None, None)  # type: ignore[arg-type]
+            self._seen = self._owner._storage, None, None
+
+        def count(self) -> tuple[int, int]:
+            owner = self._owner._storage
+            storage, expr, buffer = self._seen
+            return getrefcount(self._owner), getrefcount(owner) + (storage is expr) + (buffer is storage)
+
+    return Held().count()
+
+
+_ALONE = _count_alone()
+
+
+def take_part(array: Array, name: str) -> Array:
+    """Return the part `name`, "real" or "imag", of a complex array."""
+    if type(array) is Scalar:
+        start()
+        return record(map_(name, [expr_of(array)]))
+    made = object.__new__(Part)
+    made._home = made._values = made._view = None
+    made._owner, made._name = array, name
+    start()
+    made._take()
+    return made
+
+
+def put_part(array: Array, name: str, value: Any) -> None:
+    """Assign the part `name` of a complex array."""
+    start()
+    other = map_("imag" if name == "real" else "real", [expr_of(array)])
+    new = as_operand(value)[0]
+    warn_of_lost_parts(new.dtype, other.dtype)
+    parts = (cast(new, other.dtype), other)
+    write(array, map_("_complex", parts if name == "real" else parts[::-1]))
+
+
+def _view_of(name: str) -> Any:
+    """Return a method of `Part` that makes views: the part of a view of the complex array."""
+
+    def method(self: Part, *arguments: Any, **options: Any) -> Any:
+        return getattr(getattr(self._owner, name)(*arguments, **options), self._name)
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("__getitem__", "diagonal", "reshape", "squeeze", "swapaxes", "transpose"):
+    setattr(Part, _name, _view_of(_name))
+for _name in ("T", "mT"):
+    setattr(Part, _name, property(lambda self, name=_name: getattr(getattr(self._owner, name), self._name)))

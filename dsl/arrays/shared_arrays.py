@@ -1,0 +1,178 @@
+"""Arrays of the CPU in memory that other code has too: NumPy, DLPack, the buffer protocol, and views by dtype.
+
+In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
+other library's memory. Invariant: both sides see each other's writes, in the order of the program
+(`fusion/record/shared_memory.py`). Within an operation nothing is shared, since that would end the recording.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_supported
+from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, is_writable, whole, wrap
+from weft.dsl.arrays.foreign_memory import over_address
+from weft.dsl.arrays.parts import Part
+from weft.dsl.immediate.host_values import address_of
+from weft.fusion import Storage, contiguous_strides, keep_shared, recording, share, share_memory
+from weft.runtime import Buffer, get_device
+
+_CPU_DEVICE = (1, 0)  # DLPack's number of the kind, and the number of the device
+_NO_COPY = "Unable to avoid copy while creating an array as requested."
+
+
+def shared_array(array: Array) -> np.ndarray | None:
+    """Return a NumPy array over an array's memory. Return None if the array cannot share its memory."""
+    if array.device.name != "cpu" or not array.size or type(array) in (Scalar, Part) or recording.held:
+        return None
+    LOOKS[0] += 1
+    storage = array._storage
+    shape, strides, offset = array._view or whole(storage)
+    width = storage.dtype.itemsize
+    values = share_memory(storage).array(storage.dtype, shape, tuple([s * width for s in strides]), offset * width)
+    values.flags.writeable = is_writable(array)
+    return values
+
+
+def exported(array: Array) -> np.ndarray:
+    """Return a NumPy array over an array's memory, or a read-only copy if the array cannot share its memory."""
+    values = shared_array(array)
+    return array.numpy() if values is None else values
+
+
+def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """Implement ``__array__``. On the CPU, the NumPy array shares the array's memory unless a copy is needed."""
+    other = dtype is not None and np.dtype(dtype) != self.dtype
+    values = None if copy or other else shared_array(self)
+    if values is not None:
+        return values
+    if copy is False:
+        raise ValueError(_NO_COPY)
+    values = self.numpy()
+    return values.astype(dtype) if other else values.copy() if copy else values
+
+
+def export_dlpack(
+    self: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
+    """Implement ``__dlpack__``. The capsule shares an array's memory on the CPU; others are copied there."""
+    if dl_device is not None and tuple(dl_device) != _CPU_DEVICE:
+        raise BufferError(f"arrays are exported to the CPU, {_CPU_DEVICE}, not to the device {dl_device}")
+    values = None if copy else shared_array(self)
+    if values is not None and not values.flags.writeable and not copy and max_version is None:
+        values = None  # (the unversioned protocol has no read-only arrays)
+    if values is None:
+        if copy is False:
+            raise BufferError("this array cannot be exported without a copy")
+        values = np.array(self.numpy())
+    return values.__dlpack__() if max_version is None else values.__dlpack__(max_version=max_version)
+
+
+def import_memory(values: np.ndarray) -> Array | None:
+    """Return a weft array over the memory of a NumPy array. Return None if only a copy is possible."""
+    dtype = values.dtype
+    if not values.size or not dtype.isnative or not is_supported(dtype) or address_of(values) % dtype.itemsize:
+        return None
+    if any(s < 0 or s % dtype.itemsize for s in values.strides):
+        return None
+    storage, view = over_address(get_device("cpu"), address_of(values), dtype, values.shape, values.strides, values)
+    keep_shared(storage, share(storage, storage.buffer))  # type: ignore[arg-type]
+    return wrap(storage, view, Array if values.flags.writeable else ReadOnly)
+
+
+def view_as(array: Array, dtype: np.dtype) -> Array | None:
+    """Return a view of an array's memory with another dtype. Return None if only a copy is possible."""
+    seen = shared_array(array)
+    if seen is None:
+        return None
+    values = seen.view(dtype)
+    owner = share_memory(array._storage)
+    memory, width = owner.buffer, dtype.itemsize
+    start = address_of(values) - memory.address
+    if start % width or any(s % width for s in values.strides):
+        return None
+    count = memory.nbytes // width
+    buffer = Buffer(memory.device, memory.address, count * width, owner)
+    storage = Storage((count,), dtype, memory.device, buffer)
+    keep_shared(storage, share(storage, buffer))
+    view = values.shape, tuple(s // width for s in values.strides), start // width
+    plain = view == ((count,), contiguous_strides((count,)), 0)
+    return wrap(storage, None if plain else view, Array if is_writable(array) else ReadOnly)
+
+
+def interface(self: Array) -> dict[str, Any]:
+    """Implement ``__array_interface__``. The memory stays shared, since others have only its address.
+
+    Raises AttributeError for arrays that have no memory of the CPU, and for bfloat16.
+    """
+    values = None if self.dtype.kind == "V" else shared_array(self)
+    if values is None:
+        raise AttributeError("__array_interface__ is for arrays in memory of the CPU")
+    keep_shared(self._storage, share_memory(self._storage))
+    return values.__array_interface__
+
+
+def pointer(self: Array) -> Any:
+    """Return NumPy's ``ctypes`` attribute. The memory stays shared, since others have only its address."""
+    values = shared_array(self)
+    if values is None:
+        return self.numpy().ctypes
+    keep_shared(self._storage, share_memory(self._storage))
+    return values.ctypes
+
+
+# -- the buffer protocol --------------------------------------------------------------------
+
+_WRITABLE, _STRIDES = 1, 0x18  # of a request: `inspect.BufferFlags`
+
+
+def get_buffer(self: Array, flags: int, /) -> memoryview:
+    """Implement the buffer protocol in Python 3.12 and later. Raises BufferError for a request that cannot be met."""
+    return memoryview(_requested(self, flags))
+
+
+def release_buffer(self: Array, view: memoryview, /) -> None:
+    """Do nothing. `numpy.frombuffer` keeps the buffer of an object with this method, and otherwise only the object."""
+
+
+def _requested(array: Array, flags: int) -> np.ndarray:
+    """Return the NumPy array that answers a request for a buffer.
+
+    A reader that cannot follow strides gets the elements of a strided array in C order, as a copy.
+    """
+    values = exported(array)
+    if flags & _WRITABLE and not values.flags.writeable:
+        raise BufferError("this array is read-only")
+    if flags & _STRIDES != _STRIDES and not values.flags.c_contiguous and not flags & _WRITABLE:
+        values = np.ascontiguousarray(values)
+    return values
+
+
+_BUFFER_OF_TYPE = 160  # offset of `tp_as_buffer` in a type object of CPython's 64-bit ABI
+
+
+def _fill_buffer(array: Any, view: int, flags: int) -> int:
+    """Fill a buffer structure in Python 3.11, whose classes have no ``__buffer__``. Return -1 on failure."""
+    try:
+        fill = ctypes.pythonapi.PyObject_GetBuffer
+        return int(fill(ctypes.py_object(_requested(array, flags)), ctypes.c_void_p(view), ctypes.c_int(flags)))
+    except (BufferError, ValueError, TypeError):
+        return -1
+
+
+_FILL = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(_fill_buffer)
+_RELEASE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(lambda array, view: None)
+
+
+def install_buffer(*classes: type) -> None:
+    """Give classes the buffer protocol in Python 3.11. Later versions find ``__buffer__``."""
+    if sys.version_info >= (3, 12):
+        return
+    for kind in classes:
+        table = ctypes.c_int64.from_address(id(kind) + _BUFFER_OF_TYPE).value
+        for k, function in enumerate((_FILL, _RELEASE)):
+            ctypes.c_void_p.from_address(table + 8 * k).value = ctypes.cast(function, ctypes.c_void_p).value

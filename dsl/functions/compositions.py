@@ -1,0 +1,89 @@
+"""NumPy functions that are written in Python, run on weft's functions.
+
+In: a NumPy function whose code calls other NumPy functions. Out: a function with the same code that calls weft's
+functions, so that its operations are recorded. Invariant: results are those of NumPy's code on weft arrays; nothing
+but the names that the code looks up differs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.places import is_gpu
+from weft.dsl.functions.own_names import find_own
+from weft.dsl.script.numpy_face import NUMPY, ndarray
+
+
+class _Names(dict[str, Any]):
+    """The global names of a function, with weft's functions in place of NumPy's. A name is found on first use."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")
+        self.names = names
+
+    def __missing__(self, name: str) -> Any:
+        found = self[name] = _replaced(self.names[name], self)
+        return found
+
+
+def compose(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a Python function of NumPy's that calls weft's functions."""
+    plain = inspect.unwrap(getattr(function, "_implementation", function))
+    assert isinstance(plain, FunctionType)
+    return _with_names(plain, _Names(plain.__globals__))
+
+
+def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function as `compose` does for arrays on a GPU. For others it is NumPy's, which takes less time there."""
+    composed = compose(function)
+
+    @wraps(composed)
+    def called(*arguments: Any, **options: Any) -> Any:
+        flat = [v for given in arguments for v in (given if isinstance(given, (list, tuple)) else (given,))]
+        if any(isinstance(v, Array) and is_gpu(v.device) for v in flat):
+            return composed(*arguments, **options)
+        return call_numpy(function, arguments, options)
+
+    return called
+
+
+def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
+    made = FunctionType(plain.__code__, names, plain.__name__, plain.__defaults__, plain.__closure__)
+    made.__kwdefaults__, made.__doc__, made.__qualname__ = plain.__kwdefaults__, plain.__doc__, plain.__qualname__
+    return made
+
+
+def _replaced(value: Any, names: _Names) -> Any:
+    """Return weft's counterpart of a value that NumPy's code refers to."""
+    if isinstance(value, ModuleType):
+        is_numpys = value.__name__.partition(".")[0] == "numpy"
+        return NUMPY if is_numpys and _is_namespace(value) else value
+    if value is np.ndarray:
+        return ndarray
+    if not callable(value) or isinstance(value, type):
+        return value
+    public = getattr(np, getattr(value, "__name__", ""), None)
+    if getattr(public, "_implementation", None) is value:
+        value = public
+    own = find_own(value)
+    if own is not None:
+        return own
+    if isinstance(value, np.ufunc):
+        return getattr(NUMPY, value.__name__)
+    if isinstance(value, FunctionType) and value.__module__.startswith("numpy."):  # a helper
+        plain = inspect.unwrap(value)
+        return _with_names(plain, names if plain.__globals__ is names.names else _Names(plain.__globals__))
+    return value
+
+
+def _is_namespace(module: ModuleType) -> bool:
+    """Return whether a module has NumPy's functions under their names, as `numpy` and `numpy._core.numeric` have."""
+    return getattr(module, "add", None) is np.add or getattr(module, "asarray", None) is np.asarray

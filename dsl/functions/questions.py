@@ -1,0 +1,171 @@
+"""Functions about arrays that need no elements: dtypes, shapes, memory and subscripts.
+
+In: arrays, numbers and dtypes. Out: NumPy's answers. Invariant: nothing is evaluated, and recording goes on. NumPy's
+function gets stand-ins, which have the shapes and dtypes of the arrays, but no memory of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, wraps
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, whole
+from weft.dsl.arrays.on_host import from_host, to_host
+from weft.dsl.functions import creation, reductions
+from weft.dsl.immediate.host_values import values_of
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike
+
+
+def stand_in(value: Any) -> Any:
+    """Return `value` with each weft array in it replaced by a NumPy array of zeros with one element of memory."""
+    if isinstance(value, Array):
+        return np.broadcast_to(np.zeros((), value.dtype), value.shape)
+    if type(value) in (list, tuple):
+        return type(value)(map(stand_in, value))
+    return value
+
+
+def _of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a NumPy function that reads no elements of weft arrays. Arrays of its result are weft arrays."""
+
+    @wraps(function)
+    def ask(*arguments: Any, **options: Any) -> Any:
+        return from_host(function(*stand_in(arguments), **{k: stand_in(v) for k, v in options.items()}))
+
+    return ask
+
+
+can_cast = _of_stand_ins(np.can_cast)
+common_type = _of_stand_ins(np.common_type)
+einsum_path = _of_stand_ins(np.einsum_path)
+iscomplexobj = _of_stand_ins(np.iscomplexobj)
+isrealobj = _of_stand_ins(np.isrealobj)
+mintypecode = _of_stand_ins(np.mintypecode)
+result_type = _of_stand_ins(np.result_type)
+diag_indices_from = _of_stand_ins(np.diag_indices_from)
+tril_indices_from = _of_stand_ins(np.tril_indices_from)
+triu_indices_from = _of_stand_ins(np.triu_indices_from)
+
+
+def min_scalar_type(a: ArrayLike, /) -> np.dtype:
+    """Return the smallest dtype that holds a number, or the dtype of an array. Evaluates a 0-d array."""
+    return np.min_scalar_type(stand_in(a) if np.ndim(a) else to_host(a))
+
+
+def isscalar(element: Any) -> bool:
+    """Return whether a value is a scalar. A 0-d array is none."""
+    return np.isscalar(element)
+
+
+def isfortran(a: Any) -> bool:
+    """Return whether an array is Fortran contiguous and not C contiguous."""
+    return a.flags["F_CONTIGUOUS"] and not a.flags["C_CONTIGUOUS"]
+
+
+def iterable(y: Any) -> bool:
+    """Return whether a value can be iterated over."""
+    return np.iterable(y)
+
+
+def shape(a: ArrayLike) -> tuple[int, ...]:
+    """Return the lengths of the axes."""
+    return tuple(a.shape) if hasattr(a, "shape") else creation.asarray(a).shape
+
+
+def ndim(a: ArrayLike) -> int:
+    """Return the number of axes."""
+    return len(shape(a))
+
+
+def size(a: ArrayLike, axis: Any = None) -> int:
+    """Return the number of elements, or of those along axes."""
+    lengths = shape(a)
+    return prod(lengths[k] for k in reductions.normalize_axes(axis, len(lengths)))
+
+
+class _Extent:
+    # The elements of an array, as NumPy's functions about memory see them: an address, a shape and strides.
+    def __init__(self, array: Array, address: int) -> None:
+        view, width = array._view or whole(array._storage), array.itemsize
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address + view[2] * width, True),
+            "shape": view[0],
+            "strides": tuple(step * width for step in view[1]),
+            "typestr": f"|V{width}",
+        }
+
+
+def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
+    """Return whether two arrays share memory. Copies share none, although their memory may be the same until a write."""
+    return _overlap(np.shares_memory, a, b, max_work)
+
+
+def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
+    """Return whether the bounds of two arrays in memory overlap."""
+    return _overlap(np.may_share_memory, a, b, max_work)
+
+
+def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
+    mine = [each for each in (a, b) if isinstance(each, Array)]
+    if len(mine) == 2 and a._storage is not b._storage:
+        return False
+    if len(mine) == 2:
+        return ask(*(np.asarray(_Extent(each, 1 << 12)) for each in mine), max_work)
+    if mine and mine[0]._storage.buffer is None and mine[0]._storage.host is None:
+        return False  # pending: there is no memory yet
+    return ask(*(_in_memory(each) if isinstance(each, Array) else each for each in (a, b)), max_work)
+
+
+def _in_memory(array: Array) -> Any:
+    """Return an evaluated array as a NumPy array over its memory."""
+    values = values_of(array)
+    buffer = array._storage.buffer
+    return np.asarray(_Extent(array, buffer.address)) if values is None and buffer is not None else values
+
+
+class _BroadcastMeta(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return type.__instancecheck__(cls, value) or isinstance(value, np.broadcast)
+
+
+class broadcast(metaclass=_BroadcastMeta):
+    """The broadcast of arrays, as `numpy.broadcast`. Its shape needs no elements; iteration evaluates the arrays."""
+
+    def __init__(self, *operands: ArrayLike) -> None:
+        self._operands = operands
+        self._shown = np.broadcast(*stand_in(operands))
+        self.shape: tuple[int, ...] = self._shown.shape
+        self.size: int = self._shown.size
+        self.numiter: int = self._shown.numiter
+        self.nd = self.ndim = len(self.shape)
+
+    @cached_property
+    def _elements(self) -> np.broadcast:
+        return np.broadcast(*to_host(self._operands))
+
+    @property
+    def index(self) -> int:
+        """Number of elements that iteration has passed."""
+        return self._elements.index if "_elements" in self.__dict__ else 0
+
+    @property
+    def iters(self) -> tuple[Any, ...]:
+        """Iterators over the broadcast operands."""
+        return self._elements.iters
+
+    def reset(self) -> None:
+        """Begin the iteration again."""
+        self._elements.reset()
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        return next(self._elements)

@@ -1,0 +1,147 @@
+"""Ufuncs with several outputs, and products of vectors: generalised ufuncs composed of other functions.
+
+In: operands, and outputs by place or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and says
+what is wrong with operands that do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, expr_of
+from weft.dsl.arrays.delivery import as_array, deliver
+from weft.dsl.arrays.foreign import has_foreign
+from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.functions.linear import matmul
+from weft.dsl.functions.manipulation import moveaxis
+from weft.dsl.functions.questions import stand_in
+from weft.dsl.functions.selecting import where
+from weft.dsl.immediate.at_call import MISSED, call_small
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike
+
+
+class ComposedUfunc:
+    """A ufunc that is composed of functions of whole arrays. Other attributes are those of NumPy's ufunc."""
+
+    def __init__(self, compute: Callable[..., Any]) -> None:
+        self.__name__ = compute.__name__.strip("_")
+        self.__doc__ = compute.__doc__
+        self.wrapped: np.ufunc = getattr(np, self.__name__)
+        self._compute = compute
+
+    def __call__(self, *operands: Any, out: Any = None, **options: Any) -> Any:
+        """Apply the function to operands. Outputs may follow them."""
+        inputs, outputs = self.wrapped.nin, self.wrapped.nout
+        given, placed = operands[:inputs], operands[inputs:]
+        if not options and len(given) == inputs and not has_foreign(operands):
+            if out is None and not placed:
+                found = call_small(self.wrapped, given, {}, self.__name__)
+                if found is not MISSED:
+                    return found
+            outs = (*placed, *[None] * (outputs - len(placed))) if out is None else out
+            outs = outs if isinstance(outs, tuple) else (outs,)
+            typed = [as_array(each) if not isinstance(each, (int, float, complex)) else each for each in given]
+            if len(outs) == outputs and all(each is None or isinstance(each, Array) for each in outs):
+                results = self._compute(*typed)
+                if results is not NotImplemented:
+                    several = results if outputs > 1 else (results,)
+                    stored = [
+                        r if o is None else deliver("positive", expr_of(as_array(r)), o)
+                        for r, o in zip(several, outs, strict=True)
+                    ]
+                    return tuple(stored) if outputs > 1 else stored[0]
+        return call_numpy(self.wrapped, operands, options if out is None else {**options, "out": out})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.wrapped, name)
+
+    def __repr__(self) -> str:
+        return f"<weft ufunc {self.__name__!r}>"
+
+
+def _as_floats(value: Any, ufunc: np.ufunc) -> Any:
+    """Return an operand in the dtype of a ufunc's loop, or None if there is no loop for real numbers."""
+    kind = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
+    if kind.kind not in "biuf":
+        return None
+    loop = ufunc.resolve_dtypes((kind,) + (None,) * ufunc.nout)[0]
+    return as_array(value).astype(loop)  # type: ignore[attr-defined]
+
+
+def _divmod(x: Any, y: Any) -> Any:
+    """Return the quotients of a floor division, and the remainders."""
+    return UFUNCS["floor_divide"](x, y), UFUNCS["remainder"](x, y)
+
+
+def _modf(x: Any) -> Any:
+    """Return the fractional and the integral parts, which have the sign of the argument."""
+    values = _as_floats(x, np.modf)
+    if values is None:
+        return NotImplemented
+    whole = UFUNCS["trunc"](values)
+    zero = values.dtype.type(0)
+    part = where(UFUNCS["isinf"](values), zero, values - whole)
+    return UFUNCS["copysign"](part, values), whole
+
+
+def _frexp(x: Any) -> Any:
+    """Return the mantissas, of magnitude 0.5 up to 1, and the exponents of 2."""
+    values = _as_floats(x, np.frexp)
+    if values is None or not is_gpu(values.device) or values.dtype.itemsize == 2:
+        return NotImplemented
+    kind, limits = values.dtype.type, np.finfo(values.dtype)
+    tiny = UFUNCS["absolute"](values) < limits.tiny
+    shift = limits.nmant + 2
+    scaled = where(tiny, values * kind(2.0**shift), values)
+    regular = UFUNCS["isfinite"](values) & (values != 0)
+    # the logarithm may be rounded across a power of two; halving and doubling are exact
+    guess = UFUNCS["floor"](UFUNCS["log2"](UFUNCS["absolute"](where(regular, scaled, kind(1))))).astype(np.int32)
+    mantissa = UFUNCS["ldexp"](UFUNCS["ldexp"](scaled, -(guess // 2)), guess // 2 - guess - 1)
+    size = UFUNCS["absolute"](mantissa)
+    more, less = size >= 1, size < 0.5
+    mantissa = where(more, mantissa * kind(0.5), where(less, mantissa * kind(2), mantissa))
+    exponent = guess + 1 + more.astype(np.int32) - less.astype(np.int32) - where(tiny, np.int32(shift), np.int32(0))
+    return where(regular, mantissa, values), where(regular, exponent, np.int32(0))
+
+
+def _vecdot(x1: Any, x2: Any) -> Any:
+    """Return the dot products of vectors, the first conjugated."""
+    if not x1.ndim or not x2.ndim or x1.shape[-1] != x2.shape[-1]:
+        return np.vecdot(*stand_in((x1, x2)))  # says what is wrong
+    return matmul(x1.conj()[..., None, :], x2[..., :, None])[..., 0, 0]
+
+
+def _matvec(x1: Any, x2: Any) -> Any:
+    """Return the products of matrices and vectors."""
+    if x1.ndim < 2 or not x2.ndim or x1.shape[-1] != x2.shape[-1]:
+        return np.matvec(*stand_in((x1, x2)))  # says what is wrong
+    return matmul(x1, x2[..., :, None])[..., 0]
+
+
+def _vecmat(x1: Any, x2: Any) -> Any:
+    """Return the products of vectors, conjugated, and matrices."""
+    if not x1.ndim or x2.ndim < 2 or x1.shape[-1] != x2.shape[-2]:
+        return np.vecmat(*stand_in((x1, x2)))  # says what is wrong
+    return matmul(x1.conj()[..., None, :], x2)[..., 0, :]
+
+
+divmod_ = ComposedUfunc(_divmod)
+frexp = ComposedUfunc(_frexp)
+matvec = ComposedUfunc(_matvec)
+modf = ComposedUfunc(_modf)
+vecdot = ComposedUfunc(_vecdot)
+vecmat = ComposedUfunc(_vecmat)
+
+
+def linalg_vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
+    """Return the dot products of vectors along an axis, as `numpy.linalg.vecdot`."""
+    return vecdot(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))

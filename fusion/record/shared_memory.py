@@ -1,0 +1,107 @@
+"""Host memory that a storage of the CPU shares with other code, which may read and write it at any time.
+
+In: a storage, and memory. Out: the storage with its elements in `Storage.host`. Invariant: a recorded operation reads
+a copy that was made when it was recorded, and a write is done at once. So each side sees the writes of the other, in
+the order of the program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from math import prod
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+
+from weft.fusion.graph.expr import Expr
+from weft.fusion.record.storage import Epoch, Storage
+from weft.runtime import Buffer
+
+
+class SharedMemory:
+    """Owner of memory that is shared. NumPy arrays and buffers over the memory keep this object alive."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "buffer")
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (buffer.address, False),
+            "shape": (buffer.nbytes,),
+            "typestr": "|u1",
+        }
+
+    def array(self, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
+        """Return a NumPy array over the memory. Strides and offset are in bytes."""
+        return np.ndarray(shape, dtype, np.asarray(self), offset, strides)
+
+
+# Storages with shared memory: the memory, and its owner. It is held weakly while others have it, or for ever.
+_shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemory]] = WeakKeyDictionary()
+
+
+def find_shared(storage: Storage) -> SharedMemory | None:
+    """Return the owner of a storage's shared memory, or None. As long as the caller has it, the memory stays shared."""
+    if storage.host is None or (entry := _shared.get(storage)) is None:
+        return None
+    owner = entry[1]
+    if isinstance(owner, SharedMemory):
+        return owner
+    alive = owner()
+    if alive is None:
+        _take_back(storage, owner)
+    return alive
+
+
+def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
+    """Make the memory of a storage its own again, after the owner has died."""
+    entry = _shared.get(storage)
+    if entry is not None and entry[1] is owner:
+        storage.buffer = entry[0]
+        storage.host = None
+        del _shared[storage]
+
+
+def share(storage: Storage, buffer: Buffer) -> SharedMemory:
+    """Share the memory of an evaluated storage with other code, for as long as the result lives."""
+    owner, held = SharedMemory(buffer), ref(storage)
+
+    def released(owner: ref[SharedMemory]) -> None:
+        if (storage := held()) is not None:
+            _take_back(storage, owner)
+
+    _shared[storage] = buffer, ref(owner, released)
+    memory = (ctypes.c_char * buffer.nbytes).from_address(buffer.address)
+    storage.host = np.frombuffer(memory, np.uint8, prod(storage.shape) * storage.dtype.itemsize)
+    storage.buffer = storage.epoch = storage.expr = None
+    return owner
+
+
+def keep_shared(storage: Storage, owner: SharedMemory) -> None:
+    """Share a storage's shared memory for as long as the storage lives."""
+    _shared[storage] = owner.buffer, owner
+
+
+def copy_shared(storage: Storage, owner: SharedMemory) -> Buffer:
+    """Return a copy of the present elements of a storage with shared memory."""
+    source = owner.buffer
+    copy = storage.device.allocate(source.nbytes)
+    storage.device.copy(source, copy, source.nbytes)
+    return copy
+
+
+def write_shared(
+    storage: Storage,
+    owner: SharedMemory,
+    epoch: Epoch,
+    make: Callable[[Expr], Expr],
+    evaluate: Callable[[Expr, Epoch], Buffer],
+) -> tuple[Expr, Expr]:
+    """Write the result of `make` to shared memory at once. Return the old and the new version."""
+    previous = epoch.bind(copy_shared(storage, owner), storage.shape, storage.dtype)
+    made = make(previous)
+    epoch.check(made)
+    storage.device.copy(evaluate(made, epoch), owner.buffer, owner.buffer.nbytes)
+    return previous, made

@@ -1,0 +1,59 @@
+"""Warnings for operations on a GPU's arrays that NumPy computes on the host.
+
+In: an operation, the bytes that are copied for it, and the user's source location. Out: a warning or an error, as the
+setting `host_fallback` says. Invariant: an operation on one source line is reported once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from weft.runtime.device import Device
+from weft.runtime.errors import HostFallbackWarning
+from weft.runtime.settings import setting
+
+# Operations that were reported, by file, line and name. Bounded.
+_reported: set[tuple[str, int, str]] = set()
+LIMIT = 10_000
+
+
+def is_gpu(device: Device) -> bool:
+    """Return whether a device is a GPU, or stands for one."""
+    return device.name.partition(":")[0] in ("cuda", "simt")
+
+
+def report_fallback(device: Device, operation: str, nbytes: int, place: Any) -> None:
+    """Report that an operation on `device` is computed on the host.
+
+    Parameters
+    ----------
+    device : Device
+    operation : str
+    nbytes : int
+        Bytes of the arguments and results that are copied between the device and the host.
+    place : tuple of (code, int)
+        The user's source location: a code object, and the offset of an instruction.
+
+    Raises
+    ------
+    HostFallbackWarning
+        If the setting `host_fallback` is "raise".
+    """
+    rule = setting("host_fallback")
+    if rule == "ignore":
+        return
+    message = (
+        f"{operation} has no implementation for {device.name}: {nbytes:,} bytes are copied between the device and the "
+        "host, where NumPy computes the result (WEFT_HOST_FALLBACK=ignore silences this, raise makes it an error)"
+    )
+    if rule == "raise":
+        raise HostFallbackWarning(message)
+    code, offset = place
+    line = next((n for start, end, n in code.co_lines() if start <= offset < end and n), code.co_firstlineno)
+    key = code.co_filename, line, operation
+    if key not in _reported:
+        if len(_reported) >= LIMIT:
+            _reported.clear()
+        _reported.add(key)
+        warnings.warn_explicit(message, HostFallbackWarning, code.co_filename, line)

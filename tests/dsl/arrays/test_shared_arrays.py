@@ -1,0 +1,228 @@
+"""Memory of the CPU that weft shares: both sides see each other's writes."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import hashlib
+import io
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion import find_shared
+from weft.runtime import override
+
+pytestmark = pytest.mark.skipif("config.getoption('--device') != 'cpu'", reason="memory of the CPU")
+
+SIZES = (5, 1000, 70_000)
+EXPORTS: dict[str, Callable[[Any], np.ndarray]] = {
+    "asarray": np.asarray,
+    "array without copy": lambda x: np.array(x, copy=False),
+    "dlpack": np.from_dlpack,
+    "memoryview": lambda x: np.asarray(memoryview(x)),
+    "frombuffer": lambda x: np.frombuffer(x, x.dtype),
+    "interface": lambda x: np.asarray(type("Shown", (), {"__array_interface__": x.__array_interface__, "x": x})()),
+    "data": lambda x: np.asarray(x.data),
+    "ctypes": lambda x: np.ctypeslib.as_array(ctypes.cast(x.ctypes.data, ctypes.POINTER(ctypes.c_double)), x.shape),
+}
+
+
+@pytest.fixture(params=[0, 16384], autouse=True)
+def _tier(request: pytest.FixtureRequest) -> Any:
+    with override(immediate=request.param):
+        yield
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", EXPORTS)
+def test_both_sides_see_writes(name: str, size: int) -> None:
+    x = wf.arange(float(size)) * 2  # pending: evaluated first
+    shared, wanted = EXPORTS[name](x), np.arange(float(size)) * 2
+    np.testing.assert_array_equal(shared, wanted)
+    shared[1] = wanted[1] = -5
+    np.testing.assert_array_equal(x + 0, wanted)
+    later = x + 1  # takes what is there now
+    shared[2] = 77
+    np.testing.assert_array_equal(later, wanted + 1)
+    wanted[2] = 77
+    x[3:] = 9
+    wanted[3:] = 9
+    x += 1
+    wanted += 1
+    x[x > 70] = 0
+    wanted[wanted > 70] = 0
+    wf.multiply(x, 3, out=x)
+    x.sort()
+    wanted = np.sort(wanted * 3)
+    np.testing.assert_array_equal(shared, wanted)
+    np.testing.assert_array_equal(x, wanted)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_memory_is_the_arrays_own_again_when_others_let_go(size: int) -> None:
+    x = wf.arange(float(size)) * 2
+    shared = np.asarray(x)[1:]
+    assert find_shared(x._storage) is not None
+    address = np.asarray(x).__array_interface__["data"][0]
+    del shared
+    gc.collect()
+    assert find_shared(x._storage) is None
+    y = x.copy()
+    x[0] = 5
+    assert y[0] == 0 and x[0] == 5
+    if not x._storage.device.name == "cpu" or size == SIZES[-1]:
+        x += 1
+        wf.evaluate(x)
+        assert np.asarray(x).__array_interface__["data"][0] in (address, x.ctypes.data)
+
+
+def test_copies_and_earlier_results_keep_their_values() -> None:
+    x = wf.arange(70_000.0)
+    before, copied, read = x + 1, x.copy(), x.numpy()
+    shared = np.asarray(x)
+    shared[:] = 0
+    assert before[3] == 4 and copied[3] == 3 and read[3] == 3 and x.sum() == 0
+    assert not read.flags.writeable
+
+
+def test_layouts() -> None:
+    values = np.arange(24.0).reshape(4, 6)
+    x = wf.asarray(values)
+    for view in (lambda a: a.T, lambda a: a[1:, ::2], lambda a: a[::-1], lambda a: a[2], lambda a: a.reshape(2, 12)):
+        mine, theirs = np.asarray(view(x)), view(values)
+        assert mine.strides == theirs.strides and mine.shape == theirs.shape
+        mine[...] += 1
+        theirs[...] += 1
+        np.testing.assert_array_equal(x, values)
+    wide = np.asarray(wf.broadcast_to(x[0], (3, 6)))
+    assert not wide.flags.writeable and wide.strides == (0, 8)
+    x.flags.writeable = False
+    assert not np.asarray(x).flags.writeable
+
+
+@pytest.mark.parametrize("code", "?bBhHiIlLefdFD")
+def test_dtypes(code: str) -> None:
+    values = np.arange(6).astype(code)
+    for shape in ((6,), (2, 3), (0,), (0, 3)):
+        given = values.reshape(shape) if 0 not in shape else np.zeros(shape, code)
+        x = wf.asarray(given)
+        assert bytes(x) == given.tobytes() == memoryview(x).tobytes()
+        for found in (np.asarray(x), np.from_dlpack(x), np.asarray(memoryview(x))):
+            assert found.dtype == given.dtype and found.shape == given.shape
+            np.testing.assert_array_equal(found, given)
+    number = wf.asarray(values[3])
+    assert np.asarray(number).shape == () and memoryview(number).format == memoryview(values[3]).format
+    assert bytes(wf.asarray(values)[2]) == bytes(values[2])
+
+
+def test_buffers_are_read_by_pythons_own() -> None:
+    values = np.arange(2000, dtype=np.int32).reshape(40, 50)
+    x = wf.asarray(values) * 1
+    assert hashlib.sha256(x).digest() == hashlib.sha256(values).digest()
+    file = io.BytesIO()
+    file.write(x)
+    assert file.getvalue() == values.tobytes() == b"".join([x])
+    assert bytes(x.T) == values.T.tobytes()
+    assert io.BytesIO(b"\1\0\0\0" * 50).readinto(x[1]) == 200 and (x[1] == 1).all()
+    x.flags.writeable = False
+    with pytest.raises((BufferError, TypeError)):
+        io.BytesIO(b"1234").readinto(x)
+    assert memoryview(x).readonly
+
+
+def test_copy_means_what_numpy_means() -> None:
+    x = wf.arange(5.0)
+    assert np.shares_memory(np.array(x, copy=False), np.asarray(x))
+    assert not np.shares_memory(np.array(x), np.asarray(x)) and np.array(x).flags.writeable
+    with pytest.raises(ValueError, match="avoid copy"):
+        np.array(x, dtype=np.int32, copy=False)
+    with pytest.raises(BufferError):
+        x[::2].__dlpack__(dl_device=(2, 0))
+    assert np.asarray(x, np.float32).dtype == np.float32
+    values = np.arange(5.0)
+    shared, copied = wf.asarray(values, copy=False), wf.asarray(values)
+    values[0] = 7
+    shared[1] = 8
+    assert shared[0] == 7 and values[1] == 8 and copied[0] == 0
+    with pytest.raises(ValueError, match="avoid copy"):
+        wf.asarray([1, 2], copy=False)
+    with pytest.raises(ValueError, match="avoid copy"):
+        wf.asarray(values, np.float32, copy=False)
+    with pytest.raises(ValueError, match="avoid copy"):
+        wf.asarray(values[::-1], copy=False)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_memory_of_other_libraries(size: int) -> None:
+    values = np.arange(2.0 * size)[1::2]
+    x = wf.from_dlpack(values)
+    assert isinstance(x, wf.Array) and x.strides == values.strides
+    y = x * 2
+    values[0] = -1
+    assert y[0] == 2 and x[0] == -1
+    x[1:3] = 4
+    x += 1
+    assert values[:4].tolist() == x[:4].tolist() == [0, 5, 5, 8]
+    assert wf.from_dlpack(values, copy=True).tolist() == values.tolist()
+    fixed = np.arange(6.0)
+    fixed.flags.writeable = False
+    read = wf.from_dlpack(fixed)
+    with pytest.raises(ValueError, match="read-only"):
+        read[0] = 1
+    buffer = np.arange(6.0)
+    over = wf.ndarray((2, 2), buffer=buffer, offset=8)
+    buffer[1] = 9
+    over[1, 1] = 5
+    assert over[0, 0] == 9 and buffer[4] == 5
+
+
+def test_views_of_another_dtype() -> None:
+    x, values = wf.zeros((70, 100), "f4"), np.zeros((70, 100), "f4")
+    for dtype in ("i4", "u1", "f8", "c8", "i2"):
+        mine, theirs = x[::2].view(dtype), values[::2].view(dtype)
+        assert mine.shape == theirs.shape and mine.strides == theirs.strides and mine.flags.writeable
+        mine[3, 4:9] = theirs[3, 4:9] = 3
+        mine += 1
+        theirs += 1
+        np.testing.assert_array_equal(x, values)
+    bits = x.view("i4")
+    x[...] = values[...] = 1
+    np.testing.assert_array_equal(bits * 2, values.view("i4") * 2)
+    del bits, mine
+    gc.collect()
+    assert find_shared(x._storage) is None
+
+
+def test_kernels_write_to_shared_memory() -> None:
+    @wf.kernel
+    def double(x: Any) -> None:
+        i = wf.cuda.grid(1)
+        if i < x.size:
+            x[i] *= 2
+
+    x = wf.arange(1000.0)
+    shared = np.asarray(x)
+    double[4, 256](x)
+    np.testing.assert_array_equal(shared, np.arange(1000.0) * 2)
+
+
+def test_threads_write_to_the_array_and_to_numpys() -> None:
+    x = wf.zeros(40_000)
+    shared = np.asarray(x)
+
+    def write(target: Any, part: slice) -> None:
+        for _ in range(20):
+            target[part] += 1
+
+    halves = [(x, slice(0, 20_000)), (shared, slice(20_000, None))]
+    threads = [threading.Thread(target=write, args=each) for each in halves]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (shared[20_000:] <= 20).all() and (shared[:20_000] == 20).all()

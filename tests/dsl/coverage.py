@@ -1,0 +1,188 @@
+"""A generator of the page that lists where each NumPy function runs. It calls the functions and listens to launches.
+
+``python -m tests.dsl.coverage`` writes `docs/functions.md`; test_coverage.py holds the page to it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import weft as wf
+from weft.dsl.script.numpy_face import submodule
+from weft.runtime import LaunchNote, Listening, override
+
+FILE = Path(__file__).parents[2] / "docs" / "functions.md"
+MODULES = ("numpy", "numpy.linalg", "numpy.fft")
+DEVICES = {"GPU": "simt", "CPU": "cpu"}
+
+HEAD = """# Where NumPy's functions run
+
+Each function was called on arrays of float64, or of another dtype if it needs one, on the device `simt`, which has the schedules of a GPU,
+and on the CPU, with NumPy {version}. Other dtypes and options may run elsewhere. On a GPU, `weft.HostFallbackWarning` tells when they do.
+
+| word | meaning |
+| --- | --- |
+| fused | recorded; runs in kernels, together with other operations |
+| view | needs no elements: a view of the memory, or an answer about dtypes and shapes |
+| library | recorded; a library computes it: BLAS or cuBLAS for products, NumPy on all threads for others |
+| host | NumPy computes it at the call; on a GPU, elements are copied to the host |
+| no arrays | takes no arrays, such as functions of text, dates, files and printing |
+
+"""
+
+_A = np.arange(1.0, 37.0).reshape(6, 6) + np.eye(6) * 40
+_V = np.arange(1.0, 7.0)
+_I = np.array([3, 1, 2, 0, 2, 1])
+_C: list[tuple[Any, ...]] = [
+    (_A,), (_A, _A), (_V,), (_V, _V), (_I,), (_I, _I), (_A > 50,), (_V, 2), (_I, 2), (_A > 50, _A, _A), ([_A, _A],), (_A, 2),
+    (_A, (6, 6)), (_A, 0), (_A, 0, 1), (_I, _I, _I), (_A[None], 2), (_V, _V, _V), (_A, 1, 2.0), (_A, -50.0, 50.0), (_V, _V, 1),
+    (_I % 3, [_V, _V, _V]), (_I, (4, 4)), ((_I, _I), (6, 6)), (_V, [0, 1], [7.0, 8.0]), (_V, _V > 2, [1.0]), (3,), (3, 3),
+    (_A, [[0]], 1), (_A, [[0]], 1.0, 1), ("ij,jk", _A, _A), ([_V > 2], [_V]), (_V, [_V > 2], [1.0, 0.0]), (np.sum, 0, _A), (np.sum, _A, [0]),
+    (lambda i, j: i + j, (3, 3)), ((6, 6),), ((6, 6), 2.0), (0, 1), (_A * 1j,), (_A.astype("u1"),),
+]  # fmt: skip
+# Calls of functions that the arguments above do not suit.
+CALLS: dict[str, tuple[Any, ...]] = {
+    "numpy.astype": (_A, np.float32), "numpy.where": (_A > 50, _A, _A), "numpy.take": (_V, _I), "numpy.fill_diagonal": (_A, 1.0),
+    "numpy.copyto": (_A, _A[::-1]), "numpy.select": ([_V > 2], [_V]), "numpy.choose": (_I % 3, [_V, _V, _V]), "numpy.apply_over_axes": (np.sum, _A, [0]),
+    "numpy.einsum": ("ij,jk", _A, _A), "numpy.einsum_path": ("ij,jk", _A, _A), "numpy.block": ([_A, _A],), "numpy.put": (_V, [0, 1], [7.0, 8.0]),
+    "numpy.piecewise": (_V, [_V > 2], [1.0, 0.0]), "numpy.unravel_index": (_I, (4, 4)), "numpy.ravel_multi_index": ((_I, _I), (6, 6)),
+    "numpy.insert": (_V, 1, 2.0), "numpy.delete": (_V, 1), "numpy.roll": (_A, 1), "numpy.clip": (_A, 2.0, 50.0), "numpy.place": (_V, _V > 2, [1.0]),
+    "numpy.putmask": (_V, _V > 2, [1.0]), "numpy.pad": (_A, 1), "numpy.can_cast": (_A, np.float32), "numpy.bincount": (_I,), "numpy.from_dlpack": (_A,),
+    "numpy.broadcast_shapes": ((3, 1), (1, 4)), "numpy.logspace": (0.0, 1.0, 50), "numpy.geomspace": (1.0, 2.0, 50),
+    "numpy.convolve": (_V, _V[:3]), "numpy.correlate": (_V, _V[:3], "full"), "numpy.trim_zeros": (_V,), "numpy.polyval": ([1.0, 2.0], _V),
+    "numpy.histogramdd": (_A[:, :2], 3), "numpy.polyfit": (_V, _V, 2), "numpy.linalg.multi_dot": ([_A, _A, _A],), "numpy.unstack": (_A,),
+}  # fmt: skip
+
+
+# Functions of text, files, dates, printing, matrices and NumPy's own state, which are not called.
+NUMPYS = frozenset(
+    """array2string array_repr array_str asmatrix bmat busday_count busday_offset datetime_as_string frombuffer fromfile fromregex
+    fromstring genfromtxt info is_busday isnat load loadtxt printoptions save savetxt savez savez_compressed set_printoptions setbufsize seterr seterrcall
+    show_config show_runtime""".split()
+)
+
+
+class _Heard:
+    """A listener that keeps the names of launches."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
+        """Keep the name of a launch."""
+        self.names.append(note.name)
+        start()
+
+    def built(self, note: Any) -> None:
+        """Ignore a compilation."""
+
+
+@contextmanager
+def _heard() -> Iterator[_Heard]:
+    listener = _Heard()
+    Listening.add(listener)
+    try:
+        yield listener
+    finally:
+        Listening.remove(listener)
+
+
+def public_functions(module: str) -> list[str]:
+    """Return the names of a NumPy module's public functions."""
+    numpys = import_module(module)
+    found = [name for name in dir(numpys) if not name.startswith("_") and callable(getattr(numpys, name))]
+    return [name for name in found if not isinstance(getattr(numpys, name), type) and name != "test"]
+
+
+def _suits(function: Any, arguments: tuple[Any, ...]) -> bool:
+    """Return whether NumPy's function accepts arguments, and reads arrays among them."""
+    try:
+        function(*_copied(arguments, np.array))
+    except Exception:
+        return False
+    return True
+
+
+def _copied(value: Any, make: Callable[[Any], Any]) -> Any:
+    if isinstance(value, np.ndarray):
+        return make(value)
+    return type(value)(_copied(each, make) for each in value) if type(value) in (tuple, list) else value
+
+
+def _arrays(value: Any) -> list[wf.Array]:
+    if isinstance(value, (tuple, list)):
+        return [each for item in value for each in _arrays(item)]
+    return [value] if isinstance(value, wf.Array) else []
+
+
+def arguments_of(module: str, name: str) -> tuple[Any, ...] | None:
+    """Return arguments for a function, with arrays among them if it takes some, or None if it takes none."""
+    if name in NUMPYS:
+        return None
+    known = CALLS.get(f"{module}.{name}")
+    if known is not None:
+        return known
+    function = getattr(import_module(module), name)
+    given = [each for each in _C if _suits(function, each)]
+    return next(iter([each for each in given if _has_array(each)] or given), None)
+
+
+def _has_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or (isinstance(value, (tuple, list)) and any(map(_has_array, value)))
+
+
+def where_it_runs(module: str, name: str, arguments: tuple[Any, ...], device: str) -> str:
+    """Call a function on a device, and return the word of the page for what was launched."""
+    wf.set_default_device(device)
+    try:
+        with override(immediate=0, interpret="never", host_fallback="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            given = _copied(arguments, lambda values: wf.asarray(values.copy()))
+            wf.evaluate(*_arrays(given))
+            with _heard() as heard:
+                found = getattr(submodule(module), name)(*given)
+                wf.evaluate(*_arrays(found), *_arrays(given))
+            names = heard.names
+    finally:
+        wf.set_default_device(None)
+    if any("on the host" in each for each in names):
+        return "host"
+    if any(each.startswith("call ") and not ("sort" in each and device != "cpu") for each in names):
+        return "library"
+    return "fused" if names else "view"
+
+
+def rows(module: str, names: list[str]) -> Iterator[str]:
+    """Return the rows of a module's table."""
+    for name in names:
+        arguments = arguments_of(module, name)
+        if arguments is None or not (_has_array(arguments) or name in wf.dsl.OWN):  # type: ignore[attr-defined]
+            yield f"| `{name}` | no arrays | no arrays |"
+            continue
+        words = [where_it_runs(module, name, arguments, device) for device in DEVICES.values()]
+        yield f"| `{name}` | {words[0]} | {words[1]} |"
+
+
+def version() -> str:
+    """Return the version of NumPy, whose functions are listed, without the last number."""
+    return ".".join(np.__version__.split(".")[:2])
+
+
+def written() -> str:
+    """Return the text of the page."""
+    text = HEAD.format(version=version())
+    for module in MODULES:
+        body = "\n".join(rows(module, public_functions(module)))
+        text += f"## {module}\n\n| function | {' | '.join(DEVICES)} |\n| --- | --- | --- |\n{body}\n\n"
+    return text.rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(written(), encoding="utf-8")

@@ -1,0 +1,163 @@
+"""NumPy's Python functions on weft's functions, and functions composed like them: NumPy's values, on every device."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl.functions import compositions
+from weft.dsl.functions.own_names import OWN_IN
+from weft.runtime import override
+
+RNG = np.random.default_rng(5)
+INPUTS = {
+    "a": RNG.standard_normal((12, 15)),
+    "b": RNG.standard_normal((12, 15)),
+    "s": RNG.standard_normal((6, 6)),
+    "v": RNG.standard_normal(60),
+    "i": RNG.integers(-5, 5, (12, 15)),
+    "z": RNG.standard_normal((4, 9)) + 1j * RNG.standard_normal((4, 9)),
+    "n": np.where(RNG.random((12, 15)) < 0.1, np.nan, RNG.standard_normal((12, 15))),
+    "f": RNG.standard_normal(60).astype("f4"),
+    "e": np.zeros((0, 3)),
+}
+
+# Recorded: on a GPU nothing of them is computed by NumPy.
+PROGRAMS = """
+xp.apply_over_axes(xp.sum, a, [0, 1]), xp.array_equiv(a, a[:1]), xp.array_equiv(a[:1] * 1, a[0])
+xp.block([[a, b], [b, a]]), xp.diagflat(v[:5]), xp.diagflat(f[:4], 1), xp.dsplit(xp.reshape(a, (12, 5, 3)), 3)
+xp.corrcoef(a), xp.cov(a), xp.cov(v, v[::-1], ddof=0), xp.cov(z), xp.cov(f), xp.cov(a, aweights=xp.abs(v[:15]))
+xp.fill_diagonal(a, 3.0), a, xp.fill_diagonal(b, v[:3]), b, xp.fill_diagonal(s, 1, wrap=True), s
+xp.fix(a * 3), xp.fix(f), xp.iscomplex(z), xp.iscomplex(a), xp.isreal(z), xp.isreal(i), xp.isposinf(a / 0), xp.isneginf(n)
+xp.insert(v, 3, 7.0), xp.insert(a, [1, 5], 2.0, axis=1), xp.insert(v, slice(2, 6), 1.0), xp.insert(i, 0, i[0], axis=0)
+xp.require(a, "f4", ["C"]), xp.asarray_chkfinite(a), xp.ix_(i[0] > 0, xp.arange(3)), xp.matrix_transpose(a), xp.unstack(a), xp.unstack(a, axis=1)
+xp.nanargmax(n), xp.nanargmin(n, axis=1), xp.nanargmax(n, axis=0, keepdims=True), xp.nanargmax(i, axis=0)
+xp.piecewise(v, [v < 0, v >= 1], [-1, lambda x: x * 2, 0.5]), xp.real_if_close(z), xp.real_if_close(a + 0j)
+xp.polyadd(v[:3], v[:5]), xp.polysub(f[:3], v[:5]), xp.polymul(v[:3], v[:5]), xp.polyder(v[:5])
+xp.put(v, [1, 3], [5.0]), v, xp.resize(a, (7, 11)), xp.resize(v, (3, 40)), xp.resize(e, (2, 2))
+xp.sort_complex(v), xp.sort_complex(z[0]), xp.trim_zeros(xp.where(v > 1, v, 0)), xp.trim_zeros(v[:0]), xp.trim_zeros(v * 0)
+xp.unwrap(v * 3), xp.unwrap(a * 4, axis=0), xp.unwrap(i * 2, period=4), xp.unwrap(f * 3)
+xp.vander(v[:20]), xp.vander(f[:9], 3, increasing=True), xp.vander(i[0]), xp.vander(v[:0], 2)
+xp.cumulative_prod(v[:20]), xp.cumulative_prod(a, axis=1, include_initial=True), xp.histogram_bin_edges(v, bins=7)
+xp.choose(i % 3, [a, b, a * 2]), xp.choose(i, [a, 2, i], mode="wrap"), xp.choose(i, [a, b, a * 2], mode="clip"), xp.choose(i % 2, [i, 1j])
+xp.place(v, v > 1, [7.0, 8.0]), v, xp.place(i, i > 0, [9]), i, xp.putmask(a, a > 1, v[:7]), a, xp.putmask(b, b > 0, b * 2), b
+xp.divmod(v, 0.3), xp.divmod(i, 3), xp.divmod(3, v), xp.divmod(f, f[::-1]), xp.modf(v * 9), xp.modf(f), xp.modf(i.astype('i2'))
+xp.frexp(v * 1e300), xp.frexp(f), xp.frexp(f * 0), xp.frexp(xp.asarray([5e-324, -1e-310, np.inf, np.nan, 4.0, -0.0]))
+xp.vecdot(a, b), xp.matvec(a, v[:15]), xp.vecmat(v[:12], a), xp.vecdot(z, z), xp.vecdot(i, i), xp.vecmat(z[:, 0], z)
+xp.unravel_index(xp.abs(i), (3, 4)), xp.unravel_index(xp.abs(i), (3, 4), order="F"), xp.ravel_multi_index((i % 3, i % 4), (3, 4))
+xp.ravel_multi_index((i, i), (3, 4), mode=("wrap", "clip"), order="F"), xp.ravel_multi_index((i % 3, i % 4), (3, 4), order="F")
+[xp.convolve(x, y, m) for x, y in ((v, v[:7]), (f[:4], v), (i[0], i[1][:3]), (z[0], v[:3])) for m in ("full", "same", "valid")]
+[xp.correlate(x, y, m) for x, y in ((v, v[:7]), (f[:4], v), (i[0], i[1][:3]), (z[0], z[1][:3])) for m in ("full", "same", "valid")]
+xp.linalg.norm(a), xp.linalg.norm(a, axis=1), xp.linalg.norm(v, 1), xp.linalg.norm(v, np.inf), xp.linalg.norm(a, "fro"), xp.linalg.norm(z)
+xp.linalg.norm(v, 3), xp.linalg.norm(a, 1), xp.linalg.norm(a, -np.inf), xp.linalg.norm(v, 0), xp.linalg.norm(a, axis=(0, 1), keepdims=True)
+xp.linalg.vector_norm(a, axis=1), xp.linalg.vector_norm(a), xp.linalg.matrix_norm(a), xp.linalg.norm(i), xp.linalg.norm(f)
+xp.linalg.matmul(a, b.T), xp.linalg.outer(v[:5], v[:6]), xp.linalg.trace(a), xp.linalg.diagonal(a), xp.linalg.tensordot(a, b, axes=2)
+xp.linalg.vecdot(a, b), xp.linalg.vecdot(a, b, axis=0), xp.linalg.cross(a[:, :3], b[:, :3]), xp.linalg.matrix_transpose(a)
+xp.linalg.multi_dot([a, b.T]), xp.linalg.multi_dot([a, b.T, a]), xp.linalg.multi_dot([v[:12], a, b.T, v[:12]])
+xp.linalg.matrix_power(s, 5), xp.linalg.matrix_power(s, 0), xp.linalg.matrix_power(s, 1), xp.fft.fftshift(a), xp.fft.ifftshift(v, 0)
+xp.lib.stride_tricks.as_strided(v, (10, 3), (8, 16)), xp.lib.stride_tricks.as_strided(v, (4, 4), (8, 0))
+""".strip().splitlines()
+
+
+def run(program: str, xp: Any) -> Any:
+    names: dict[str, Any] = {"xp": xp, "np": np}
+    for name, values in INPUTS.items():
+        names[name] = values.copy() if xp is np else xp.asarray(values) + 0
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return eval(program, names)
+
+
+def compare(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, (tuple, list)):
+        assert type(found) is type(wanted) and len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            compare(one, other)
+    elif not isinstance(wanted, (np.ndarray, np.generic)):
+        assert found is wanted or found == wanted
+    else:
+        assert isinstance(found, (wf.Array, np.generic)) and found.dtype == wanted.dtype and found.shape == wanted.shape
+        if wanted.dtype.kind in "fc":
+            limit = 1e-5 if wanted.dtype in (np.float32, np.complex64) else 1e-12
+            np.testing.assert_allclose(np.asarray(found), wanted, rtol=limit, atol=limit)
+        else:
+            np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_values_are_numpys(program: str) -> None:
+    with warnings.catch_warnings():
+        compare(run(program, wf), run(program, np))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_gpu_computes_them(program: str) -> None:
+    wf.set_default_device("simt")
+    try:
+        with override(host_fallback="raise"):
+            compare(run(program, wf), run(program, np))
+    finally:
+        wf.set_default_device(None)
+
+
+def test_numpys_own_functions_lead_to_them() -> None:
+    x = wf.asarray(INPUTS["a"])
+    for function in (np.linalg.norm, np.unwrap, np.linalg.matrix_transpose, np.fft.fftshift, np.modf, np.isposinf):
+        found = function(x)
+        assert all(
+            isinstance(each, (wf.Array, np.generic)) for each in (found if isinstance(found, tuple) else (found,))
+        )
+
+
+def test_composed_names_run_numpys_code() -> None:
+    for module, own in OWN_IN.items():
+        for name, (origin, old) in own._origin.items():
+            if origin == "functions.compositions":
+                assert callable(getattr(compositions, old.partition(":")[0])) and own[name].__name__ == name, module
+
+
+def test_outputs_by_place_and_by_name() -> None:
+    x, whole, rest = wf.asarray(INPUTS["v"]), wf.zeros(60), wf.zeros(60, np.float32)
+    quotient, remainder = wf.divmod(x, 0.25, whole)
+    assert quotient is whole
+    np.testing.assert_array_equal(remainder, INPUTS["v"] % 0.25)
+    assert np.divmod(x, 0.25, out=(None, rest))[1] is rest
+    np.testing.assert_array_equal(rest, np.float32(INPUTS["v"] % 0.25))
+    mask = np.arange(60) % 2 == 0
+    found = wf.modf(x, where=mask, out=(wf.zeros(60), wf.zeros(60)))
+    np.testing.assert_array_equal(found[1], np.where(mask, np.trunc(INPUTS["v"]), 0))
+    assert wf.modf.nout == 2 and wf.divmod.nin == 2 and wf.divmod(7, 2) == (3, 1)
+    assert [each.tolist() for each in divmod(wf.asarray([7, -7]), 2)] == [[3, -4], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "xp.vecdot(v, v[:3])", "xp.matvec(a, v)", "xp.vecmat(v, a)", "xp.choose(i, [a, b])", "xp.place(v, v[:3] > 0, [1])",
+        "xp.place(i, i > 0, xp.asarray([1.5]))", "xp.place(v, v > 0, [])", "xp.putmask(i, i > 0, 2j)",
+        "xp.unravel_index(i + 99, (3, 4))", "xp.ravel_multi_index((i, i), (3, 4))", "xp.convolve(a, v)",
+        "xp.correlate(v, v[:0])", "xp.linalg.multi_dot([a])", "xp.linalg.matrix_power(a, 2)", "xp.nanargmax(n * np.nan)",
+        "xp.linalg.norm(a, 'wrong')", "xp.matrix_transpose(v)", "xp.unwrap(v, axis=3)", "xp.insert(v, 99, 1.0)",
+    ],
+)  # fmt: skip
+def test_errors_are_numpys(program: str) -> None:
+    kinds = []
+    for xp in (np, wf):
+        with pytest.raises(Exception) as caught:
+            run(program, xp)
+        kinds.append(type(caught.value))
+    assert kinds[0] is kinds[1]
+
+
+def test_as_strided_stays_within_the_array() -> None:
+    x = wf.arange(6.0)
+    view = wf.lib.stride_tricks.as_strided(x, (2, 2), (16, 8))
+    view[1, 1] = 9
+    assert x[3] == 9
+    for shape, strides in (((3, 4), (16, 8)), ((2,), (-8,)), ((2,), (4,))):
+        with pytest.raises(ValueError, match="as_strided|strides"):
+            wf.lib.stride_tricks.as_strided(x, shape, strides)
