@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, convert, expr_of, write
+from weft.dsl.arrays.array import Array, Scalar, convert, expr_of, write
 from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.indexing import nonzero
@@ -168,7 +168,8 @@ def _as_stored(values: Any, dtype: np.dtype) -> Array:
     """Return values as a 1-D array of the dtype of their destination. Raises NumPy's TypeError for an unsafe cast."""
     if not isinstance(values, (Array, np.ndarray, np.generic)):
         return convert(np.asarray(values, dtype).ravel())
-    if not np.can_cast(values.dtype, dtype, "safe"):
+    # (NumPy casts scalars by any rule)
+    if not isinstance(values, (np.generic, Scalar)) and not np.can_cast(values.dtype, dtype, "safe"):
         raise TypeError(f"Cannot cast array data from {values.dtype!r} to {dtype!r} according to the rule 'safe'")
     return ravel(values).astype(dtype)  # type: ignore[attr-defined, no-any-return]
 

@@ -179,13 +179,12 @@ def place_warps(counters: Any, first: Any) -> None:
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
     """Return a kernel in which each block sorts as many adjacent rows as fit in ``THREADS * items`` elements.
 
-    The kernel's parameters are ``(source, out, n, per, turns)``: each block sorts `per` rows of `n` elements. It makes
-    one pass per digit and, if it sorts several rows, a last pass that sorts by row: `turns` passes in all. With
-    `carries`, indices move with the elements. With `numbered`, the kernel returns indices instead of elements.
+    The kernel's parameters are ``(source, out, n, per, turns)``: each block sorts `per` rows of `n` elements in `turns`
+    passes, one per digit and, for several rows, a last one by row. With `carries`, indices move with the elements. With
+    `numbered`, the kernel returns indices instead of elements.
     """
     word, digit, own_turns = order.word, digit_of(order), order.turns
-    size, each = THREADS * items, tuple(range(items))
-    moved = size if carries else 1
+    size, each, moved = THREADS * items, tuple(range(items)), THREADS * items if carries else 1
 
     def block_sort(source: Any, out: Any, n: Any, per: Any, turns: Any) -> None:
         counters = shared.array(WARPS * DIGITS, np.uint32)

@@ -139,8 +139,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
                 left = _assign(epoch, live, versions, plan, table, stays)
-                # dead storages and their epoch refer to each other: release them now, not at the next garbage
-                # collection
+                # dead storages and their epoch refer to each other: do not leave them to the garbage collector
                 if elsewhere:
                     begun -= epoch.withdrawn - withdrawn
                     epoch.withdrawn += begun - len(left)
