@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS
+from weft.codegen import OPS, is_supported
 from weft.dsl.arrays.array import Array, whole, wrap
 from weft.dsl.cuda.array_creation import copy_to_device, copy_to_host
 from weft.dsl.cuda.memory_array import MemoryArray
@@ -52,12 +52,17 @@ def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
 _own_view = Array.view
 
 
+def _is_shared_here(array: Array, dtype: Any) -> bool:
+    """Return whether a view with another dtype is an array like any other: in memory of the CPU."""
+    return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
+
+
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view, as `numpy.ndarray.view`. Another dtype gives a `MemoryArray` over the same memory."""
+    """Return a view, as `numpy.ndarray.view`. On a GPU, another dtype gives a `MemoryArray` over the same memory."""
     if dtype is not None and (
-        np.dtype(dtype) == object or not np.dtype(dtype).isnative
-    ):  # a class; what no kernel takes
-        return _own_view(self, dtype, type)
+        np.dtype(dtype) == object or not np.dtype(dtype).isnative or _is_shared_here(self, dtype)
+    ):
+        return _own_view(self, dtype, type)  # (object: a class; otherwise what no kernel takes, or a view of the CPU's)
     if dtype is None or np.dtype(dtype) == self.dtype:
         return wrap(self._storage, self._view)
     shape, strides, offset = self._view or whole(self._storage)
