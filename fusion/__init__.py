@@ -45,6 +45,7 @@ from weft.fusion.record.recording import (
     pending,
     uncut,
     write_anew,
+    write_view,
 )
 from weft.fusion.record.shared_memory import SharedMemory, find_shared, keep_shared, share
 from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
@@ -162,4 +163,5 @@ __all__ = [
     "was_alone",
     "with_operand",
     "write_anew",
+    "write_view",
 ]

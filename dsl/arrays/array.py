@@ -34,12 +34,14 @@ from weft.fusion import (
     cut,
     dense_order,
     evaluate,
+    find_shared,
     operand,
     realise,
     recording,
     update,
     view,
     write_anew,
+    write_view,
 )
 from weft.runtime import IMMEDIATE, Device
 
@@ -449,6 +451,10 @@ def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
     check_writable(array)
     storage = array._storage
     window = array._view or whole(storage)
+    if storage.host is not None and (owner := find_shared(storage)) is not None:
+        write_view(storage, owner, value, window)
+        array._after_write()
+        return value, value
     versions = write_anew(storage, current_epoch(storage.device), lambda previous: update(previous, value, *window))
     array._after_write()
     return versions

@@ -320,7 +320,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
                 "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of the array."
             )
         shape = (*shape[:-1], shape[-1] * old // new)
-    if (shown := shared_arrays.view_as(self, kind)) is not None:
+    if (shown := shared_arrays.view_as(self, lambda values: values.view(kind))) is not None:
         return shown
     storage = exact_copy(self)
     made = Storage(shape, kind, storage.device, realise(storage))
@@ -330,6 +330,24 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
 def conjugate(self: Array, out: Any = None) -> Any:
     """Return the complex conjugate, or the array itself if it is real."""
     return self if self.dtype.kind != "c" and out is None else UFUNCS["conjugate"](self, out=out)
+
+
+def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
+    """Return the bytes of each element from `offset` on as another dtype: on the CPU a view, else a read-only copy."""
+    kind = creation.as_dtype(dtype)
+    shown = shared_arrays.view_as(self, lambda values: values.getfield(kind, offset))
+    if shown is None:
+        note_fallback("getfield", self)
+        shown = wrap(array.convert(self.numpy().getfield(kind, offset))._storage, None, ReadOnly)
+    return shown
+
+
+def setfield(self: Array, value: Any, dtype: Any, offset: int = 0) -> None:
+    """Assign the bytes of each element from `offset` on, as `numpy.ndarray.setfield`."""
+    values = np.array(self.numpy())
+    values.setfield(to_host(value), dtype, offset)
+    note_fallback("setfield", self)
+    self[...] = values  # type: ignore[index]
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
@@ -427,6 +445,8 @@ METHODS: dict[str, Any] = {
         self, out=out, min=min, max=max, **options
     ),
     "byteswap": byteswap,
+    "getfield": getfield,
+    "setfield": setfield,
     "conj": conjugate,
     "conjugate": conjugate,
     "to": creation.to_device,

@@ -117,7 +117,16 @@ def _view_of(name: str) -> Any:
     return method
 
 
+def _attribute_of(name: str) -> property:
+    """Return an attribute of `Part` that is a view: the part of a view of the complex array."""
+
+    def get(self: Part) -> Any:
+        return getattr(getattr(self._owner, name), self._name)
+
+    return property(get)
+
+
 for _name in ("__getitem__", "diagonal", "reshape", "squeeze", "swapaxes", "transpose"):
     setattr(Part, _name, _view_of(_name))
 for _name in ("T", "mT"):
-    setattr(Part, _name, property(lambda self, name=_name: getattr(getattr(self._owner, name), self._name)))
+    setattr(Part, _name, _attribute_of(_name))

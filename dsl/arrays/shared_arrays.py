@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def export_dlpack(
     if values is not None and not values.flags.writeable and not copy and max_version is None:
         values = None  # (the unversioned protocol has no read-only arrays)
     if values is None:
-        if copy is False:
+        if copy is False and self.size and type(self) is not Scalar:  # (nobody writes to these)
             raise BufferError("this array cannot be exported without a copy")
         values = np.array(self.numpy())
     return values.__dlpack__() if max_version is None else values.__dlpack__(max_version=max_version)
@@ -84,13 +85,16 @@ def import_memory(values: np.ndarray) -> Array | None:
     return wrap(storage, view, Array if values.flags.writeable else ReadOnly)
 
 
-def view_as(array: Array, dtype: np.dtype) -> Array | None:
-    """Return a view of an array's memory with another dtype. Return None if only a copy is possible."""
+def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:
+    """Return a view of an array's memory with another dtype, as `change` makes it of a NumPy array.
+
+    Return None if only a copy is possible.
+    """
     seen = shared_array(array)
     if seen is None:
         return None
-    values = seen.view(dtype)
-    owner = share_memory(array._storage)
+    values = change(seen)
+    dtype, owner = values.dtype, share_memory(array._storage)
     memory, width = owner.buffer, dtype.itemsize
     start = address_of(values) - memory.address
     if start % width or any(s % width for s in values.strides):
@@ -132,7 +136,7 @@ _WRITABLE, _STRIDES = 1, 0x18  # of a request: `inspect.BufferFlags`
 
 def get_buffer(self: Array, flags: int, /) -> memoryview:
     """Implement the buffer protocol in Python 3.12 and later. Raises BufferError for a request that cannot be met."""
-    return memoryview(_requested(self, flags))
+    return _requested(self, flags).data
 
 
 def release_buffer(self: Array, view: memoryview, /) -> None:

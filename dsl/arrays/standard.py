@@ -16,7 +16,7 @@ from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.functions import creation
 from weft.runtime import Device, default_device, devices, get_device
 
-VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 API_VERSION = VERSIONS[-1]
 
 
@@ -76,6 +76,6 @@ class NamespaceInfo:
         """Return the supported dtypes by name: all of them, or those of one kind."""
         return np.__array_namespace_info__().dtypes(kind=kind)
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> tuple[Device, ...]:
         """Return the devices that can hold arrays."""
-        return devices()
+        return tuple(devices())

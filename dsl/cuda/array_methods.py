@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS, is_supported
-from weft.dsl.arrays.array import Array, ReadOnly, whole, wrap
+from weft.dsl.arrays.array import Array, whole, wrap
 from weft.dsl.cuda.array_creation import copy_to_device, copy_to_host
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.sharing import get_ipc_handle
@@ -52,22 +52,19 @@ def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
 _own_view = Array.view
 
 
-def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view, like `numpy.ndarray.view`.
+def _is_shared_here(array: Array, dtype: Any) -> bool:
+    """Return whether a view with another dtype is an array like any other: in memory of the CPU."""
+    return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
 
-    With another dtype, the result is a `MemoryArray` over the same memory on a GPU, for records, and if the elements of
-    the other dtype are not aligned.
-    """
+
+def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
+    """Return a view, like `numpy.ndarray.view`. On a GPU, another dtype gives a `MemoryArray` over the same memory."""
     if dtype is not None and (
-        np.dtype(dtype) == object or not np.dtype(dtype).isnative
-    ):  # a class, or a dtype that no kernel accepts
-        return _own_view(self, dtype, type)
+        np.dtype(dtype) == object or not np.dtype(dtype).isnative or _is_shared_here(self, dtype)
+    ):
+        return _own_view(self, dtype, type)  # (a class, a dtype that no kernel accepts, or a view on the CPU)
     if dtype is None or np.dtype(dtype) == self.dtype:
         return wrap(self._storage, self._view)
-    if self.device.name == "cpu" and is_supported(np.dtype(dtype)):
-        found = _own_view(self, dtype, type)
-        if not isinstance(found, ReadOnly) or isinstance(self, ReadOnly):
-            return found  # a view with arithmetic
     shape, strides, offset = self._view or whole(self._storage)
     size = self.itemsize
     return MemoryArray(self._storage, self.dtype, shape, tuple(s * size for s in strides), offset * size).view(dtype)

@@ -55,6 +55,14 @@ def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def compose_index(theirs: Any) -> Any:
+    """Return an object such as `numpy.r_` or `numpy.mgrid`, whose index expressions make weft arrays."""
+    kind = type(theirs)
+    index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
+    members = {"__getitem__": compose(index), "concatenate": staticmethod(find_own(np.concatenate))}
+    return type(kind.__name__, (kind,), {**members, "__doc__": kind.__doc__})()
+
+
 def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
     made = FunctionType(plain.__code__, names, plain.__name__, plain.__defaults__, plain.__closure__)
     made.__kwdefaults__, made.__doc__, made.__qualname__ = plain.__kwdefaults__, plain.__doc__, plain.__qualname__

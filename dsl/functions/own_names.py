@@ -58,7 +58,8 @@ _MODULES = {
     "compose:isposinf compose:isreal compose:ix_ compose_on_gpu:nanargmax compose_on_gpu:nanargmin compose:piecewise "
     "compose:polyadd compose:polyder compose:polymul compose:polysub compose:resize compose_on_gpu:sort_complex compose:trim_zeros "
     "compose:unstack compose:unwrap compose_on_gpu:vander compose:real_if_close compose:histogramdd "
-    "compose:cumulative_prod compose_on_gpu:histogram_bin_edges compose_on_gpu:i0 compose:polyfit compose:put",
+    "compose:cumulative_prod compose_on_gpu:histogram_bin_edges compose_on_gpu:i0 compose:polyfit compose:put "
+    "compose_index:c_ compose_index:mgrid compose_index:ogrid compose_index:r_",
     "script.numpy_face": "ndarray",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,21 @@ from weft.dsl.arrays.axes import normalize_axes, normalize_axis, settled
 from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver
 from weft.dsl.arrays.objections import as_dtype
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.places import is_gpu
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.functions.host_loops import reduce_on_host
-from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, constant, map_, reduce_, reshape, scan
+from weft.fusion import (
+    Expr,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    constant,
+    current_epoch,
+    map_,
+    reduce_,
+    reshape,
+    scan,
+)
 from weft.runtime import warn_user
 
 if TYPE_CHECKING:
@@ -74,6 +87,9 @@ def reduce(
     if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
         plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
         if plain and axes and node.size and op in ("maximum", "minimum"):
+            if is_gpu(current_epoch().device):
+                extreme = import_module("weft.dsl.functions.complex_extremes").find_extreme
+                return _deliver(op, expr_of(extreme(op, record(node), axes, keep)), out, casting="unsafe")
             return _deliver(op, reduce_on_host(op, node, axes, keep, where_from), out, casting="unsafe")
         ufunc = getattr(np, find_op(op).ufunc)
         options = {"axis": axis, "keepdims": keep, **({} if dtype is None else {"dtype": dtype})}
@@ -363,6 +379,9 @@ def _position(op: str) -> Any:
             node = cast(node, np.dtype(np.uint8))
         if not axes:
             return _place_out(op, constant(0, np.int64), out)
+        if node.dtype.kind == "c" and is_gpu(current_epoch().device):
+            position = import_module("weft.dsl.functions.complex_extremes").find_position
+            return _place_out(op, expr_of(position(op, record(node), axes, keep)), out)
         if node.dtype.kind == "c":
             return _place_out(op, reduce_on_host(op, node, axes, keep, location), out)
         if axis is None and len(node.shape) > 1:

@@ -65,15 +65,15 @@ def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, An
 @recalled
 def clip(
     a: ArrayLike,
-    a_min: Any = ...,
-    a_max: Any = ...,
-    out: Output | None = None,
-    *,
     min: Any = ...,
     max: Any = ...,
+    out: Output | None = None,
+    *,
+    a_min: Any = ...,
+    a_max: Any = ...,
     **options: Any,
 ) -> Any:
-    """Limit elements to an interval."""
+    """Limit elements to an interval. The bounds have the names of the array API standard, or NumPy's."""
     low, high = _bounds_of_clip(a_min, a_max, min, max)
     if options:
         return call_numpy(np.clip, (a, low, high, out), options)

@@ -6,6 +6,7 @@ what is wrong with operands that do not fit.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,9 @@ class ComposedUfunc:
     def __call__(self, *operands: Any, out: Any = None, **options: Any) -> Any:
         """Apply the function to operands. Outputs may follow them."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
+        if options.keys() == {"axis"} and self.wrapped is np.vecdot:
+            axis, options = options["axis"], {}
+            operands = (*(moveaxis(each, axis, -1) for each in operands[:inputs]), *operands[inputs:])
         given, placed = operands[:inputs], operands[inputs:]
         if not options and len(given) == inputs and not has_foreign(operands):
             if out is None and not placed:
@@ -139,9 +143,10 @@ frexp = ComposedUfunc(_frexp)
 matvec = ComposedUfunc(_matvec)
 modf = ComposedUfunc(_modf)
 vecdot = ComposedUfunc(_vecdot)
+vecdot.__signature__ = inspect.signature(lambda x1, x2, /, out=None, *, axis=-1, **options: None)  # type: ignore[attr-defined]
 vecmat = ComposedUfunc(_vecmat)
 
 
 def linalg_vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     """Return the dot products of vectors along an axis, as `numpy.linalg.vecdot`."""
-    return vecdot(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
+    return vecdot(x1, x2, axis=axis)

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from weft.fusion.graph.expr import Expr, Location
+import numpy as np
+
+from weft.fusion.graph.expr import Expr, Location, cast
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.by_value import take_value
 from weft.fusion.record.evaluate import evaluate, evaluate_epoch, realise
 from weft.fusion.record.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of
-from weft.fusion.record.shared_memory import find_shared, write_shared
+from weft.fusion.record.shared_memory import SharedMemory, find_shared, write_shared
 from weft.fusion.record.storage import (
     HARD_LIMIT,
     HELD_BYTES,
@@ -110,6 +112,16 @@ def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
     made = pending(expr, epoch)
     evaluate([made], aside=True)
     return realise(made)
+
+
+def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[Any, Any, int]) -> None:
+    """Write a value to a view of shared memory at once. Nothing but the elements of the view is written."""
+    buffer = _evaluate_aside(cast(value, storage.dtype), current_epoch(storage.device))
+    found = storage.device.download(buffer, storage.dtype, value.shape)
+    shape, strides, offset = view
+    width = storage.dtype.itemsize
+    target = owner.array(storage.dtype, shape, tuple([step * width for step in strides]), offset * width)
+    np.copyto(target, found)
 
 
 def uncut(operation: Operation) -> Operation:

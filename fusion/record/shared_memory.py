@@ -74,7 +74,7 @@ def share(storage: Storage, buffer: Buffer) -> SharedMemory:
 
     _shared[storage] = buffer, ref(owner, released)
     memory = (ctypes.c_char * buffer.nbytes).from_address(buffer.address)
-    storage.host = np.frombuffer(memory, np.uint8, prod(storage.shape) * storage.dtype.itemsize)
+    storage.host = np.frombuffer(memory, np.uint8, prod(storage.shape) * storage.dtype.itemsize)  # type: ignore[call-overload]
     storage.buffer = storage.epoch = storage.expr = None
     return owner
 

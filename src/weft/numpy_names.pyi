@@ -220,12 +220,12 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any: ...
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Array: ...
 def clip(
     a: ArrayLike,
-    a_min: Any = ...,
-    a_max: Any = ...,
-    out: Output | None = None,
-    *,
     min: Any = ...,
     max: Any = ...,
+    out: Output | None = None,
+    *,
+    a_min: Any = ...,
+    a_max: Any = ...,
     **options: Any,
 ) -> Array: ...
 def column_stack(tup: Sequence[ArrayLike]) -> Array: ...

@@ -14,14 +14,14 @@ from weft.dsl.arrays.methods import view  # (`weft.cuda` replaces the method by 
 def test_the_namespace_says_what_it_can_do() -> None:
     x = wf.ones(3)
     assert x.__array_namespace__() is wf
-    assert x.__array_namespace__(api_version="2024.12") is wf
+    assert x.__array_namespace__(api_version="2025.12") is wf
     with pytest.raises(ValueError, match="1999"):
         x.__array_namespace__(api_version="1999.12")
     info = wf.__array_namespace_info__()
     assert info.default_device() is x.device and x.device in info.devices()
     assert info.default_dtypes()["real floating"] == x.dtype
     assert info.dtypes(kind="unsigned integer")["uint8"] == np.uint8
-    assert wf.__array_api_version__ == "2024.12"
+    assert wf.__array_api_version__ == "2025.12"
 
 
 @pytest.mark.parametrize(
