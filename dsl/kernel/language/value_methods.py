@@ -100,7 +100,7 @@ def _array_method(
     call: Invocation, array: ArrayValue, name: str, arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
     c = call.c
-    handler = _ARRAY.get(name)
+    handler = ARRAY_METHODS.get(name)
     if handler is None:
         c.fail(f"method {name} of arrays is not part of the kernel language", "attribute")
     if keywords:
@@ -314,7 +314,7 @@ def _refused(name: str, remedy: str) -> Callable[..., Any]:
     return handler
 
 
-_ARRAY: dict[str, Callable[..., Any]] = {
+ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "sum": _sum,
     "prod": _prod,
     "min": _extreme("minimum"),

@@ -11,7 +11,16 @@ import numpy as np
 
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
-from weft.dsl.kernel.language.values import ArrayValue, Constant, Range, ScalarValue, TextValue, TupleValue, describe
+from weft.dsl.kernel.language.values import (
+    ArrayValue,
+    Constant,
+    OptionalValue,
+    Range,
+    ScalarValue,
+    TextValue,
+    TupleValue,
+    describe,
+)
 from weft.dsl.kernel.library.vector_types import vector_type
 
 _BINARY: dict[type[ast.operator], str] = {
@@ -46,7 +55,7 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
             "the operator @ is not part of the kernel language: write the loops, or multiply the arrays outside",
             "syntax",
         )
-    sides = (left, right)
+    sides = left, right = c.unwrap(left), c.unwrap(right)
     if any(isinstance(s, TupleValue) and s.maker is None for s in sides):
         return _tuple_operator(c, name, left, right)
     if any(isinstance(s, TupleValue) and getattr(s.maker, "lanes", 0) for s in sides):
@@ -117,6 +126,12 @@ def negate(c: Compiler, truth: Any) -> Constant | ScalarValue:
 def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any, right: Any) -> Any:
     """Compile one comparison."""
     c = frame.compiler
+    if isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, OptionalValue) and isinstance(other, Constant) and other.value is None:
+                present = ScalarValue(one.present, True)
+                return present if isinstance(operator, (ast.IsNot, ast.NotEq)) else negate(c, one.present)
+    left, right = c.unwrap(left), c.unwrap(right)
     if isinstance(operator, (ast.Is, ast.IsNot)):
         same = isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value
         if not same and not any(

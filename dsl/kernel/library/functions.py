@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind, is_bfloat16
-from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.expressions import subscript, unpack
 from weft.dsl.kernel.language.generators import each_item
-from weft.dsl.kernel.language.handlers import TABLE, Handler, dtype_of, elementwise, handles, local_array, truth_value
+from weft.dsl.kernel.language.handlers import TABLE, dtype_of, elementwise, handles, truth_value
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.iteration import length_of, make_range
 from weft.dsl.kernel.language.known import compute, known
@@ -41,10 +40,10 @@ from weft.dsl.kernel.language.values import (
     describe,
     is_number,
 )
-from weft.dsl.kernel.library import number_functions
+from weft.dsl.kernel.library import array_functions, number_functions
 from weft.dsl.kernel.library.library_functions import LibraryFunction
 
-_registered = number_functions  # whose handlers stand in the same table
+_registered = (array_functions, number_functions)  # whose handlers are in the same table
 
 
 # -- collections ---------------------------------------------------------------------------------
@@ -287,26 +286,10 @@ _operators()
 # -- arrays --------------------------------------------------------------------------------------
 
 
-def _filled(value: Any) -> Handler:
-    def handler(call: Invocation, shape: Any, dtype: Any = None) -> Any:
-        c = call.c
-        made = local_array(c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
-        if value is not None:
-            arrays.assign_view(c, made, Constant(value))
-        return made
-
-    return handler
-
-
 @handles(np.dtype)
 def _np_dtype(call: Invocation, dtype: Any) -> Any:
     held = dtype.value if isinstance(dtype, Constant) else None
     return Constant(np.dtype(held.dtype if isinstance(held, ScalarType) else held))
-
-
-TABLE[np.zeros] = _filled(0)
-TABLE[np.ones] = _filled(1)
-TABLE[np.empty] = _filled(None)
 
 
 def _reductions() -> None:
