@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import struct
+from collections.abc import Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -26,10 +27,11 @@ from weft.dsl.kernel.language.values import ArrayValue, Constant, RecordValue, S
 from weft.dsl.kernel.library.vector_types import Vector
 
 # ("scalar", dtype, weak) | ("array", dtype, ndim, packed, writable, align) | ("record", dtype)
-# ("tuple", maker, names, parts) | ("constant", key, object)
+# ("pointer", dtype) | ("tuple", maker, names, parts) | ("constant", key, object)
 Descriptor = tuple[Any, ...]
 
 _LANES = ("x", "y", "z", "w")
+ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +163,7 @@ def from_type(kind: Any) -> Descriptor:
         case types.ScalarType(dtype=dtype):
             return ("scalar", dtype, False)
         case types.CPointer():
-            return describe_array(_element_dtype(kind.dtype), 1, True)
+            return ("pointer", _element_dtype(kind.dtype))
     raise KernelTypeError(f"{kind!r} cannot be a kernel's argument")
 
 
@@ -192,7 +194,22 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
             return dtype == target and ndim == count and (packed or not wants_packed)
         case ("tuple", maker, _, parts), ("tuple", other, _, wants):
             return maker == other and len(parts) == len(wants) and all(map(can_pass, parts, wants))
+        case ("array", dtype, _, packed, _), ("pointer", target):
+            return bool(dtype == target and packed)
+        case ("scalar", dtype, _), ("pointer", _):  # an address
+            return dtype_kind(dtype) in "iu"
     return given == wanted
+
+
+def extended(value: Any, extensions: Sequence[Any], stream: Any, retrieve: list[Any]) -> Any:
+    """Return an argument as the extensions of a kernel convert it, the last extension first, as in Numba."""
+    try:
+        kind = types.typeof(value)
+    except (TypeError, ValueError):
+        kind = None
+    for extension in reversed(extensions):
+        kind, value = extension.prepare_args(kind, value, stream=stream, retr=retrieve)
+    return value
 
 
 # -- to parameters ---------------------------------------------------------------------------------
@@ -215,6 +232,9 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
             else:
                 strides = tuple(b.scalar(f"{name}_s{k}") for k in range(ndim))
             return ArrayValue(pointer, dtype, shape, strides, "global", writable, name, packed, origin)
+        case ("pointer", dtype):
+            pointer = b.pointer(name, dtype, writable=True, align=max(_alignment(dtype), 1))
+            return ArrayValue(pointer, dtype, (ENDLESS,), (1,), "global", True, name, True, origin)
         case ("record", dtype):
             return RecordValue(
                 b.pointer(name, np.uint8, writable=True, align=_alignment(dtype)), dtype, True, name, "global", origin
@@ -268,6 +288,8 @@ def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> Non
                 items.append(pack(number.imag, part))
                 return
             items.append(pack(value, dtype))
+        case ("pointer", _):
+            items.append(pack(value, np.dtype(np.uint64)))
         case ("tuple", _, _, parts):
             found = parts_of(value)
             assert found is not None

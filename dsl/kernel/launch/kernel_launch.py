@@ -270,6 +270,9 @@ class DispatchedLaunch:
             )
         buffer = self.memory(storage, written)
         window = value._view
+        if descriptor[0] == "pointer":
+            items.append(buffer.address + (0 if window is None else window[2]) * storage.dtype.itemsize)
+            return
         if window is None:
             items.append(buffer.address)
             items.extend(storage.shape)

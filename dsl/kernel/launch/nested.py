@@ -56,6 +56,8 @@ def _words_of(descriptor: Descriptor) -> int:
             return 1 + ndim * (1 if packed else 2)
         case ("tuple", _, _, parts):
             return sum(map(_words_of, parts))
+        case ("pointer", _):
+            return 1
     return 0
 
 

@@ -384,6 +384,8 @@ def _lesser(row: str, strict: str) -> Handler:
                 continue
             if all(_is_integer(c, v) for v in (best, value)):
                 best = c.apply(row, best, value)
+            elif c.numba:  # as Numba's CUDA target: of a number and NaN, the number
+                best = c.apply({"minimum": "fmin", "maximum": "fmax"}[row], best, value)
             else:
                 # as Python: the first unless the other is strictly beyond it
                 best = c.apply("where", c.apply(strict, value, best), value, best)
