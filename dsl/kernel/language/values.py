@@ -104,6 +104,14 @@ class RecordValue:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DateValue:
+    """A datetime64 or timedelta64: its int64 in the unit of the dtype."""
+
+    number: Any
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ChildKernel:
     """``kernel[grid, block]`` in a kernel, with the value in the brackets."""
 
@@ -266,8 +274,18 @@ class OptionalKind:
         return "a value or None"
 
 
+@dataclass(frozen=True, slots=True)
+class DateKind:
+    """The kind of a variable that holds a datetime64 or timedelta64 of one unit."""
+
+    dtype: np.dtype
+
+    def __str__(self) -> str:
+        return str(self.dtype)
+
+
 OPTIONAL = OptionalKind()
-Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind | OptionalKind
+Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind | OptionalKind | DateKind
 
 
 def is_none(kind: Kind | None) -> bool:
@@ -277,11 +295,31 @@ def is_none(kind: Kind | None) -> bool:
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
     """Return the kind of a variable that holds an array chosen at run time. Return None for local arrays of records."""
-    if array.space == "local" and array.dtype.names is not None:
+    if array.space == "local" and in_bytes(array.dtype):
         return None
     known = tuple(n for n in array.shape if isinstance(n, int))
     shape = known if array.packed and len(known) == array.ndim else None
     return ArrayKind(array.dtype, array.ndim, array.space, array.packed, array.writable, shape)
+
+
+def is_date_dtype(dtype: np.dtype) -> bool:
+    """Return whether a dtype is datetime64 or timedelta64."""
+    return dtype.kind in "mM"
+
+
+def is_text_dtype(dtype: np.dtype) -> bool:
+    """Return whether a dtype is that of text: str or bytes of a fixed length."""
+    return dtype.kind in "SU"
+
+
+def in_bytes(dtype: np.dtype) -> bool:
+    """Return whether elements are accessed through pointers to bytes: records and text."""
+    return dtype.names is not None or is_text_dtype(dtype)
+
+
+def memory_dtype(dtype: np.dtype) -> np.dtype:
+    """Return the dtype that pointers to elements have: bytes for records and text, int64 for dates."""
+    return np.dtype(np.uint8) if in_bytes(dtype) else INT if is_date_dtype(dtype) else dtype
 
 
 def is_number(value: Any) -> bool:
@@ -312,6 +350,8 @@ def kind_of(value: Any) -> Kind:
             return TupleKind(len(items), maker, names)
         case OptionalValue():
             return OPTIONAL
+        case DateValue(dtype=dtype):
+            return DateKind(dtype)
         case _:
             return HeldKind(describe(value))
 
@@ -356,6 +396,11 @@ def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
         return replace(first, packed=packed, writable=writable, shape=shape)
     if any(isinstance(kind, OptionalKind) or is_none(kind) for kind in (first, second)):
         return None if any(isinstance(kind, HeldKind) for kind in (first, second)) else OPTIONAL
+    if isinstance(first, DateKind) or isinstance(second, DateKind):
+        dates = {
+            getattr(kind.value if isinstance(kind, ConstantKind) else kind, "dtype", None) for kind in (first, second)
+        }
+        return first if len(dates) == 1 and isinstance(first, DateKind) else second if len(dates) == 1 else None
     if isinstance(first, ConstantKind):
         number = number_kind(first)
         if number is None:
@@ -406,6 +451,8 @@ def describe(value: Any) -> str:
             return f"record {dtype}"
         case TextValue():
             return "str"
+        case DateValue(dtype=dtype):
+            return str(dtype)
         case OptionalValue(value=held):
             return f"optional {describe(held)}" if held is not None else "None"
         case Closure(source=source):

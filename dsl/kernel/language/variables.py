@@ -23,6 +23,8 @@ from weft.dsl.kernel.language.values import (
     Closure,
     Constant,
     ConstantKind,
+    DateKind,
+    DateValue,
     Extent,
     HeldKind,
     Kind,
@@ -33,9 +35,11 @@ from weft.dsl.kernel.language.values import (
     TupleKind,
     TupleValue,
     array_kind,
+    in_bytes,
     is_none,
     join,
     kind_of,
+    memory_dtype,
     number_kind,
 )
 
@@ -216,6 +220,9 @@ class Variables:
         if isinstance(kind, ScalarKind):
             with self.at_top():
                 variable.slot = self.builder.local(kind.dtype)
+        elif isinstance(kind, DateKind):
+            with self.at_top():
+                variable.slot = self.builder.local(INT)
         elif isinstance(kind, ArrayKind):
             with self.at_top():
                 # the address, the lengths, the strides
@@ -243,6 +250,14 @@ class Variables:
             case TupleKind():
                 for part, item in zip(variable.parts, value.items, strict=True):
                     self.assign(part, item)
+            case DateKind():
+                assert variable.slot is not None
+                date = (
+                    value.number.ir
+                    if isinstance(value, DateValue)
+                    else self.builder.constant(value.value.view(INT), INT)
+                )
+                self.builder.store(variable.slot, self.builder.constant(0), date)
             case OptionalKind():
                 assert variable.slot is not None
                 empty = isinstance(value, Constant) and value.value is None
@@ -293,6 +308,9 @@ class Variables:
                 return Constant(held)
             case TupleKind(maker=maker, names=names):
                 return TupleValue(tuple(self.load(part) for part in variable.parts), maker, names)
+            case DateKind(dtype=dtype):
+                assert variable.slot is not None
+                return DateValue(ScalarValue(self.builder.load(variable.slot, self.builder.constant(0))), dtype)
             case OptionalKind():
                 assert variable.slot is not None
                 part = variable.parts[0]
@@ -317,16 +335,15 @@ class Variables:
         """Return the array that a variable of `ArrayKind` holds at run time, from the stored address and extents."""
         b = self.builder
         address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
-        memory = np.dtype(np.uint8) if kind.dtype.names is not None else kind.dtype
         if kind.space == "local":
             pointer = b.offset(self._arena(kind.dtype)[0], b.cast(address, self.index_dtype))
         else:
-            (pointer,) = b.emit("pointer", (address,), (Pointer(memory, kind.space),))  # type: ignore[arg-type]
+            (pointer,) = b.emit("pointer", (address,), (Pointer(memory_dtype(kind.dtype), kind.space),))  # type: ignore[arg-type]
         extents = tuple(b.cast(value, self.index_dtype) for value in rest)
         shape: tuple[Extent, ...] = extents[: kind.ndim] if kind.shape is None else kind.shape
         strides: tuple[Extent, ...] = extents[kind.ndim :]
         if kind.packed:
-            strides = contiguous(self, shape, kind.dtype.itemsize if kind.dtype.names is not None else 1)
+            strides = contiguous(self, shape, kind.dtype.itemsize if in_bytes(kind.dtype) else 1)
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:

@@ -23,11 +23,21 @@ from weft.dsl.kernel.language import extents, types
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
-from weft.dsl.kernel.language.values import ArrayValue, Constant, RecordValue, ScalarValue, TupleValue
+from weft.dsl.kernel.language.values import (
+    ArrayValue,
+    Constant,
+    DateValue,
+    RecordValue,
+    ScalarValue,
+    TupleValue,
+    in_bytes,
+    is_date_dtype,
+    memory_dtype,
+)
 from weft.dsl.kernel.library.vector_types import Vector
 
 # ("scalar", dtype, weak) | ("array", dtype, ndim, packed, writable, align) | ("record", dtype)
-# ("pointer", dtype) | ("tuple", maker, names, parts) | ("constant", key, object)
+# ("date", dtype) | ("pointer", dtype) | ("tuple", maker, names, parts) | ("constant", key, object)
 Descriptor = tuple[Any, ...]
 
 _LANES = ("x", "y", "z", "w")
@@ -71,6 +81,8 @@ def describe_scalar(value: Any) -> Descriptor | None:
         return ("scalar", np.dtype(np.complex128), True)
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         dtype = value.dtype
+        if is_date_dtype(dtype):
+            return ("date", dtype)
         if not is_supported(dtype):
             raise KernelTypeError(
                 f"{dtype} is not part of the kernel language: use bool, integers, floats or complex numbers"
@@ -86,7 +98,7 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
         raise KernelTypeError(
             f"arrays in the other byte order ({dtype}) are not part of the kernel language: convert it"
         )
-    if dtype.names is None and not is_supported(dtype):
+    if not (in_bytes(dtype) or is_date_dtype(dtype) or is_supported(dtype)):
         raise KernelTypeError(
             f"arrays of {dtype} are not part of the kernel language: use bool, integers, floats or complex"
         )
@@ -158,6 +170,8 @@ def from_type(kind: Any) -> Descriptor:
             return ("tuple", kind.cls, kind.fields, tuple(from_type(part) for part in kind.types))
         case types.RecordType(dtype=dtype):
             return ("record", dtype)
+        case types.ElementType(dtype=dtype) if dtype.kind in "mM":
+            return ("date", dtype)
         case types.NoneType():
             return ("constant", Same(None))
         case types.ScalarType(dtype=dtype):
@@ -224,8 +238,7 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
                 return _complex(c, name, dtype, weak)
             return ScalarValue(b.scalar(name, dtype), weak, dtype.kind == "u")
         case ("array", dtype, ndim, packed, writable):
-            memory = np.dtype(np.uint8) if dtype.names is not None else dtype
-            pointer = b.pointer(name, memory, writable=writable, align=max(_alignment(dtype), 1))
+            pointer = b.pointer(name, memory_dtype(dtype), writable=writable, align=max(_alignment(dtype), 1))
             shape = tuple(b.scalar(f"{name}_n{k}") for k in range(ndim))
             if packed:
                 strides: Any = extents.contiguous(c, shape, arrays.unit(dtype))
@@ -235,6 +248,8 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
         case ("pointer", dtype):
             pointer = b.pointer(name, dtype, writable=True, align=max(_alignment(dtype), 1))
             return ArrayValue(pointer, dtype, (ENDLESS,), (1,), "global", True, name, True, origin)
+        case ("date", dtype):
+            return DateValue(ScalarValue(b.scalar(name, np.dtype(np.int64))), dtype)
         case ("record", dtype):
             return RecordValue(
                 b.pointer(name, np.uint8, writable=True, align=_alignment(dtype)), dtype, True, name, "global", origin
@@ -249,7 +264,7 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
 
 
 def _alignment(dtype: np.dtype) -> int:
-    if dtype.names is not None:
+    if in_bytes(dtype):
         return dtype.alignment
     return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
@@ -288,6 +303,8 @@ def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> Non
                 items.append(pack(number.imag, part))
                 return
             items.append(pack(value, dtype))
+        case ("date", _):
+            items.append(int(value.view(np.int64)))
         case ("pointer", _):
             items.append(pack(value, np.dtype(np.uint64)))
         case ("tuple", _, _, parts):

@@ -47,7 +47,7 @@ def type_of(descriptor: Descriptor) -> types.Type:
             return types.from_dtype(dtype)
         case ("array", dtype, ndim, packed, _):
             return types.ArrayType(types.from_dtype(dtype), ndim, "C" if packed else "A")
-        case ("record", dtype):
+        case ("record" | "date", dtype):
             return types.from_dtype(dtype)
         case ("pointer", dtype):
             return types.CPointer(types.from_dtype(dtype))

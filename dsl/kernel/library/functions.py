@@ -16,6 +16,7 @@ import numpy as np
 from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.date_values import as_date, is_nat
 from weft.dsl.kernel.language.expressions import subscript, unpack
 from weft.dsl.kernel.language.generators import each_item
 from weft.dsl.kernel.language.handlers import TABLE, dtype_of, elementwise, handles, truth_value
@@ -24,11 +25,13 @@ from weft.dsl.kernel.language.iteration import length_of, make_range
 from weft.dsl.kernel.language.known import compute, known
 from weft.dsl.kernel.language.members import attribute, thread_number
 from weft.dsl.kernel.language.names import ThreadNumbers
+from weft.dsl.kernel.language.text_values import is_text, text_length
 from weft.dsl.kernel.language.types import ScalarType, Type
 from weft.dsl.kernel.language.value_operators import binary, compare, negate
 from weft.dsl.kernel.language.values import (
     ArrayValue,
     Constant,
+    DateValue,
     Generator,
     RecordValue,
     Reversed,
@@ -53,6 +56,8 @@ _registered = (array_functions, number_functions)  # whose handlers are in the s
 def _len(call: Invocation, value: Any) -> Any:
     if isinstance(value, Constant) and isinstance(value.value, str):
         return Constant(len(value.value))
+    if is_text(value):
+        return text_length(call.c, value)
     if isinstance(value, (ScalarValue, RecordValue)) or (isinstance(value, ArrayValue) and not value.ndim):
         call.c.fail(f"{describe(value)} has no length")
     return length_of(call.c, value)
@@ -197,6 +202,29 @@ def _is_instance(c: Compiler, value: Any, wanted: Any) -> bool:
         case Constant(value=held):
             return isinstance(wanted, type) and isinstance(held, wanted)
     return False
+
+
+@handles(np.timedelta64)
+def _duration(call: Invocation, value: Any, unit: Any = None) -> Any:
+    if isinstance(value, Constant):
+        parts = [value.value] if unit is None else [value.value, known(call.c, unit, "a unit")]
+        return compute(call.c, "timedelta64()", np.timedelta64, *parts)
+    dtype = np.dtype(f"m8[{known(call.c, unit or Constant(None), 'a unit')}]")
+    return DateValue(call.c.cast(call.c.number(value), np.int64), dtype)
+
+
+@handles(np.datetime64)
+def _date(call: Invocation, *parts: Any) -> Any:
+    values = [known(call.c, part, "a part of a date") for part in parts]
+    return compute(call.c, "datetime64()", np.datetime64, *values)
+
+
+@handles(np.isnat)
+def _isnat(call: Invocation, value: Any) -> Any:
+    date = as_date(call.c, value)
+    if date is None:
+        call.c.fail(f"isnat takes a datetime64 or timedelta64, not {describe(value)}")
+    return is_nat(call.c, date)
 
 
 @handles(getattr)
