@@ -1,11 +1,12 @@
 """weft arrays as chunks of dask arrays: what dask keeps in tables by type.
 
-Importing this module, as ``weft.dask``, registers `weft.Array` with dask. Invariant: it evaluates no array, except for
+`dsl.neighbours` registers `weft.Array` with dask when both packages are loaded. Invariant: no array is evaluated, except for
 percentiles and for tokens, which depend on the elements.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import dask.array as da
@@ -41,12 +42,10 @@ def _percentile(a: Array, *arguments: Any, **options: Any) -> Any:
     return percentile_lookup.dispatch(np.ndarray)(np.asarray(a), *arguments, **options)
 
 
-def _register() -> None:
+def register_chunks(module: ModuleType) -> None:
+    """Register weft arrays as chunks of dask arrays."""
     register_chunk_type(Array)
     percentile_lookup.register(Array, _percentile)
     # without these, workers neither know what their chunks take nor when to spill them, and equal arrays have two names
     sizeof.register(Array, lambda array: array.nbytes)
     normalize_token.register(Array, lambda array: ("weft.Array", normalize_token(np.asarray(array))))
-
-
-_register()

@@ -1,4 +1,4 @@
-"""weft arrays as chunks of dask arrays: ``import weft.dask`` in each process registers them with dask."""
+"""weft arrays as chunks of dask arrays: ``weft.dask.chunked(x)``."""
 
 from __future__ import annotations
 

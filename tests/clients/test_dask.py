@@ -110,7 +110,7 @@ def test_an_array_larger_than_the_memory_of_a_worker(monkeypatch: pytest.MonkeyP
     size = 1 << 20
     options: Any = {"processes": True, "threads_per_worker": 1, "memory_limit": MEMORY, "dashboard_address": None}
     with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
-        client.run(__import__, "weft.dask")
+        client.run(__import__, "weft")
         x = da.map_blocks(make, chunks=((size,) * (LENGTH // size),), dtype=np.float64, meta=wf.empty(0))
         assert x.nbytes == 3 * MEMORY
         y = np.sqrt(x + 1) - np.sqrt(x)

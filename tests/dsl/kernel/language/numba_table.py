@@ -93,13 +93,10 @@ def cases(types: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
                     yield op, left, right, result
 
 
-def function_text(found: list[tuple[str, str, str, str]], index: str) -> str:
-    """Return the text of a function of x and y that writes the result of each case to an array of its own.
-
-    All cases have the same operands' dtypes, or literals as right operands.
-    """
+def function_text(found: list[tuple[str, str, str, str]]) -> str:
+    """Return the text of a function that writes the results of each case to an array, behind arrays of its operands."""
     names = [f"out{k}" for k in range(len(found))]
-    lines = [f"def f({', '.join(f'x{k}, y{k}, {name}' for k, name in enumerate(names))}):", f"    {index}"]
+    lines = [f"def f({', '.join(f'x{k}, y{k}, {name}' for k, name in enumerate(names))}):", "    for i in range(16):"]
     for k, (op, _, right, _) in enumerate(found):
         other = f"y{k}[i]" if right in DTYPES else right
         text = f"math.atan2(x{k}[i], {other})" if op == "atan2" else expression(op, f"x{k}[i]", other)
@@ -114,7 +111,7 @@ def write_values(types: dict[str, Any], njit: Any) -> None:
         x, y = pairs(op, left, right)
         out = np.zeros(x.size, result)
         scope: dict[str, Any] = {"math": math}
-        exec(function_text([(op, left, right, result)], "for i in range(16):"), scope)
+        exec(function_text([(op, left, right, result)]), scope)
         njit(scope["f"])(x, y, out)
         values[op].append(out)
     np.savez_compressed(
