@@ -32,6 +32,7 @@ from weft.dsl.kernel.language.values import (
     describe,
 )
 from weft.dsl.kernel.language.variables import Unresolved, Variable
+from weft.dsl.kernel.language.waiting import begin_waiting, count_waiting
 
 UNROLL_LIMIT = 1024
 DEPTH_LIMIT = 64
@@ -178,6 +179,7 @@ def _nothing() -> Iterator[None]:
 
 def _while(frame: FunctionFrame, node: ast.While) -> bool:
     c = frame.compiler
+    turns = begin_waiting(frame, node)
     with _loop_scopes(frame, node) as (done, body):
         with c.builder.repeat():
             truth = c.truth(evaluate(frame, node.test))
@@ -187,6 +189,8 @@ def _while(frame: FunctionFrame, node: ast.While) -> bool:
                 if truth is not True:
                     with c.builder.if_(c.ir(negate(c, truth))):
                         c.builder.leave(done)
+                if turns is not None:
+                    count_waiting(c, turns)
                 with body():
                     lower_body(frame, node.body)
     # `while True` without a break never goes on
