@@ -38,6 +38,7 @@ from benchmarks import (
     explicit,
     first,
     fused,
+    idioms,
     kernels,
     launch_cost,
     launch_host,
@@ -60,6 +61,7 @@ from weft.runtime import probe
 FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
     "compile": (compile.measure,),
     "kernels": (kernels.measure, explicit.measure),
+    "idioms": (idioms.measure,),
     "lengths": (lengths.measure,),
     "overhead": (overhead.measure, launch_cost.measure, launch_host.measure),
 }

@@ -87,6 +87,13 @@ TABLE = (
     Setting("checked", "WEFT_CHECKED", _flag, False, "whether kernels check every index"),
     Setting("sanitize", "WEFT_SANITIZE", _flag, False, "whether kernels run on the CPU with every access checked"),
     Setting("kernel_python", "WEFT_KERNEL_PYTHON", _flag, False, "whether kernels run as plain Python, for a debugger"),
+    Setting(
+        "default_ptx_cc",
+        "NUMBA_CUDA_DEFAULT_PTX_CC",
+        str,
+        "",
+        "compute capability of PTX that is compiled without a GPU, such as 9.0; empty: 7.5",
+    ),
     Setting("progress", "WEFT_PROGRESS", _flag, True, "whether compilations that take seconds are shown on a terminal"),
     Setting(
         "nvtx", "WEFT_NVTX", _flag, False, "whether launches are ranges for NVIDIA's tools (needs the nvtx package)"

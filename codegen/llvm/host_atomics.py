@@ -33,7 +33,9 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
     dtype, kind = _element(operation), operation.attributes["kind"]
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
     text = emitter.scalar_of(value)
-    if dtype.kind == "f":
+    if pointer.type.space == "shared" and kind in _PLAIN:  # type: ignore[union-attr]
+        old = _in_turn(emitter, kind, dtype, address, text)
+    elif dtype.kind == "f":
         old = _float_loop(emitter, kind, dtype, address, text)
     elif kind not in _INTEGER:
         raise CompileError(f"no atomic {kind} of {dtype}")
@@ -43,6 +45,34 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
         old = emitter.line(f"atomicrmw {word} ptr {address}, {scalar_type(dtype)} {text} seq_cst, align {size}")
     if operation.results:
         emitter.set(operation, Item(old))
+
+
+# Kinds that are computed without an atomic instruction in shared memory, and their instruction for integers.
+_PLAIN = {
+    "add": "add",
+    "subtract": "sub",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
+    "exchange": "",
+}
+
+
+def _in_turn(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
+    """Emit an operation on shared memory, and return the old value. One thread of the machine runs a block's threads.
+
+    The accesses have no metadata of independent iterations, since threads may access the same element.
+    """
+    text, align = scalar_type(dtype), f"align {dtype.itemsize}"
+    old = emitter.line(f"load {text}, ptr {address}, {align}")
+    if kind == "exchange":
+        new = value
+    elif dtype.kind == "f":
+        new = _computed(emitter, FLOAT_REDUCTIONS[kind], dtype, old, value)
+    else:
+        new = emitter.line(f"{_PLAIN[kind]} {text} {old}, {value}")
+    emitter.do(f"store {text} {new}, ptr {address}, {align}")
+    return old
 
 
 def emit_compare_and_swap(emitter: Emitter, operation: Operation) -> None:

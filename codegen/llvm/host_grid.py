@@ -1,9 +1,10 @@
 """Explicit kernels on the host: the entry function, blocks and threads, and their operations.
 
 In: a threaded kernel after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the blocks
-[begin, end) of the grid, x fastest. After the parameters' slots come grid x, y, z, block x, y, z, the bytes of
-dynamic shared memory, and the address of the fault record. Invariant: between two synchronization points the threads
-of a block may run in any order, so the accesses of the loop over x are independent.
+[begin, end) of the grid, with x fastest, or y if the innermost loop over threads runs along y, so that successive blocks
+touch neighbouring memory. After the parameters' slots come grid x, y, z, block x, y, z, the bytes of dynamic shared
+memory, and the address of the fault record. Invariant: between two synchronization points the threads of a block may
+run in any order, so the accesses of the loop over x are independent.
 """
 
 from __future__ import annotations
@@ -80,11 +81,11 @@ class GridDialect(HostDialect):
         slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {number}")
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
-    def place_block(self, emitter: Emitter, block: str) -> None:
-        """Compute the indices of a block from its position in the grid."""
+    def place_block(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
+        """Compute the indices of a block from its position in the grid, in which axis `innermost` (0 or 1) is fastest."""
         kind = scalar_type(emitter.kernel.index_dtype)
         rest = block
-        for axis in AXES:
+        for axis in (innermost, 1 - innermost, 2):
             if axis == 2:
                 self.numbers["block_index", axis] = self.narrow(emitter, rest, kind)
                 return

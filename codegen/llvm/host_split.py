@@ -83,7 +83,7 @@ class SplitEmitter(MeetingEmitter):
     def next_block(self) -> Iterator[str]:
         """Emit a loop over the blocks. The ``with`` yields the number of a block."""
         with counted(self, "i64", "%begin", "%end") as block:
-            self.dialect.place_block(self, block)
+            self.dialect.place_block(self, block, self.split.axis)
             yield block
 
     @contextmanager

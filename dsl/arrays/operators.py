@@ -101,9 +101,11 @@ def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
     Return NotImplemented for operands that no array accepts, or whose own type handles the operation.
     """
     kind = type(second)
-    if is_foreign(second) and callable(getattr(kind, "__array_ufunc__", None)):
-        # Leave the operation to the operator of that type, as NumPy's arrays do.
+    if is_foreign(second) and getattr(kind, "__array_ufunc__", kind) is not None:
+        # as NumPy's arrays do: what the operators of that type make of one is up to it
         function, own = getattr(operator, f"__{find_op(op).dunder}__"), first.numpy()
+        if hasattr(kind, "__torch_function__"):  # whose reflected operators take no NumPy arrays
+            function = getattr(np, find_op(op).ufunc or op)
         return from_host(function(second, own) if way == REFLECTED else function(own, second))
     if isinstance(second, (np.ndarray, np.generic)):
         if second.dtype.char not in "OMmgG":

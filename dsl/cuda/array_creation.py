@@ -44,7 +44,7 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> A
     if is_cuda_array(obj):
         return as_cuda_array(obj)
     values = np.asarray(obj)
-    if copy and not stream and values.flags.c_contiguous and values.dtype.names is None:
+    if copy and not stream and values.flags.c_contiguous and not _without_arithmetic(values.dtype):
         return convert(values)
     made = device_array_like(values)
     if copy:
@@ -59,7 +59,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     ----------
     shape : int or tuple of int
     dtype
-        A structured dtype gives a `MemoryArray`.
+        Records, dates and text give a `MemoryArray`.
     strides : tuple of int, optional
         In bytes.
     order : {"C", "F"}
@@ -67,13 +67,18 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     lengths, kind = as_shape(shape), np.dtype(dtype)
     steps = byte_strides(lengths, kind.itemsize, strides, order)
     device = default_device()
-    if kind.names is not None:
+    if _without_arithmetic(kind):
         return MemoryArray.make(device, kind, lengths, steps)
     kind = as_dtype(kind)
     nbytes = extent_of(lengths, steps, kind.itemsize)
     buffer = device.allocate(nbytes)
     buffer.unwritten = True
     return wrap(*over(device, buffer, kind, lengths, steps))
+
+
+def _without_arithmetic(dtype: np.dtype) -> bool:
+    """Return whether arrays of a dtype are for kernels only: records, dates and text."""
+    return dtype.names is not None or dtype.kind in "mMSU"
 
 
 class _Constructor(type):

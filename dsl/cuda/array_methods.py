@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from weft.codegen import OPS, is_supported
 from weft.dsl.arrays.array import Array, whole, wrap
 from weft.dsl.cuda.array_creation import copy_to_device, copy_to_host
-from weft.dsl.cuda.memory_array import MemoryArray
+from weft.dsl.cuda.memory_array import DeviceAddress, MemoryArray
 from weft.dsl.cuda.sharing import get_ipc_handle
 from weft.dsl.kernel.language.types import layout_of
 from weft.fusion import exclusive, realise
@@ -103,7 +102,7 @@ METHODS: dict[str, Any] = {
     "view": view,
     "get_ipc_handle": get_ipc_handle,
     "device_ctypes_pointer": property(
-        lambda self: ctypes.c_void_p(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize),
+        lambda self: DeviceAddress(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize),
         doc="Where the first element lies.",
     ),
     "gpu_data": property(lambda self: self.device_ctypes_pointer, doc="Where the first element lies."),

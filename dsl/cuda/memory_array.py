@@ -24,6 +24,16 @@ from weft.runtime import Buffer, Device
 BYTE = np.dtype(np.uint8)
 
 
+class DeviceAddress(ctypes.c_void_p):
+    """An address in a device's memory. Equal addresses are equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ctypes.c_void_p) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
 class MemoryArray:
     """An array of any dtype over the bytes of a storage. A 0-d array of records is one record.
 
@@ -94,7 +104,7 @@ class MemoryArray:
     @property
     def device_ctypes_pointer(self) -> ctypes.c_void_p:
         """Address of the first element."""
-        return ctypes.c_void_p(self.exclusive().address + self.offset)
+        return DeviceAddress(self.exclusive().address + self.offset)
 
     gpu_data = device_ctypes_pointer
 

@@ -30,6 +30,7 @@ def _check_platform() -> None:
 
 _check_platform()
 from weft.dsl import OWN, Array, UFunc, find_name
+from weft.dsl.neighbours import install as install_registrations
 from weft.fusion import reset_statistics, statistics
 from weft.runtime import (
     CacheWarning,
@@ -83,6 +84,7 @@ _LAZY = {
 _NAMES = frozenset(" ".join(_LAZY.values()).split())
 _find_lazy = lazy_names(globals(), _LAZY)
 
+install_registrations()
 if hasattr(sys.modules.get("IPython"), "get_ipython"):
     import_module("weft.dsl.tracebacks").hide_in_ipython()
 

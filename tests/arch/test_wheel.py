@@ -34,7 +34,14 @@ def test_wheel_holds_the_folders(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("weft-*.whl")
     held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("weft/")}
-    wanted = {"weft/__init__.py", "weft/__main__.py", "weft/cuda.py", "weft/numpy_names.pyi", "weft/py.typed"}
+    wanted = {
+        "weft/__init__.py",
+        "weft/__main__.py",
+        "weft/cuda.py",
+        "weft/dask.py",
+        "weft/numpy_names.pyi",
+        "weft/py.typed",
+    }
     for layer in ("dsl", "fusion", "codegen", "runtime"):
         wanted |= {
             f"weft/{p.relative_to(ROOT)}"

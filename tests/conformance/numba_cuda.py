@@ -21,7 +21,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-SILENCE = 400  # time limit of one test in seconds
+from tests.conformance.numba_cuda_differences import reason_for
+
+SILENCE = 400  # seconds that one test may take
 
 # Files that test internals of Numba, which programs do not use: part of the path -> why it is not run.
 OUT_OF_SCOPE: dict[str, str] = {
@@ -115,9 +117,6 @@ INTERNAL_CAUSES: dict[str, str] = {
     r"numba\.cuda\.\w+": "objects of Numba",
     r"is a function of linked GPU code: this kernel needs a GPU": "linked code, which needs a GPU",
 }
-
-# Tests whose result differs on purpose: part of the name -> the reason.
-DELIBERATE: dict[str, str] = {}
 
 
 def find_tests(folder: Path) -> Path:
@@ -217,7 +216,7 @@ def main() -> int:
         results = run_file(tests, name)
         counts: collections.Counter[str] = collections.Counter()
         for test, (outcome, cause) in results.items():
-            known = next((why for part, why in DELIBERATE.items() if part in f"{name}::{test}"), None)
+            known = reason_for(f"{name}::{test}")
             inside = next(
                 (why for sign, why in INTERNAL_CAUSES.items() if re.search(sign, cause.partition("\n")[0])), None
             )

@@ -227,6 +227,18 @@ def _shim(tests: Path) -> str:
     return folder
 
 
+class _Allocations:
+    """Statistics of Numba's allocations in kernels, of which weft has none."""
+
+    def memsys_enable_stats(self) -> None:
+        pass
+
+    memsys_disable_stats = memsys_enable_stats
+
+    def get_allocation_stats(self) -> types.SimpleNamespace:
+        return types.SimpleNamespace(alloc=0, free=0, mi_alloc=0, mi_free=0)
+
+
 def _as_numpy(value: Any) -> Any:
     return np.array(value.numpy()) if isinstance(value, weft.Array) else value
 
@@ -309,6 +321,8 @@ def install(tests: Path) -> None:
     cuda.core.config = MADE["config"]
     cuda.__dict__.setdefault("HAS_NUMBA", False)
     cuda.__dict__.setdefault("config", MADE["config"])
+    memory = MADE["memory_management.nrt"] = _InternalModule("numba.cuda.memory_management.nrt")
+    memory.rtsys = _Allocations()  # type: ignore[attr-defined]
     cuda.__dict__["descriptor"] = stand_in("numba.cuda.descriptor")
     cuda.__dict__["launchconfig"] = _InternalModule("numba.cuda.launchconfig")
     numba.typeof = cuda.types.typeof  # type: ignore[attr-defined]

@@ -7,23 +7,30 @@ same memory. Invariant: index arithmetic uses the kernel's index dtype. Lengths 
 from __future__ import annotations
 
 import enum
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.date_values import stored_date
 from weft.dsl.kernel.language.extents import add, contiguous, extent_ir, multiply
+from weft.dsl.kernel.language.text_values import store_text
 from weft.dsl.kernel.language.values import (
     ArrayValue,
     Constant,
+    DateValue,
     Extent,
     RecordValue,
     ScalarValue,
     Sliced,
     TupleValue,
     describe,
+    in_bytes,
+    is_date_dtype,
     is_number,
+    memory_dtype,
 )
 from weft.dsl.kernel.sanitizer.watch import SiteKind
 
@@ -233,11 +240,13 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
 
 def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
     """Load the element of a 0-d view."""
-    if view.dtype.names is not None:
+    if in_bytes(view.dtype):
         return RecordValue(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
     if c.watch is not None:
         c.watch.access(view, SiteKind.READ, attributes.get("align", 0))
     loaded = c.builder.load(view.pointer, c.builder.constant(0), **attributes)
+    if is_date_dtype(view.dtype):
+        return DateValue(ScalarValue(loaded), view.dtype)
     return ScalarValue(loaded, natural=view.dtype.kind == "u")
 
 
@@ -364,12 +373,18 @@ class each:
 
 
 def _put(c: Compiler, view: ArrayValue, value: Any, attributes: dict[str, Any]) -> None:
-    if view.dtype.names is not None:
+    if in_bytes(view.dtype):
         target = RecordValue(view.pointer, view.dtype, True, view.label, view.space, view.origin, view.index)
-        copy_record(c, target, value)
+        if view.dtype.names is None:
+            store_text(c, target, value)
+        else:
+            copy_record(c, target, value)
         return
     if isinstance(value, ArrayValue) and value.ndim == 0:
         value = element(c, value)
+    if is_date_dtype(view.dtype):
+        value = stored_date(c, value, view.dtype, view.label)
+        view = replace(view, dtype=np.dtype(np.int64))
     number = c.number(value, f"a number to store in {view.label or 'an array'} of {view.dtype}")
     kind = c.kind(number)
     kind = np.dtype(kind) if isinstance(kind, type) else kind
@@ -385,11 +400,8 @@ def _put(c: Compiler, view: ArrayValue, value: Any, attributes: dict[str, Any]) 
 
 
 def unit(dtype: np.dtype) -> int:
-    """Return the stride between adjacent elements: 1, or the itemsize for structured dtypes.
-
-    Strides of structured dtypes count bytes.
-    """
-    return dtype.itemsize if dtype.names is not None else 1
+    """Return the stride between adjacent elements: 1, or the itemsize of records and text, whose strides count bytes."""
+    return dtype.itemsize if in_bytes(dtype) else 1
 
 
 def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
@@ -401,7 +413,7 @@ def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
     extra: tuple[int, ...] = inner[1] if inner is not None else ()
     shape: tuple[Extent, ...] = array.shape
     strides = array.strides
-    if kind.names is None:
+    if not in_bytes(kind):
         if any(isinstance(s, int) and s % kind.itemsize for s in strides):
             c.fail(
                 f"field {name!r} does not lie at whole multiples of its size: align the dtype (np.dtype(..., align=True))"
@@ -412,7 +424,7 @@ def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
             else c.builder.op("floor_divide", s, c.builder.constant(kind.itemsize))
             for s in strides
         )
-        base = c.builder.reinterpret(base, kind)
+        base = c.builder.reinterpret(base, memory_dtype(kind))
     return ArrayValue(
         base,
         kind,
@@ -474,7 +486,7 @@ def set_field(c: Compiler, record: RecordValue, name: str, value: Any) -> None:
 
 def _alignment(dtype: np.dtype, name: str, kind: np.dtype) -> dict[str, int]:
     assert dtype.fields is not None
-    if kind.names is not None:
+    if in_bytes(kind):
         return {}
     part = kind.itemsize // 2 if kind.kind == "c" else kind.itemsize
     if dtype.fields[name][1] % part == 0 and dtype.itemsize % part == 0 and dtype.isalignedstruct:

@@ -1,23 +1,19 @@
-"""State of one compilation: values, variables and errors.
+"""State of one compilation: numbers, errors and reports, beside the variables (`variables.py`).
 
-In: values of the kernel language. Out: kernel IR appended to a builder. Invariant: a variable has one kind in a run.
-If an assignment widens its kind after a use, the run ends (`Restart`) and the next run starts with the wider kind,
-until all kinds are stable.
+In: values of the kernel language. Out: kernel IR appended to a builder.
 """
 
 from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, Pointer, Value, dtype_kind, find_op, is_bfloat16, resolve_dtypes
-from weft.dsl.kernel.language.extents import contiguous
+from weft.codegen import KernelBuilder, Value, dtype_kind, find_op, is_bfloat16, resolve_dtypes
 from weft.dsl.kernel.language.kernel_errors import (
     KernelAttributeError,
     KernelError,
@@ -33,26 +29,19 @@ from weft.dsl.kernel.language.values import (
     BOOL,
     INT,
     WEAK,
-    ArrayKind,
     ArrayValue,
-    Closure,
     Constant,
     ConstantKind,
-    Extent,
-    HeldKind,
-    Kind,
-    ScalarKind,
+    OptionalValue,
     ScalarValue,
-    TupleKind,
     TupleValue,
-    array_kind,
     beside,
     describe,
     is_number,
-    join,
     kind_of,
     number_kind,
 )
+from weft.dsl.kernel.language.variables import Unresolved, Variable, Variables
 from weft.dsl.kernel.sanitizer.watch import Watch
 
 _ERRORS: dict[str, type[KernelError]] = {
@@ -70,42 +59,6 @@ _NATURAL = frozenset(
     "add multiply floor_divide remainder right_shift left_shift bitwise_and bitwise_or minimum maximum".split()
 )
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
-
-
-class Restart(Exception):
-    """Raised if a variable's kind was too narrow. Compilation restarts with the wider kind."""
-
-
-class Unresolved(Exception):
-    """Raised if the result type of a recursive function is not known yet."""
-
-
-class Variable:
-    """A Python variable: its kind in all runs, and its storage in the current run.
-
-    `home` is the tuple of IR blocks that were open at the first assignment. `later` is the variable that replaced this
-    one in the run `later_run`, when a value of another kind was assigned in the same blocks.
-    """
-
-    __slots__ = ("held", "home", "kind", "later", "later_run", "name", "parts", "run", "slot")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.kind: Kind | None = None
-        self.parts: list[Variable] = []
-        self.run = -1  # the run in which it was last used
-        self.slot: Value | None = None
-        self.held: Any = None
-        self.home: tuple[Any, ...] = ()
-        self.later: Variable | None = None
-        self.later_run = -1
-
-    def now(self, run: int) -> Variable:
-        """Return the variable that replaces this one in a run, or this variable if it was not replaced."""
-        found = self
-        while found.later is not None and found.later_run == run:
-            found = found.later
-        return found
 
 
 @dataclass(eq=False)
@@ -143,11 +96,12 @@ class FunctionFrame:
         raise _ERRORS[kind](message, self.place(node), self.called)
 
 
-class Compiler:
+class Compiler(Variables):
     """Compiler of one specialisation of one kernel."""
 
     def __init__(self, call: Callable[..., Any], target: Any, checked: bool, index_dtype: np.dtype) -> None:
-        self.call = call  # compiles a call: (frame, node, function, arguments, keywords) -> value
+        super().__init__()
+        self.call = call  # how a call is compiled: (frame, node, function, arguments, keywords) -> value
         self.target = target
         self.checked = checked  # whether every index is checked
         self.lines = False  # whether operations have the user's line numbers
@@ -159,8 +113,7 @@ class Compiler:
         self.numba_asked = self.numba = False
         self.doubles: list[Place | None] = []  # with Numba's types: first locations at which a float32 became a float64
         self.index_dtype = index_dtype
-        self.variables: dict[tuple[Any, ...], Variable] = {}
-        self.recursive: dict[Any, Any] = {}  # recursive functions, kept for all runs
+        self.recursive: dict[Any, Any] = {}  # functions that call themselves: kept over runs
         self.run = 0
         self.function: Any = None  # the Python function that is being compiled
         self.made: dict[Any, Any] = {}  # syntax trees created during compilation, kept for all runs
@@ -194,6 +147,7 @@ class Compiler:
         self.sites = []
         self.doubles = []
         self.tables = {}
+        self.arenas = {}
         self.hidden = []
         self.hidden_scalars = {}
         self.written = set()
@@ -225,6 +179,7 @@ class Compiler:
 
     def number(self, value: Any, what: str = "a number") -> Constant | ScalarValue:
         """Return a value if it is a number. Raises KernelTypeError for other values."""
+        value = self.unwrap(value)
         if isinstance(value, ScalarValue):
             return value
         if isinstance(value, Constant):
@@ -234,6 +189,17 @@ class Compiler:
             if is_number(held):
                 return value
         self.fail(f"{what} is needed here, not {describe(value)}")
+
+    def unwrap(self, value: Any) -> Any:
+        """Return the value of an optional, and other values as they are. Checked kernels report an optional of None."""
+        if not isinstance(value, OptionalValue):
+            return value
+        if value.value is None:
+            raise Unresolved  # a value comes later in a loop
+        if self.checked:
+            absent = self.builder.op("bitwise_xor", value.present, self.builder.constant(True, BOOL))
+            self.report(absent, TypeError, f"{value.label or 'the value'} is None, where a value is needed")
+        return value.value
 
     def kind(self, value: Constant | ScalarValue) -> Any:
         """Return a number's type for promotion: its dtype, or a Python type if the number is weak (NEP 50)."""
@@ -284,6 +250,11 @@ class Compiler:
                 return value.ir if value.dtype == BOOL else self.builder.cast(value.ir, BOOL)
             case TupleValue(items=items):
                 return bool(items)
+            case OptionalValue(present=present, value=held):
+                truth = self.truth(held) if held is not None else True
+                if isinstance(truth, bool):
+                    return present if truth else False
+                return self.builder.op("bitwise_and", present, truth)
         self.fail(f"{describe(value)} is neither true nor false: compare it with something")
 
     def apply(self, name: str, *operands: Any) -> Constant | ScalarValue:
@@ -405,170 +376,6 @@ class Compiler:
             self.hidden.append((what,))
             found = self.hidden_scalars[what] = self.builder.scalar(f"{what}{len(self.hidden)}")
         return found
-
-    # -- variables --------------------------------------------------------------------------
-
-    def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable of a key. All runs of a compilation share it."""
-        found = self.variables.get(key)
-        if found is None:
-            found = self.variables[key] = Variable(name)
-        return found
-
-    def assign(self, variable: Variable, value: Any) -> None:
-        """Assign a value to a variable, widening its kind if necessary."""
-        variable = variable.now(self.run)
-        kind = kind_of(value)
-        known = variable.kind
-        if isinstance(known, ArrayKind) and isinstance(value, ArrayValue):
-            kind = array_kind(value) or kind
-        elif isinstance(known, HeldKind) and isinstance(value, ArrayValue) and variable.run == self.run:
-            self._choose(variable, value)
-        joined = kind if known is None else join(known, kind, self.numba)
-        if joined is None:
-            assert known is not None
-            if variable.run == self.run and variable.home == tuple(self.builder.blocks):
-                self._succeed(variable, value)
-                return
-            self.fail(
-                f"variable {variable.name!r} holds {known} and {kind}: a variable keeps one type where its values meet; "
-                "use another name for the other"
-            )
-        if joined != known:
-            used = variable.run == self.run
-            variable.kind = joined
-            if used:
-                raise Restart
-        self._touch(variable)
-        if not variable.home:
-            variable.home = tuple(self.builder.blocks)
-        self._store(variable, value)
-
-    def _succeed(self, variable: Variable, value: Any) -> None:
-        """Replace a variable by a new one of another kind. Callers ensure that the old value is never read again."""
-        if variable.later is None:
-            variable.later = Variable(variable.name)
-            raise Restart  # a value that a loop read before the first assignment must be compiled again
-        variable.later_run = self.run
-        self.assign(variable.later, value)
-
-    def _choose(self, variable: Variable, value: ArrayValue) -> None:
-        """If a variable is assigned a second, similar array, give it the kind `ArrayKind` and restart compilation."""
-        held = variable.held[0] if variable.held is not None else None
-        if held is None or held is value or not isinstance(held, ArrayValue):
-            return
-        first, second = array_kind(held), array_kind(value)
-        both = join(first, second) if first is not None and second is not None else None
-        if both is not None:
-            variable.kind = both
-            raise Restart
-
-    def _touch(self, variable: Variable) -> None:
-        if variable.run == self.run:
-            return
-        variable.run = self.run
-        variable.slot = None
-        variable.held = None
-        variable.home = ()
-        kind = variable.kind
-        if isinstance(kind, ScalarKind):
-            with self.at_top():
-                variable.slot = self.builder.local(kind.dtype)
-        elif isinstance(kind, ArrayKind):
-            with self.at_top():
-                # the address, the lengths, the strides
-                count = 1 + kind.ndim * (1 if kind.packed else 2)
-                variable.held = [self.builder.local(INT) for _ in range(count)]
-        elif isinstance(kind, TupleKind):
-            while len(variable.parts) < kind.length:
-                variable.parts.append(Variable(variable.name))
-
-    def _store(self, variable: Variable, value: Any) -> None:
-        match variable.kind:
-            case ScalarKind(dtype=dtype):
-                assert variable.slot is not None
-                text = self.ir(value, dtype)
-                self.builder.store(variable.slot, self.builder.constant(0), text)
-            case TupleKind():
-                for part, item in zip(variable.parts, value.items, strict=True):
-                    self.assign(part, item)
-            case ArrayKind(packed=packed):
-                (address,) = self.builder.emit("address", (value.pointer,), (INT,))
-                extents = [*value.shape, *(() if packed else value.strides)]
-                numbers = [address] + [
-                    self.builder.cast(e if isinstance(e, Value) else self.builder.constant(e), INT) for e in extents
-                ]
-                for slot, number in zip(variable.held, numbers, strict=True):
-                    self.builder.store(slot, self.builder.constant(0), number)
-                self.written.add(value.origin)  # it is not tracked which one is written
-            case HeldKind():
-                if variable.held is not None and variable.held[0] is not value:
-                    self.fail(
-                        f"variable {variable.name!r} is given one {variable.kind} after another: which one it is has to be "
-                        "known when the kernel is compiled; use two names, or an index"
-                    )
-                variable.held = (value, tuple(self.builder.blocks))
-
-    def load(self, variable: Variable) -> Any:
-        """Return the value of a variable."""
-        variable = variable.now(self.run)
-        if variable.run != self.run:
-            if variable.later is not None:
-                self.fail(
-                    f"variable {variable.name!r} is read here in a loop that gives it values of several types: use another name"
-                )
-            if variable.kind is None:
-                raise KeyError(variable.name)
-            if isinstance(variable.kind, HeldKind):
-                raise KeyError(variable.name)
-            self._touch(variable)
-        match variable.kind:
-            case ScalarKind(weak=weak, natural=natural):
-                assert variable.slot is not None
-                return ScalarValue(self.builder.load(variable.slot, self.builder.constant(0)), weak, natural)
-            case ConstantKind(value=held):
-                return Constant(held)
-            case TupleKind(maker=maker, names=names):
-                return TupleValue(tuple(self.load(part) for part in variable.parts), maker, names)
-        if isinstance(variable.kind, ArrayKind):
-            return self._chosen(variable, variable.kind)
-        if variable.held is None:
-            raise KeyError(variable.name)
-        value, blocks = variable.held
-        if not isinstance(value, Closure) and any(block not in self.builder.blocks for block in blocks):
-            self.fail(
-                f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here"
-            )
-        return (
-            self.watch.named(value, variable.name)
-            if self.watch is not None and isinstance(value, ArrayValue)
-            else value
-        )
-
-    def _chosen(self, variable: Variable, kind: ArrayKind) -> ArrayValue:
-        """Return the array that a variable of `ArrayKind` holds at run time, from the stored address and extents."""
-        b = self.builder
-        address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
-        memory = np.dtype(np.uint8) if kind.dtype.names is not None else kind.dtype
-        (pointer,) = b.emit("pointer", (address,), (Pointer(memory, kind.space),))  # type: ignore[arg-type]
-        extents = tuple(b.cast(value, self.index_dtype) for value in rest)
-        shape: tuple[Extent, ...] = extents[: kind.ndim]
-        strides: tuple[Extent, ...] = extents[kind.ndim :]
-        if kind.packed:
-            strides = contiguous(self, shape, kind.dtype.itemsize if kind.dtype.names is not None else 1)
-        return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
-
-    def forget(self, variable: Variable) -> None:
-        """Reset a variable's kind. The next iteration of an unrolled loop may give it another kind."""
-        variable.kind = None
-        variable.run = -1
-        variable.later = None
-
-    @contextmanager
-    def at_top(self) -> Iterator[None]:
-        """Within the ``with`` block, emit operations at the start of the kernel, visible in the whole kernel."""
-        with self.builder.at(0):
-            yield
 
 
 def _is_natural(value: Constant | ScalarValue) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
-from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Unresolved, Variable
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.device_function import KernelFunction
 from weft.dsl.kernel.language.iteration import item_of, items_of, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError, suggestion
@@ -41,6 +41,7 @@ from weft.dsl.kernel.language.values import (
     TupleValue,
     describe,
 )
+from weft.dsl.kernel.language.variables import Unresolved, Variable
 
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
 # Unsupported constructs: their names, and alternatives.
@@ -95,9 +96,7 @@ def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
 
 
 def _constant(frame: FunctionFrame, node: ast.Constant) -> Any:
-    if isinstance(node.value, bytes):
-        frame.fail(node, "bytes are not part of the kernel language: use a NumPy array of uint8", "syntax")
-    return Constant(node.value)
+    return wrap(frame.compiler, node.value, "bytes") if isinstance(node.value, bytes) else Constant(node.value)
 
 
 def _binary(frame: FunctionFrame, node: ast.BinOp) -> Any:
@@ -185,7 +184,7 @@ def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
 
 
 def _attribute(frame: FunctionFrame, node: ast.Attribute) -> Any:
-    owner = evaluate(frame, node.value)
+    owner = frame.compiler.unwrap(evaluate(frame, node.value))
     found = attribute(frame.compiler, owner, node.attr)
     if isinstance(found, Property):
         return frame.compiler.call(frame, node, Constant(found.read.fget), [found.owner], {})
@@ -211,6 +210,7 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> An
     c = frame.compiler
     if c.watch is not None:
         c.place = frame.place(node)
+    owner = c.unwrap(owner)
     match owner:
         case ArrayValue():
             return arrays.select(c, owner, index)
@@ -312,6 +312,7 @@ def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
 
 def unpack(frame: FunctionFrame, value: Any) -> tuple[Any, ...]:
     """Return the items of a value whose number of items is known at compile time."""
+    value = frame.compiler.unwrap(value)
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items
     return items_of(frame.compiler, value)

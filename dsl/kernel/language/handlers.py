@@ -114,5 +114,6 @@ def place_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype
             pointer = getattr(c.builder, space)(raw, words)
             pointer = c.builder.reinterpret(pointer, np.uint8) if raw.itemsize > 1 else pointer
         else:
-            pointer = getattr(c.builder, space)(dtype, count)
+            own = c.arena_part(dtype, count) if space == "local" else None
+            pointer = getattr(c.builder, space)(dtype, count) if own is None else own
     return ArrayValue(pointer, dtype, shape, extents.contiguous(c, shape, arrays.unit(dtype)), space, True, what, True)

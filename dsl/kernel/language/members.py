@@ -29,7 +29,8 @@ from weft.dsl.kernel.language.values import (
 
 NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "block_size", "gridDim": "grid_size"}
 _ARRAY_METHODS = frozenset(
-    "sum prod min max mean all any argmin argmax fill reshape ravel transpose view item astype copy dot flatten".split()
+    "sum prod min max mean all any argmin argmax fill reshape ravel transpose view item astype copy dot flatten "
+    "sort argsort cumsum cumprod std var ptp".split()
 )
 _NEED_MEMORY = frozenset(("astype", "copy"))  # (calls of these are rejected)
 _NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_length view".split())

@@ -23,6 +23,8 @@ def wrap(c: Compiler, value: Any, label: str = "") -> Any:
     if isinstance(value, (tuple, list)):
         fields = tuple(getattr(type(value), "_fields", ()))
         return TupleValue(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
+    if isinstance(value, bytes):
+        value = c.made.setdefault(value, np.frombuffer(value, np.uint8))
     if isinstance(value, np.ndarray):
         return table(c, value, label)
     if isinstance(value, LazyArray):

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.codegen import Pointer
 from weft.dsl.kernel.language import extents
-from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Restart, Unresolved, Variable
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.statements import enter, lower_body
 from weft.dsl.kernel.language.values import (
@@ -28,6 +28,7 @@ from weft.dsl.kernel.language.values import (
     is_number,
     number_kind,
 )
+from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
 
 
 @dataclass(slots=True)

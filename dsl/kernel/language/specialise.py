@@ -17,7 +17,7 @@ import numpy as np
 from weft.codegen import InvalidKernelError as InvalidKernel
 from weft.codegen import Kernel, verify_kernel
 from weft.dsl.kernel.language.calls import call_value
-from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Restart
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
 from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, KernelTypeError, LaunchError, Place
 from weft.dsl.kernel.language.outside import wrap
@@ -25,6 +25,7 @@ from weft.dsl.kernel.language.recursion import result_types, result_values
 from weft.dsl.kernel.language.source import outer_value, source_of
 from weft.dsl.kernel.language.statements import lower_body
 from weft.dsl.kernel.language.values import Constant, ScalarValue, describe, is_number
+from weft.dsl.kernel.language.variables import Restart
 from weft.dsl.kernel.launch.arguments import Descriptor, declare
 from weft.dsl.kernel.sanitizer.watch import Watch
 

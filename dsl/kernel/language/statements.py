@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import patterns
-from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame, Unresolved, Variable
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.expressions import bind, closure, evaluate, lookup, named_variable, set_item, subscript
 from weft.dsl.kernel.language.iteration import has_tuple, item_of, known_range, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError
@@ -31,6 +31,8 @@ from weft.dsl.kernel.language.values import (
     TupleValue,
     describe,
 )
+from weft.dsl.kernel.language.variables import Unresolved, Variable
+from weft.dsl.kernel.language.waiting import begin_waiting, count_waiting
 
 UNROLL_LIMIT = 1024
 DEPTH_LIMIT = 64
@@ -45,7 +47,6 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
     ast.ClassDef: ("a class", "define it outside; named tuples and dataclasses can be made in a kernel"),
     ast.Import: ("import", "import at the top of the file"),
     ast.ImportFrom: ("import", "import at the top of the file"),
-    ast.Delete: ("del", "variables end with the kernel"),
     ast.Global: ("global", "pass an array and write to it"),
 }
 
@@ -178,6 +179,7 @@ def _nothing() -> Iterator[None]:
 
 def _while(frame: FunctionFrame, node: ast.While) -> bool:
     c = frame.compiler
+    turns = begin_waiting(frame, node)
     with _loop_scopes(frame, node) as (done, body):
         with c.builder.repeat():
             truth = c.truth(evaluate(frame, node.test))
@@ -187,6 +189,8 @@ def _while(frame: FunctionFrame, node: ast.While) -> bool:
                 if truth is not True:
                     with c.builder.if_(c.ir(negate(c, truth))):
                         c.builder.leave(done)
+                if turns is not None:
+                    count_waiting(c, turns)
                 with body():
                     lower_body(frame, node.body)
     # `while True` without a break never ends normally.
@@ -211,7 +215,7 @@ def _has_break(statements: list[ast.stmt]) -> bool:
 
 def _for(frame: FunctionFrame, node: ast.For) -> None:
     c = frame.compiler
-    items = evaluate(frame, node.iter)
+    items = c.unwrap(evaluate(frame, node.iter))
     if isinstance(items, Range):
         _counted(frame, node, items)
         return
@@ -419,6 +423,14 @@ def _function(frame: FunctionFrame, node: ast.FunctionDef) -> None:
         frame.compiler.assign(variable, closure(frame, node))
 
 
+def _delete(frame: FunctionFrame, node: ast.Delete) -> None:
+    for target in node.targets:
+        if not isinstance(target, ast.Name):
+            frame.fail(
+                target, "del is for names in a kernel: elements of arrays and tuples cannot be deleted", "syntax"
+            )
+
+
 _HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
@@ -436,6 +448,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
     ast.FunctionDef: _function,
     LoopStep: lambda frame, node: node.action(),
     ast.Pass: lambda frame, node: None,
+    ast.Delete: _delete,
     ast.Nonlocal: lambda frame, node: None,
 }
 

@@ -94,8 +94,8 @@ class ArrayType(Type):
     layout: Layout = "A"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dtype, (ScalarType, RecordType)):
-            raise TypeError(f"arrays hold numbers or records, not {self.dtype}")
+        if not isinstance(self.dtype, (ScalarType, RecordType, ElementType)):
+            raise TypeError(f"arrays hold numbers, dates, text or records, not {self.dtype}")
         if self.layout not in ("A", "C", "F") or self.ndim < 0:
             raise TypeError(
                 f"an array type has a number of axes and layout 'A', 'C' or 'F', not {self.ndim} {self.layout!r}"
@@ -206,6 +206,28 @@ class RecordType(Type):
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {kind} at {offset}" for name, (kind, offset) in self.fields.items())
         return f"Record({fields}; {self.dtype.itemsize} bytes)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ElementType(Type):
+    """The type of a date, a duration, or text of a fixed length, which are elements of arrays."""
+
+    dtype: np.dtype
+
+    def __repr__(self) -> str:
+        if self.dtype.kind in "mM":
+            return str(self.dtype)
+        return f"[{'char' if self.dtype.kind == 'S' else 'unichr'} x {int(self.dtype.str[2:])}]"
+
+
+def NPDatetime(unit: str) -> ElementType:
+    """Return the type of a datetime64 of a unit, such as "D"."""
+    return ElementType(np.dtype(f"M8[{unit}]"))
+
+
+def NPTimedelta(unit: str) -> ElementType:
+    """Return the type of a timedelta64 of a unit, such as "D"."""
+    return ElementType(np.dtype(f"m8[{unit}]"))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -327,7 +349,7 @@ def from_dtype(dtype: Any) -> Type:
     Raises
     ------
     KernelTypeError
-        If kernels do not support such elements (text, dates, objects, non-native byte order).
+        If kernels do not support such elements (objects, non-native byte order).
     """
     kind = np.dtype(dtype)
     found = SCALARS.get(kind)
@@ -345,9 +367,13 @@ def from_dtype(dtype: Any) -> Type:
         raise KernelTypeError(
             f"kernels take this machine's byte order; convert {kind.str} by .astype({kind.newbyteorder('=').str!r})"
         )
+    if kind.kind in "mMSU":
+        return ElementType(kind)
     if kind.kind in "iu":  # another name of the same integer, such as C's long long
         return SCALARS[np.dtype(f"{kind.kind}{kind.itemsize}")]
-    raise KernelTypeError(f"kernels have no values of dtype {kind}; they have booleans, numbers and records of them")
+    raise KernelTypeError(
+        f"kernels have no values of dtype {kind}; they have booleans, numbers, dates, text and records of them"
+    )
 
 
 def as_type(value: Any) -> Type:
@@ -562,6 +588,6 @@ def element_dtype(kind: Any) -> np.dtype:
     """Return the dtype that a type, NumPy dtype or scalar class denotes. Raises TypeError if it is no element type."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)
-    if not isinstance(dtype, np.dtype):
+    if not isinstance(dtype, np.dtype) or isinstance(found, ElementType):
         raise TypeError(f"{kind!r} is no type of array elements; give a dtype such as float32")
     return dtype

@@ -18,7 +18,16 @@ from weft.dsl.kernel.language.handlers import dtype_of, truth_value
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute, known
 from weft.dsl.kernel.language.members import flatten
-from weft.dsl.kernel.language.values import INT, ArrayValue, Constant, ScalarValue, TupleValue, describe, is_number
+from weft.dsl.kernel.language.values import (
+    INT,
+    ArrayValue,
+    Constant,
+    ScalarValue,
+    TupleValue,
+    describe,
+    is_number,
+    memory_dtype,
+)
 
 
 def call_method(call: Invocation, owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -100,7 +109,7 @@ def _array_method(
     call: Invocation, array: ArrayValue, name: str, arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
     c = call.c
-    handler = _ARRAY.get(name)
+    handler = ARRAY_METHODS.get(name)
     if handler is None:
         c.fail(f"method {name} of arrays is not part of the kernel language", "attribute")
     if keywords:
@@ -267,7 +276,7 @@ def _transpose(call: Invocation, array: ArrayValue, *axes: Any) -> ArrayValue:
 def _view(call: Invocation, array: ArrayValue, dtype: Any) -> ArrayValue:
     c = call.c
     kind = dtype_of(c, dtype)
-    if not arrays.is_contiguous(array) or kind.names is not None or array.dtype.names is not None:
+    if not arrays.is_contiguous(array) or any(memory_dtype(d) != d for d in (kind, array.dtype)):
         c.fail("only contiguous arrays of numbers can be seen in another dtype in a kernel")
     pointer = c.builder.reinterpret(array.pointer, kind)
     shape = list(array.shape)
@@ -314,7 +323,7 @@ def _refused(name: str, remedy: str) -> Callable[..., Any]:
     return handler
 
 
-_ARRAY: dict[str, Callable[..., Any]] = {
+ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "sum": _sum,
     "prod": _prod,
     "min": _extreme("minimum"),

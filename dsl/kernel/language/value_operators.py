@@ -11,7 +11,18 @@ import numpy as np
 
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
-from weft.dsl.kernel.language.values import ArrayValue, Constant, Range, ScalarValue, TextValue, TupleValue, describe
+from weft.dsl.kernel.language.date_values import compare_dates, date_operator
+from weft.dsl.kernel.language.text_values import compare_text
+from weft.dsl.kernel.language.values import (
+    ArrayValue,
+    Constant,
+    OptionalValue,
+    Range,
+    ScalarValue,
+    TextValue,
+    TupleValue,
+    describe,
+)
 from weft.dsl.kernel.library.vector_types import vector_type
 
 _BINARY: dict[type[ast.operator], str] = {
@@ -46,7 +57,10 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
             "the operator @ is not part of the kernel language: write the loops, or multiply the arrays outside",
             "syntax",
         )
-    sides = (left, right)
+    sides = left, right = c.unwrap(left), c.unwrap(right)
+    date = date_operator(c, name, left, right)
+    if date is not None:
+        return date
     if any(isinstance(s, TupleValue) and s.maker is None for s in sides):
         return _tuple_operator(c, name, left, right)
     if any(isinstance(s, TupleValue) and getattr(s.maker, "lanes", 0) for s in sides):
@@ -117,6 +131,12 @@ def negate(c: Compiler, truth: Any) -> Constant | ScalarValue:
 def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any, right: Any) -> Any:
     """Compile one comparison."""
     c = frame.compiler
+    if isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, OptionalValue) and isinstance(other, Constant) and other.value is None:
+                present = ScalarValue(one.present, True)
+                return present if isinstance(operator, (ast.IsNot, ast.NotEq)) else negate(c, one.present)
+    left, right = c.unwrap(left), c.unwrap(right)
     if isinstance(operator, (ast.Is, ast.IsNot)):
         same = isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value
         if not same and not any(
@@ -139,6 +159,10 @@ def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any,
     if any(isinstance(s, Constant) and s.value is None for s in (left, right)) and name in ("equal", "not_equal"):
         return Constant(name == "not_equal")
     sides = [arrays.element(c, s) if isinstance(s, ArrayValue) and not s.ndim else s for s in (left, right)]
+    for special in (compare_dates, compare_text):
+        found = special(c, name, *sides)
+        if found is not None:
+            return found
     if name not in ("equal", "not_equal"):
         kinds = [c.kind(c.number(s, "a number to compare")) for s in sides]
         if any(k is complex or (isinstance(k, np.dtype) and k.kind == "c") for k in kinds):

@@ -104,6 +104,14 @@ class RecordValue:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DateValue:
+    """A datetime64 or timedelta64: its int64 in the unit of the dtype."""
+
+    number: Any
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ChildKernel:
     """``kernel[grid, block]`` in a kernel, with the value in the brackets."""
 
@@ -185,6 +193,15 @@ class Closure:
     defaults: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OptionalValue:
+    """A value that may be None at run time: whether it is `present`, and the value, which is None if not known yet."""
+
+    present: Value
+    value: Any
+    label: str = ""
+
+
 # -- kinds ---------------------------------------------------------------------------------------
 
 
@@ -243,19 +260,66 @@ class ArrayKind:
     space: str
     packed: bool
     writable: bool
+    shape: tuple[int, ...] | None = None  # if all these arrays have the same shape, known at compile time
 
     def __str__(self) -> str:
         return f"{self.ndim}-d array of {self.dtype}"
 
 
-Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind
+@dataclass(frozen=True, slots=True)
+class OptionalKind:
+    """The kind of a variable that may hold None at run time, with another variable for the value."""
+
+    def __str__(self) -> str:
+        return "a value or None"
+
+
+@dataclass(frozen=True, slots=True)
+class DateKind:
+    """The kind of a variable that holds a datetime64 or timedelta64 of one unit."""
+
+    dtype: np.dtype
+
+    def __str__(self) -> str:
+        return str(self.dtype)
+
+
+OPTIONAL = OptionalKind()
+Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind | OptionalKind | DateKind
+
+
+def is_none(kind: Kind | None) -> bool:
+    """Return whether a kind is that of the constant None."""
+    return isinstance(kind, ConstantKind) and kind.value is None
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable that holds an array chosen at run time. Return None for a local array."""
-    if array.space == "local":
+    """Return the kind of a variable that holds an array chosen at run time. Return None for local arrays of records."""
+    if array.space == "local" and in_bytes(array.dtype):
         return None
-    return ArrayKind(array.dtype, array.ndim, array.space, array.packed, array.writable)
+    known = tuple(n for n in array.shape if isinstance(n, int))
+    shape = known if array.packed and len(known) == array.ndim else None
+    return ArrayKind(array.dtype, array.ndim, array.space, array.packed, array.writable, shape)
+
+
+def is_date_dtype(dtype: np.dtype) -> bool:
+    """Return whether a dtype is datetime64 or timedelta64."""
+    return dtype.kind in "mM"
+
+
+def is_text_dtype(dtype: np.dtype) -> bool:
+    """Return whether a dtype is that of text: str or bytes of a fixed length."""
+    return dtype.kind in "SU"
+
+
+def in_bytes(dtype: np.dtype) -> bool:
+    """Return whether elements are accessed through pointers to bytes: records and text."""
+    return dtype.names is not None or is_text_dtype(dtype)
+
+
+def memory_dtype(dtype: np.dtype) -> np.dtype:
+    """Return the dtype that pointers to elements have: bytes for records and text, int64 for dates."""
+    return np.dtype(np.uint8) if in_bytes(dtype) else INT if is_date_dtype(dtype) else dtype
 
 
 def is_number(value: Any) -> bool:
@@ -284,6 +348,10 @@ def kind_of(value: Any) -> Kind:
             return ScalarKind(value.dtype, value.weak, value.natural)
         case TupleValue(items=items, maker=maker, names=names):
             return TupleKind(len(items), maker, names)
+        case OptionalValue():
+            return OPTIONAL
+        case DateValue(dtype=dtype):
+            return DateKind(dtype)
         case _:
             return HeldKind(describe(value))
 
@@ -323,7 +391,16 @@ def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
     if isinstance(first, ArrayKind) and isinstance(second, ArrayKind):
         if (first.dtype, first.ndim, first.space) != (second.dtype, second.ndim, second.space):
             return None
-        return replace(first, packed=first.packed and second.packed, writable=first.writable and second.writable)
+        shape = first.shape if first.shape == second.shape else None
+        packed, writable = first.packed and second.packed, first.writable and second.writable
+        return replace(first, packed=packed, writable=writable, shape=shape)
+    if any(isinstance(kind, OptionalKind) or is_none(kind) for kind in (first, second)):
+        return None if any(isinstance(kind, HeldKind) for kind in (first, second)) else OPTIONAL
+    if isinstance(first, DateKind) or isinstance(second, DateKind):
+        dates = {
+            getattr(kind.value if isinstance(kind, ConstantKind) else kind, "dtype", None) for kind in (first, second)
+        }
+        return first if len(dates) == 1 and isinstance(first, DateKind) else second if len(dates) == 1 else None
     if isinstance(first, ConstantKind):
         number = number_kind(first)
         if number is None:
@@ -374,6 +451,10 @@ def describe(value: Any) -> str:
             return f"record {dtype}"
         case TextValue():
             return "str"
+        case DateValue(dtype=dtype):
+            return str(dtype)
+        case OptionalValue(value=held):
+            return f"optional {describe(held)}" if held is not None else "None"
         case Closure(source=source):
             return f"function {source.name}"
         case Method(owner=owner, name=name):

@@ -176,6 +176,9 @@ class _Flow:
                 if stack and state is not None:
                     stack[-1].append(state)
                 state = None
+            case ast.Delete(targets=targets) if state is not None:
+                deleted = {target.id for target in targets if isinstance(target, ast.Name)}
+                state = {name: reaching for name, reaching in state.items() if name not in deleted}
             case ast.FunctionDef(name=name):
                 for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
                     state = self._expression(default, state)

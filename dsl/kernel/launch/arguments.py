@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import struct
+from collections.abc import Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -22,14 +23,25 @@ from weft.dsl.kernel.language import extents, types
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
-from weft.dsl.kernel.language.values import ArrayValue, Constant, RecordValue, ScalarValue, TupleValue
+from weft.dsl.kernel.language.values import (
+    ArrayValue,
+    Constant,
+    DateValue,
+    RecordValue,
+    ScalarValue,
+    TupleValue,
+    in_bytes,
+    is_date_dtype,
+    memory_dtype,
+)
 from weft.dsl.kernel.library.vector_types import Vector
 
 # ("scalar", dtype, weak) | ("array", dtype, ndim, packed, writable, align) | ("record", dtype)
-# ("tuple", maker, names, parts) | ("constant", key, object)
+# ("date", dtype) | ("pointer", dtype) | ("tuple", maker, names, parts) | ("constant", key, object)
 Descriptor = tuple[Any, ...]
 
 _LANES = ("x", "y", "z", "w")
+ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +81,8 @@ def describe_scalar(value: Any) -> Descriptor | None:
         return ("scalar", np.dtype(np.complex128), True)
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         dtype = value.dtype
+        if is_date_dtype(dtype):
+            return ("date", dtype)
         if not is_supported(dtype):
             raise KernelTypeError(
                 f"{dtype} is not part of the kernel language: use bool, integers, floats or complex numbers"
@@ -84,7 +98,7 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
         raise KernelTypeError(
             f"arrays in the other byte order ({dtype}) are not part of the kernel language: convert it"
         )
-    if dtype.names is None and not is_supported(dtype):
+    if not (in_bytes(dtype) or is_date_dtype(dtype) or is_supported(dtype)):
         raise KernelTypeError(
             f"arrays of {dtype} are not part of the kernel language: use bool, integers, floats or complex"
         )
@@ -156,12 +170,14 @@ def from_type(kind: Any) -> Descriptor:
             return ("tuple", kind.cls, kind.fields, tuple(from_type(part) for part in kind.types))
         case types.RecordType(dtype=dtype):
             return ("record", dtype)
+        case types.ElementType(dtype=dtype) if dtype.kind in "mM":
+            return ("date", dtype)
         case types.NoneType():
             return ("constant", Same(None))
         case types.ScalarType(dtype=dtype):
             return ("scalar", dtype, False)
         case types.CPointer():
-            return describe_array(_element_dtype(kind.dtype), 1, True)
+            return ("pointer", _element_dtype(kind.dtype))
     raise KernelTypeError(f"{kind!r} cannot be a kernel's argument")
 
 
@@ -192,7 +208,22 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
             return dtype == target and ndim == count and (packed or not wants_packed)
         case ("tuple", maker, _, parts), ("tuple", other, _, wants):
             return maker == other and len(parts) == len(wants) and all(map(can_pass, parts, wants))
+        case ("array", dtype, _, packed, _), ("pointer", target):
+            return bool(dtype == target and packed)
+        case ("scalar", dtype, _), ("pointer", _):  # an address
+            return dtype_kind(dtype) in "iu"
     return given == wanted
+
+
+def extended(value: Any, extensions: Sequence[Any], stream: Any, retrieve: list[Any]) -> Any:
+    """Return an argument as the extensions of a kernel convert it, the last extension first, as in Numba."""
+    try:
+        kind = types.typeof(value)
+    except (TypeError, ValueError):
+        kind = None
+    for extension in reversed(extensions):
+        kind, value = extension.prepare_args(kind, value, stream=stream, retr=retrieve)
+    return value
 
 
 # -- to parameters ---------------------------------------------------------------------------------
@@ -207,14 +238,18 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
                 return _complex(c, name, dtype, weak)
             return ScalarValue(b.scalar(name, dtype), weak, dtype.kind == "u")
         case ("array", dtype, ndim, packed, writable):
-            memory = np.dtype(np.uint8) if dtype.names is not None else dtype
-            pointer = b.pointer(name, memory, writable=writable, align=max(_alignment(dtype), 1))
+            pointer = b.pointer(name, memory_dtype(dtype), writable=writable, align=max(_alignment(dtype), 1))
             shape = tuple(b.scalar(f"{name}_n{k}") for k in range(ndim))
             if packed:
                 strides: Any = extents.contiguous(c, shape, arrays.unit(dtype))
             else:
                 strides = tuple(b.scalar(f"{name}_s{k}") for k in range(ndim))
             return ArrayValue(pointer, dtype, shape, strides, "global", writable, name, packed, origin)
+        case ("pointer", dtype):
+            pointer = b.pointer(name, dtype, writable=True, align=max(_alignment(dtype), 1))
+            return ArrayValue(pointer, dtype, (ENDLESS,), (1,), "global", True, name, True, origin)
+        case ("date", dtype):
+            return DateValue(ScalarValue(b.scalar(name, np.dtype(np.int64))), dtype)
         case ("record", dtype):
             return RecordValue(
                 b.pointer(name, np.uint8, writable=True, align=_alignment(dtype)), dtype, True, name, "global", origin
@@ -229,7 +264,7 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
 
 
 def _alignment(dtype: np.dtype) -> int:
-    if dtype.names is not None:
+    if in_bytes(dtype):
         return dtype.alignment
     return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
@@ -268,6 +303,10 @@ def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> Non
                 items.append(pack(number.imag, part))
                 return
             items.append(pack(value, dtype))
+        case ("date", _):
+            items.append(int(value.view(np.int64)))
+        case ("pointer", _):
+            items.append(pack(value, np.dtype(np.uint64)))
         case ("tuple", _, _, parts):
             found = parts_of(value)
             assert found is not None

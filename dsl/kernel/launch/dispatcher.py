@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from types import FunctionType
 from typing import Any
@@ -66,7 +66,7 @@ def triple(what: str, size: Any) -> Triple:
 class ConfiguredKernel:
     """A kernel with a grid and a block. Calling it with the kernel's arguments launches the kernel."""
 
-    __slots__ = ("block", "grid", "kernel", "ready", "shared_bytes", "stream")
+    __slots__ = ("block", "grid", "kernel", "pre_launch_callbacks", "ready", "shared_bytes", "stream")
 
     def __init__(self, kernel: KernelDispatcher, grid: Triple, block: Triple, stream: Any, shared_bytes: int) -> None:
         self.kernel = kernel
@@ -74,10 +74,13 @@ class ConfiguredKernel:
         self.block = block
         self.stream = stream
         self.shared_bytes = shared_bytes
-        self.ready: dict[Any, Ready] = {}  # cached launches, by the signature of their arguments
+        self.ready: dict[Any, Ready] = {}  # launches that came before, by the signature of their arguments
+        self.pre_launch_callbacks: list[Callable[[Any, ConfiguredKernel], Any]] = []  # called with the kernel and this
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
         try:
+            for callback in self.pre_launch_callbacks:
+                callback(self.kernel, self)
             self.kernel.launch(self, arguments, keywords)
         except KernelError as error:
             # The message has the location in the kernel. The compiler's own frames do not help the user.
@@ -95,7 +98,11 @@ class KernelDispatcher(KernelFunction, Inspection):
     """
 
     def __init__(
-        self, function: FunctionType, signatures: Sequence[Signature] = (), options: Options | None = None
+        self,
+        function: FunctionType,
+        signatures: Sequence[Signature] = (),
+        options: Options | None = None,
+        extensions: Sequence[Any] = (),
     ) -> None:
         if isinstance(function, (KernelDispatcher, DeviceFunction)):
             function = function.py_func
@@ -103,6 +110,7 @@ class KernelDispatcher(KernelFunction, Inspection):
             raise TypeError(f"a kernel is made of a Python function, not of {type(function).__name__}")
         self.py_func: Any = function
         self.options = options or Options()
+        self.extensions = list(extensions)  # objects whose `prepare_args` converts arguments, as in Numba
         self._hinted = False
         self._found: dict[Any, Specialisation] = {}
         self._by_block: set[Any] = set()
@@ -127,7 +135,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return f"<weft kernel {self.__name__}>"
 
     def __reduce__(self) -> Any:
-        return reduce_function(self, self.py_func, self._signatures, self.options)
+        return reduce_function(self, self.py_func, self._signatures, self.options, self.extensions)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         raise LaunchError(
@@ -251,7 +259,8 @@ class KernelDispatcher(KernelFunction, Inspection):
             device, values = self.described(arguments)
         found = self.specializations.get((values, device.target))
         if found is None:
-            found = self.specializations[values, device.target] = KernelDispatcher(self.py_func, options=self.options)
+            found = KernelDispatcher(self.py_func, options=self.options, extensions=self.extensions)
+            self.specializations[values, device.target] = found
             found.specialisation(values, device.target, np.dtype(np.int32), None)
             found._compiling = False
         return found
@@ -291,6 +300,16 @@ class KernelDispatcher(KernelFunction, Inspection):
         """Launch the kernel with these arguments."""
         if not (self._plain and not keywords and len(given) == self._count):
             given = self._bound(given, keywords)
+        if self.extensions:
+            retrieve: list[Callable[[], Any]] = []
+            converted = tuple(args.extended(value, self.extensions, launcher.stream or 0, retrieve) for value in given)
+            self._launch(launcher, converted)
+            for write_back in retrieve:
+                write_back()
+        else:
+            self._launch(launcher, given)
+
+    def _launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
         if setting("kernel_python"):
             run_in_python(self.py_func, launcher, given)
         elif setting("sanitize"):
@@ -348,15 +367,18 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
         Emit line numbers in the GPU code, for profilers.
     link : list
         Files, or objects such as `cuda.CUSource`, with the functions that `cuda.declare_device` declares.
+    extensions : list
+        Objects that convert arguments at each launch, by ``prepare_args(type, value, stream, retr)``, which returns a type and
+        a value. The type of a value that kernels do not take is None. Functions appended to ``retr`` are called afterwards.
 
     Returns
     -------
     Kernel, or a decorator that makes one
     """
     if isinstance(function, FunctionType):
-        return KernelDispatcher(function, options=make_options(options))
+        return KernelDispatcher(function, (), make_options(options), options.get("extensions") or ())
     found = () if function is None else as_signatures(function if not signatures else [function, *signatures])
-    return lambda inner: KernelDispatcher(inner, found, make_options(options))
+    return lambda inner: KernelDispatcher(inner, found, make_options(options), options.get("extensions") or ())
 
 
 _KNOWN = ("debug", "fastmath", "lineinfo", "link", "max_registers", "launch_bounds", "weak_scalars")

@@ -17,7 +17,7 @@ from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.types import Signature, as_signature
 from weft.dsl.kernel.launch.arguments import Descriptor, from_type
 from weft.dsl.plans import CompiledKernel
-from weft.runtime import default_device
+from weft.runtime import default_device, setting
 
 DEFAULT_ARCHITECTURE = "sm_75"
 
@@ -25,11 +25,15 @@ DEFAULT_ARCHITECTURE = "sm_75"
 def architecture(cc: Any = None) -> str:
     """Return the architecture to compile for.
 
-    ``(8, 0)`` gives sm_80. None gives the architecture of the current GPU, or sm_75 without a GPU.
+    ``(8, 0)`` gives sm_80. None gives the architecture of the current GPU. Without a GPU, it gives that of the environment
+    variable ``NUMBA_CUDA_DEFAULT_PTX_CC``, or sm_75.
     """
     if cc is None:
         target = default_device().target
-        return target.name if target.kind == "cuda" else DEFAULT_ARCHITECTURE
+        if target.kind == "cuda":
+            return target.name
+        cc = setting("default_ptx_cc")
+        return architecture(cc) if cc else DEFAULT_ARCHITECTURE
     if isinstance(cc, str):
         return cc if cc.startswith("sm_") else f"sm_{cc.replace('.', '')}"
     major, minor = cc[:2]
@@ -43,8 +47,10 @@ def type_of(descriptor: Descriptor) -> types.Type:
             return types.from_dtype(dtype)
         case ("array", dtype, ndim, packed, _):
             return types.ArrayType(types.from_dtype(dtype), ndim, "C" if packed else "A")
-        case ("record", dtype):
+        case ("record" | "date", dtype):
             return types.from_dtype(dtype)
+        case ("pointer", dtype):
+            return types.CPointer(types.from_dtype(dtype))
         case ("tuple", maker, _, parts) if maker is None:
             return types.Tuple(tuple(type_of(part) for part in parts))
         case ("tuple", maker, _, parts):

@@ -20,6 +20,7 @@ from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.cuda.array_creation import as_cuda_array, device_array_like, is_cuda_array, to_device
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.names import running
+from weft.dsl.kernel.language.values import in_bytes
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.hints import ArgHint, In, InOut
 from weft.dsl.kernel.launch.ready import LIMIT, Ready
@@ -253,7 +254,7 @@ class DispatchedLaunch:
         if descriptor[3]:
             return
         dtype = descriptor[1]
-        if dtype.names is not None:
+        if in_bytes(dtype):
             items.extend(strides)
             return
         if any(s % itemsize for s, n in zip(strides, shape, strict=True) if n > 1):
@@ -270,6 +271,9 @@ class DispatchedLaunch:
             )
         buffer = self.memory(storage, written)
         window = value._view
+        if descriptor[0] == "pointer":
+            items.append(buffer.address + (0 if window is None else window[2]) * storage.dtype.itemsize)
+            return
         if window is None:
             items.append(buffer.address)
             items.extend(storage.shape)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.kernel.language.kernel_errors import LaunchError
+from weft.dsl.kernel.language.values import in_bytes
 from weft.dsl.kernel.library.child_launches import HEAD_WORDS, RECORD_WORDS, RECORDS
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def _words_of(descriptor: Descriptor) -> int:
             return 1 + ndim * (1 if packed else 2)
         case ("tuple", _, _, parts):
             return sum(map(_words_of, parts))
+        case ("pointer" | "date", _):
+            return 1
     return 0
 
 
@@ -69,7 +72,7 @@ def spans_of(descriptors: tuple[Descriptor, ...], words: list[int]) -> tuple[lis
             _, dtype, ndim, packed, _ = descriptor
             shape = words[at + 1 : at + 1 + ndim]
             steps = words[at + 1 + ndim : at + 1 + 2 * ndim]
-            unit = 1 if dtype.names is not None else dtype.itemsize
+            unit = 1 if in_bytes(dtype) else dtype.itemsize
             far = sum((n - 1) * abs(s) * unit for n, s in zip(shape, steps, strict=True)) if not packed else 0
             spans.append(prod(shape) * dtype.itemsize if packed else far + dtype.itemsize)
             extents.extend(shape)

@@ -75,11 +75,15 @@ class Ready:
         self._numbers: list[tuple[int, int, Any]] = []  # argument, item, descriptor
         at = 0
         for k, (value, descriptor) in enumerate(zip(given, found.descriptors, strict=True)):
-            if type(value) is Array:
+            if descriptor[0] == "pointer" and type(value) is not Array:
+                self._numbers.append((k, at, descriptor))
+                at += 1
+            elif type(value) is Array:
                 offset = 0 if value._view is None else value._view[2] * value._storage.dtype.itemsize
                 self._arrays.append((k, at, offset))
-                # address, shape, and strides if they are not implied
-                at += 1 + descriptor[2] * (1 if descriptor[3] else 2)
+                if descriptor[0] != "pointer":
+                    at += descriptor[2] * (1 if descriptor[3] else 2)  # shape, strides where they are open
+                at += 1
             else:
                 self._numbers.append((k, at, descriptor))
                 at += 2 if descriptor[1].kind == "c" else 1

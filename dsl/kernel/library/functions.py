@@ -14,22 +14,24 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind, is_bfloat16
-from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.date_values import as_date, is_nat
 from weft.dsl.kernel.language.expressions import subscript, unpack
 from weft.dsl.kernel.language.generators import each_item
-from weft.dsl.kernel.language.handlers import TABLE, Handler, dtype_of, elementwise, handles, local_array, truth_value
+from weft.dsl.kernel.language.handlers import TABLE, dtype_of, elementwise, handles, truth_value
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.iteration import length_of, make_range
 from weft.dsl.kernel.language.known import compute, known
 from weft.dsl.kernel.language.members import attribute, thread_number
 from weft.dsl.kernel.language.names import ThreadNumbers
+from weft.dsl.kernel.language.text_values import is_text, text_length
 from weft.dsl.kernel.language.types import ScalarType, Type
 from weft.dsl.kernel.language.value_operators import binary, compare, negate
 from weft.dsl.kernel.language.values import (
     ArrayValue,
     Constant,
+    DateValue,
     Generator,
     RecordValue,
     Reversed,
@@ -41,10 +43,10 @@ from weft.dsl.kernel.language.values import (
     describe,
     is_number,
 )
-from weft.dsl.kernel.library import number_functions
+from weft.dsl.kernel.library import array_functions, number_functions
 from weft.dsl.kernel.library.library_functions import LibraryFunction
 
-_registered = number_functions  # its handlers are in the same table
+_registered = (array_functions, number_functions)  # whose handlers are in the same table
 
 
 # -- collections ---------------------------------------------------------------------------------
@@ -54,6 +56,8 @@ _registered = number_functions  # its handlers are in the same table
 def _len(call: Invocation, value: Any) -> Any:
     if isinstance(value, Constant) and isinstance(value.value, str):
         return Constant(len(value.value))
+    if is_text(value):
+        return text_length(call.c, value)
     if isinstance(value, (ScalarValue, RecordValue)) or (isinstance(value, ArrayValue) and not value.ndim):
         call.c.fail(f"{describe(value)} has no length")
     return length_of(call.c, value)
@@ -200,6 +204,29 @@ def _is_instance(c: Compiler, value: Any, wanted: Any) -> bool:
     return False
 
 
+@handles(np.timedelta64)
+def _duration(call: Invocation, value: Any, unit: Any = None) -> Any:
+    if isinstance(value, Constant):
+        parts = [value.value] if unit is None else [value.value, known(call.c, unit, "a unit")]
+        return compute(call.c, "timedelta64()", np.timedelta64, *parts)
+    dtype = np.dtype(f"m8[{known(call.c, unit or Constant(None), 'a unit')}]")
+    return DateValue(call.c.cast(call.c.number(value), np.int64), dtype)
+
+
+@handles(np.datetime64)
+def _date(call: Invocation, *parts: Any) -> Any:
+    values = [known(call.c, part, "a part of a date") for part in parts]
+    return compute(call.c, "datetime64()", np.datetime64, *values)
+
+
+@handles(np.isnat)
+def _isnat(call: Invocation, value: Any) -> Any:
+    date = as_date(call.c, value)
+    if date is None:
+        call.c.fail(f"isnat takes a datetime64 or timedelta64, not {describe(value)}")
+    return is_nat(call.c, date)
+
+
 @handles(getattr)
 def _getattr(call: Invocation, value: Any, name: Any, default: Any = None) -> Any:
     word = known(call.c, name, "the name of an attribute")
@@ -287,26 +314,10 @@ _operators()
 # -- arrays --------------------------------------------------------------------------------------
 
 
-def _filled(value: Any) -> Handler:
-    def handler(call: Invocation, shape: Any, dtype: Any = None) -> Any:
-        c = call.c
-        made = local_array(c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
-        if value is not None:
-            arrays.assign_view(c, made, Constant(value))
-        return made
-
-    return handler
-
-
 @handles(np.dtype)
 def _np_dtype(call: Invocation, dtype: Any) -> Any:
     held = dtype.value if isinstance(dtype, Constant) else None
     return Constant(np.dtype(held.dtype if isinstance(held, ScalarType) else held))
-
-
-TABLE[np.zeros] = _filled(0)
-TABLE[np.ones] = _filled(1)
-TABLE[np.empty] = _filled(None)
 
 
 def _reductions() -> None:

@@ -77,6 +77,7 @@ class GeneralizedFunction:
         Returns
         -------
         Array, or tuple of arrays if the layout has several outputs
+            `cuda.guvectorize` returns ndarrays if all arrays are NumPy's.
         """
         count = len(self.inputs)
         given = operands[count:]
@@ -111,6 +112,9 @@ class GeneralizedFunction:
             t if isinstance(t, np.ndarray) else r
             for t, r in zip([*given, *results[len(given) :]], results, strict=True)
         ]
+        of_host = not given and any(isinstance(x, np.ndarray) for x in operands)
+        if of_host and self.kernel.options.numba and not any(isinstance(x, Array) for x in operands):
+            returned = [np.array(result) for result in returned]  # NumPy arrays give NumPy arrays, as in Numba
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.codegen import dtype_kind, find_op
 from weft.dsl.kernel.language import value_methods as methods
-from weft.dsl.kernel.language.compiler import Compiler, Restart
+from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.expressions import unpack
 from weft.dsl.kernel.language.generators import each_item
 from weft.dsl.kernel.language.handlers import TABLE, Handler, elementwise, handles
@@ -21,6 +21,7 @@ from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.members import attribute
 from weft.dsl.kernel.language.value_operators import binary
 from weft.dsl.kernel.language.values import INT, ArrayValue, Constant, Generator, ScalarValue, TupleValue
+from weft.dsl.kernel.language.variables import Restart
 
 
 def _rows(module: Any, names: dict[str, str]) -> None:
@@ -383,6 +384,8 @@ def _lesser(row: str, strict: str) -> Handler:
                 continue
             if all(_is_integer(c, v) for v in (best, value)):
                 best = c.apply(row, best, value)
+            elif c.numba:  # as Numba's CUDA target: of a number and NaN, the number
+                best = c.apply({"minimum": "fmin", "maximum": "fmax"}[row], best, value)
             else:
                 # As in Python, the first item is kept unless another is strictly beyond it.
                 best = c.apply("where", c.apply(strict, value, best), value, best)

@@ -168,7 +168,9 @@ def test_guvectorize_with_scalars_and_output_given() -> None:
         out[0] = total * factor
 
     x = RNG.random((6, 10))
-    np.testing.assert_allclose(scaled_sum(x, 2.0).numpy(), x.sum(1) * 2)
+    np.testing.assert_allclose(scaled_sum(x, 2.0), x.sum(1) * 2)
+    assert type(scaled_sum(x, 2.0)) is np.ndarray
+    assert type(scaled_sum(weft.asarray(x), 2.0)) is weft.Array
     out = np.zeros(6)
     assert scaled_sum(x, 3.0, out) is out
     np.testing.assert_allclose(out, x.sum(1) * 3)

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.dsl.kernel.language.numba_table import BINARY, DTYPES, LITERALS, PATH, UNARY
+from tests.dsl.kernel.language.numba_table import (
+    BINARY,
+    DTYPES,
+    LITERALS,
+    PATH,
+    UNARY,
+    VALUES,
+    cases,
+    function_text,
+    pairs,
+)
 from weft import cuda
 from weft.codegen import KernelBuilder
 from weft.dsl.kernel.language.compiler import Compiler
@@ -215,3 +225,56 @@ def test_a_hint_names_the_line_of_the_first_float64() -> None:
         cuda.jit(scaled.py_func)[1, 4](a, wide)
         cuda.jit(scaled.py_func, weak_scalars=True)[1, 4](a, b)
     scaled[1, 4](x, wf.zeros(4, np.float32))
+
+
+# -- values -----------------------------------------------------------------------------------------
+
+# Where values differ from Numba's on purpose: int64 and uint64 are compared exactly, and not as float64.
+EXACT_COMPARISONS = {
+    (op, *sides) for op in ("<", "<=", ">", ">=", "==", "!=") for sides in (("int64", "uint64"), ("uint64", "int64"))
+}
+
+
+def agree(op: str, base: np.ndarray, found: np.ndarray, numbas: np.ndarray) -> bool:
+    """Return whether results agree: exactly, or where functions of the C library compute them, within rounding."""
+    if op not in ("**", "atan2") and numbas.dtype.kind != "c":
+        return np.array_equal(found, numbas)
+    defined = (base != 0) | (op != "**") | (numbas.dtype.kind != "c")  # complex powers of 0 are not
+    if op == "**" and numbas.dtype.kind == "c":  # the logarithm's error grows with the exponent
+        return np.allclose(found[defined], numbas[defined], rtol=64 * np.finfo(numbas.dtype).eps, atol=0)
+    return np.allclose(found, numbas, rtol=8 * np.finfo(np.result_type(numbas, np.float32)).eps, atol=0, equal_nan=True)
+
+
+def numbas_values() -> dict[tuple[str, str, str], np.ndarray]:
+    """Return Numba's results by operator and operands."""
+    found: dict[tuple[str, str, str], np.ndarray] = {}
+    with np.load(VALUES) as stored:
+        raw = {op: stored[str(k)] for k, op in enumerate(op for op in BINARY if op != "join")}
+    at = dict.fromkeys(raw, 0)
+    for op, left, right, result in cases(TABLE):
+        size = pairs(op, left, right)[0].size * np.dtype(result).itemsize
+        found[op, left, right] = raw[op][at[op] : at[op] + size].view(result)
+        at[op] += size
+    assert all(at[op] == raw[op].size for op in raw)
+    return found
+
+
+@pytest.mark.parametrize("left", DTYPES)
+def test_results_have_numbas_values(left: str) -> None:
+    """Every operator on every pair of dtypes, and on every literal, in one kernel per dtype of the left operand."""
+    values = {key: value for key, value in numbas_values().items() if key[1] == left}
+    found = [c for c in cases(TABLE) if c[1] == left and (c[0], left, c[2]) not in {*OURS, *EXACT_COMPARISONS}]
+    wrong = []
+    for begin in range(0, len(found), 40):  # (of bounded size, as compile times grow with it)
+        part = found[begin : begin + 40]
+        operands = [pairs(op, left, right) for op, _, right, _ in part]
+        outs = [np.zeros(x.size, result) for (x, _), (*_, result) in zip(operands, part, strict=True)]
+        scope: dict[str, Any] = {"math": math, "cuda": cuda}
+        exec(function_text(part), scope)
+        launch = cuda.jit(scope["f"])[1, 1]
+        launch(*(array for (x, y), out in zip(operands, outs, strict=True) for array in (x, y, out)))
+        for (op, _, right, _), (x, _), out in zip(part, operands, outs, strict=True):
+            numbas = values[op, left, right]
+            if not agree(op, x, out, numbas):
+                wrong.append(f"{left} {op} {right}: {out[out != numbas][:3]}, not {numbas[out != numbas][:3]}")
+    assert not wrong, "\n".join(wrong)

@@ -157,9 +157,7 @@ def test_types_of_weft_arrays() -> None:
     assert types.typeof(x[:, 1:]) == float32[:, :]  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
-    "value", ["text", np.zeros(2, "U3"), np.zeros(2, "M8[s]"), np.zeros(2, ">f4"), np.zeros(2, object), {}, [1, 2]]
-)
+@pytest.mark.parametrize("value", ["text", np.zeros(2, ">f4"), np.zeros(2, object), {}, [1, 2]])
 def test_what_kernels_do_not_take(value: Any) -> None:
     with pytest.raises(TypeError):
         types.typeof(value)
@@ -173,7 +171,7 @@ def test_records() -> None:
     assert fields["b"] == (types.NestedArray(int64, (2,)), 4)
     assert fields["c"][0].fields["y"] == (float64, 1)  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="dtype"):
-        types.from_dtype([("when", "M8[s]")])
+        types.from_dtype([("what", object)])
 
 
 def test_lists_of_signatures() -> None:

@@ -44,11 +44,11 @@ def with_statement(x):
         x[0] = 1
 
 
-@refused(SYNTAX, "del")
-def delete_variable(x):
+@refused(("KernelError",), "'a' is used before")
+def deleted_variable(x):
     a = 1
-    del a  # here
-    x[0] = 1
+    del a
+    x[0] = a  # here
 
 
 @refused(SYNTAX, "del")
@@ -173,10 +173,10 @@ def string_formatting(x):
     x[0] = 1
 
 
-@refused(SYNTAX, "bytes")
+@refused(TYPE, "read-only")
 def bytes_literal(x):
-    b = b"abc"  # here
-    x[0] = b[0]
+    b = b"abc"
+    b[0] = 1  # here
 
 
 @refused(TYPE, "undefined_name.*not defined")

@@ -313,9 +313,9 @@ def object_array_argument(x):
     cuda.syncthreads()
 
 
-@refused(TYPE, "datetime64", np.array(["2020-01-01"], dtype="M8[D]"))
-def dates_argument(x):
-    cuda.syncthreads()
+@refused(TYPE, "add of datetime64.D. and int 1", np.array(["2020-01-01"], dtype="M8[D]"))
+def date_plus_number(x):
+    x[0] = x[0] + 1  # here
 
 
 @refused(TYPE, "float128|longdouble", np.zeros(2, np.longdouble))
@@ -323,9 +323,9 @@ def long_double_argument(x):
     cuda.syncthreads()
 
 
-@refused(TYPE, "str|<U", np.array(["a", "b"]))
-def text_array_argument(x):
-    cuda.syncthreads()
+@refused(TYPE, "text is needed here, not int 1", np.array(["a", "b"]))
+def number_stored_as_text(x):
+    x[0] = 1  # here
 
 
 class Thing:

@@ -1,0 +1,148 @@
+"""Dates and durations in kernels: NumPy's datetime64 and timedelta64.
+
+In: `DateValue`, an int64 with a unit. Out: another one, a number, or a comparison. Invariant: results are NumPy's. The
+least int64 is NaT, which is unequal to everything and turns every result into NaT. Operands of different units are
+converted to the finer one. Years and months have no fixed length, and convert only to each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.values import Constant, DateValue, ScalarValue, describe, is_date_dtype
+
+NAT = Constant(-(2**63))
+
+
+def as_date(c: Compiler, value: Any) -> DateValue | None:
+    """Return a date or duration, including constants. Return None for other values."""
+    if isinstance(value, DateValue):
+        return value
+    if isinstance(value, Constant) and isinstance(value.value, (np.datetime64, np.timedelta64)):
+        number = ScalarValue(c.builder.constant(int(value.value.view(np.int64)), np.int64))
+        return DateValue(number, value.value.dtype)
+    return None
+
+
+def converted(c: Compiler, value: DateValue, dtype: np.dtype) -> DateValue:
+    """Return a date or duration in another unit."""
+    if value.dtype == dtype:
+        return value
+    factor = _factor(c, value.dtype, dtype)
+    number = value.number
+    scaled = c.apply("multiply", number, Constant(factor)) if factor != 1 else number
+    return DateValue(_unless_nat(c, scaled, number), dtype)
+
+
+def _factor(c: Compiler, given: np.dtype, wanted: np.dtype) -> int:
+    """Return how many units of one dtype make a unit of another one."""
+    units: list[Any] = [np.datetime_data(dtype) for dtype in (given, wanted)]
+    if units[0][0] == "generic":
+        return 1
+    calendar = [unit in ("Y", "M") for unit, _ in units]
+    if calendar[0] != calendar[1]:
+        c.fail(f"{given} has no fixed length in {wanted}: convert it outside the kernel")
+    one, other = (np.timedelta64(count, unit) for unit, count in units)
+    factor = int(one // other)
+    if factor * other != one:
+        c.fail(f"{given} is not a whole number of {wanted}")
+    return factor
+
+
+def _common(c: Compiler, values: tuple[DateValue, ...]) -> tuple[str, list[Any]]:
+    """Return the finer unit of two values, as ``[D]``, and both numbers in it."""
+    try:
+        common = np.result_type(*(np.dtype(f"m8{value.dtype.str[3:]}") for value in values))
+    except TypeError as error:
+        c.fail(str(error))
+    unit = common.str[3:]
+    numbers = [converted(c, value, np.dtype(f"{value.dtype.kind}8{unit}")).number for value in values]
+    return unit, numbers
+
+
+def _unless_nat(c: Compiler, result: Any, *numbers: Any) -> Any:
+    """Return a result, or NaT if an operand is NaT."""
+    for number in numbers:
+        result = c.apply("where", c.apply("equal", number, NAT), NAT, result)
+    return c.scalar(result)
+
+
+def is_nat(c: Compiler, value: DateValue) -> Any:
+    """Compile ``np.isnat(value)``."""
+    return c.apply("equal", value.number, NAT)
+
+
+def date_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
+    """Compile an operator on dates, durations and numbers. Return None if neither operand is a date or duration."""
+    first, second = as_date(c, left), as_date(c, right)
+    if first is None and second is None:
+        return None
+    kinds = "".join(value.dtype.kind if value is not None else "n" for value in (first, second))
+    if first is not None and second is not None:
+        if name in ("add", "subtract") and kinds in _RESULTS[name]:
+            unit, numbers = _common(c, (first, second))
+            made = _unless_nat(c, c.apply(name, *numbers), *numbers)
+            return DateValue(made, np.dtype(f"{_RESULTS[name][kinds]}8{unit}"))
+        if kinds == "mm" and name in ("divide", "floor_divide", "remainder"):
+            return _ratio(c, name, first, second)
+    elif kinds == "mn" and name in ("multiply", "divide", "floor_divide"):
+        assert first is not None
+        return _scaled(c, name, first, right)
+    elif kinds == "nm" and name == "multiply":
+        assert second is not None
+        return _scaled(c, name, second, left)
+    c.fail(f"{name} of {describe(left)} and {describe(right)} is not part of the kernel language")
+
+
+_RESULTS = {"add": {"Mm": "M", "mM": "M", "mm": "m"}, "subtract": {"MM": "m", "Mm": "M", "mm": "m"}}
+
+
+def _ratio(c: Compiler, name: str, first: DateValue, second: DateValue) -> Any:
+    unit, numbers = _common(c, (first, second))
+    if name == "divide":
+        floats = [c.cast(number, np.float64) for number in numbers]
+        missing = c.apply("logical_or", *(c.apply("equal", number, NAT) for number in numbers))
+        return c.apply("where", missing, Constant(float("nan")), c.apply("divide", *floats))
+    result = c.apply(name, *numbers)
+    return result if name == "floor_divide" else DateValue(_unless_nat(c, result, *numbers), np.dtype(f"m8{unit}"))
+
+
+def _scaled(c: Compiler, name: str, duration: DateValue, number: Any) -> DateValue:
+    number = c.number(number)
+    kind = np.dtype(c.kind(number)).kind
+    if kind in "biu" and name == "divide":
+        name = "floor_divide"  # towards zero, below
+    operand = duration.number
+    if kind == "f":
+        scaled = c.cast(c.apply(name, c.cast(operand, np.float64), number), np.int64)
+    elif name == "floor_divide":
+        quotient = c.apply("floor_divide", c.apply("absolute", operand), c.apply("absolute", number))
+        opposite = c.apply("not_equal", c.apply("less", operand, Constant(0)), c.apply("less", number, Constant(0)))
+        scaled = c.apply("where", opposite, c.apply("negative", quotient), quotient)
+    else:
+        scaled = c.apply(name, operand, number)
+    return DateValue(_unless_nat(c, c.cast(scaled, np.int64), operand), duration.dtype)
+
+
+def compare_dates(c: Compiler, name: str, left: Any, right: Any) -> Any:
+    """Compile a comparison of dates or durations. Return None if neither operand is one."""
+    first, second = as_date(c, left), as_date(c, right)
+    if first is None and second is None:
+        return None
+    if first is None or second is None or first.dtype.kind != second.dtype.kind:
+        c.fail(f"{describe(left)} and {describe(right)} cannot be compared")
+    _, numbers = _common(c, (first, second))
+    result = c.apply(name, *numbers)
+    missing = c.apply("logical_or", *(c.apply("equal", number, NAT) for number in numbers))
+    return c.apply("where", missing, Constant(name == "not_equal"), result)
+
+
+def stored_date(c: Compiler, value: Any, dtype: np.dtype, label: str) -> Any:
+    """Return the int64 to store in an array of dates or durations."""
+    date = as_date(c, value)
+    if date is None or date.dtype.kind != dtype.kind or not is_date_dtype(dtype):
+        c.fail(f"{describe(value)} cannot be stored in {label or 'an array'} of {dtype}")
+    return converted(c, date, dtype).number

@@ -1,0 +1,359 @@
+"""Variables of a kernel: kinds that are kept over all runs of a compilation, and storage in the current run.
+
+In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in a run.
+If an assignment widens the kind after a use, the run ends (`Restart`), and the next run starts with the wider kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from weft.codegen import KernelBuilder, Pointer, Value
+from weft.dsl.kernel.language.extents import contiguous
+from weft.dsl.kernel.language.values import (
+    BOOL,
+    INT,
+    OPTIONAL,
+    ArrayKind,
+    ArrayValue,
+    Closure,
+    Constant,
+    ConstantKind,
+    DateKind,
+    DateValue,
+    Extent,
+    HeldKind,
+    Kind,
+    OptionalKind,
+    OptionalValue,
+    ScalarKind,
+    ScalarValue,
+    TupleKind,
+    TupleValue,
+    array_kind,
+    in_bytes,
+    is_none,
+    join,
+    kind_of,
+    memory_dtype,
+    number_kind,
+)
+
+if TYPE_CHECKING:
+    from weft.dsl.kernel.sanitizer.watch import Watch
+
+
+class Restart(Exception):
+    """Raised if a variable's kind was too narrow. Compilation restarts with the wider kind."""
+
+
+class Unresolved(Exception):
+    """Raised if the result type of a recursive function is not known yet."""
+
+
+class Variable:
+    """A Python variable: its kind in all runs, and its storage in the current run.
+
+    `home` is the tuple of IR blocks that were open at the first assignment. `later` is the variable that replaced this
+    one in the run `later_run`, when a value of another kind was assigned in the same blocks.
+    """
+
+    __slots__ = ("held", "home", "kind", "later", "later_run", "name", "parts", "run", "slot")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kind: Kind | None = None
+        self.parts: list[Variable] = []
+        self.run = -1  # the run in which it was last touched
+        self.slot: Value | None = None
+        self.held: Any = None
+        self.home: tuple[Any, ...] = ()
+        self.later: Variable | None = None
+        self.later_run = -1
+
+    def now(self, run: int) -> Variable:
+        """Return the variable that replaces this one in a run, or this variable if it was not replaced."""
+        found = self
+        while found.later is not None and found.later_run == run:
+            found = found.later
+        return found
+
+
+class Variables:
+    """The variables of one compilation. `Compiler` adds everything else."""
+
+    builder: KernelBuilder
+    index_dtype: np.dtype
+    numba: bool
+    run: int
+    pending: bool
+    watch: Watch | None
+    written: set[int]
+
+    def __init__(self) -> None:
+        self.variables: dict[tuple[Any, ...], Variable] = {}
+        # local arrays of which one is chosen at run time lie in one arena per dtype: its length, kept over runs, and in
+        # this run its pointer and how much of it is taken
+        self.arena_lengths: dict[np.dtype, int] = {}
+        self.arenas: dict[np.dtype, tuple[Value, int]] = {}
+
+    def fail(self, message: str, kind: str = "type") -> NoReturn:
+        """Raise an error without a source location."""
+        raise NotImplementedError
+
+    def ir(self, value: Any, dtype: Any = None) -> Value:
+        """Return a number as an IR value."""
+        raise NotImplementedError
+
+    def variable(self, key: tuple[Any, ...], name: str) -> Variable:
+        """Return the variable of a key. All runs of a compilation share it."""
+        found = self.variables.get(key)
+        if found is None:
+            found = self.variables[key] = Variable(name)
+        return found
+
+    def assign(self, variable: Variable, value: Any) -> None:
+        """Assign a value to a variable, widening its kind if necessary."""
+        variable = variable.now(self.run)
+        kind = kind_of(value)
+        known = variable.kind
+        if isinstance(value, ArrayValue) and (isinstance(known, (ArrayKind, OptionalKind)) or is_none(known)):
+            kind = self._array_kind(value) or kind
+        elif isinstance(known, HeldKind) and variable.run == self.run:
+            known = self._chosen_kind(variable, value)
+        joined = kind if known is None else join(known, kind, self.numba)
+        if joined is None:
+            assert known is not None
+            if variable.run == self.run and variable.home == tuple(self.builder.blocks):
+                self._succeed(variable, value)
+                return
+            self.fail(
+                f"variable {variable.name!r} holds {known} and {kind}: a variable keeps one type where its values meet; "
+                "use another name for the other"
+            )
+        if joined != known:
+            used = variable.run == self.run
+            if joined == OPTIONAL:
+                self._make_optional(variable, known, kind)
+            variable.kind = joined
+            if used:
+                raise Restart
+        self._touch(variable)
+        if not variable.home:
+            variable.home = tuple(self.builder.blocks)
+        self._store(variable, value)
+
+    def _succeed(self, variable: Variable, value: Any) -> None:
+        """Replace a variable by a new one of another kind. Callers ensure that the old value is never read again."""
+        if variable.later is None:
+            variable.later = Variable(variable.name)
+            raise Restart  # what was read before its first value, in a loop, has to be looked at again
+        variable.later_run = self.run
+        self.assign(variable.later, value)
+
+    def _chosen_kind(self, variable: Variable, value: Any) -> Kind | None:
+        """Return the kind of a variable that holds an array and is assigned another one, or None.
+
+        A second array of the same type gives the variable the kind `ArrayKind`, and restarts compilation.
+        """
+        held = variable.held[0] if variable.held is not None else None
+        if not isinstance(held, ArrayValue):
+            return variable.kind
+        if isinstance(value, OptionalValue) or is_none(kind_of(value)):
+            return self._array_kind(held) or variable.kind
+        if held is not value and isinstance(value, ArrayValue):
+            first, second = array_kind(held), array_kind(value)
+            both = join(first, second) if first is not None and second is not None else None
+            if both is not None:
+                self._array_kind(held)
+                variable.kind = both
+                raise Restart
+        return variable.kind
+
+    def _array_kind(self, array: ArrayValue) -> ArrayKind | None:
+        """Return the kind of a variable that holds an array chosen at run time. A local array moves to the arena."""
+        kind = array_kind(array)
+        if kind is not None and kind.space == "local" and kind.dtype not in self.arena_lengths:
+            self.arena_lengths[kind.dtype] = 0
+            raise Restart
+        return kind
+
+    def _make_optional(self, variable: Variable, *kinds: Kind | None) -> None:
+        """Give a variable a part for the value that it holds unless it is None, of a kind that was assigned so far."""
+        variable.parts = [Variable(variable.name)]
+        for kind in kinds:
+            if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):
+                number = number_kind(kind) if isinstance(kind, ConstantKind) else None
+                variable.parts[0].kind = number or kind
+
+    def arena_part(self, dtype: np.dtype, count: int) -> Value | None:
+        """Return memory for a local array in the arena of its dtype, or None if the dtype has no arena."""
+        length = self.arena_lengths.get(dtype)
+        if length is None:
+            return None
+        pointer, taken = self._arena(dtype)
+        self.arenas[dtype] = pointer, taken + count
+        if taken + count > length:
+            self.arena_lengths[dtype] = taken + count
+            self.pending = True
+        return self.builder.offset(pointer, self.builder.constant(taken)) if taken else pointer
+
+    def _arena(self, dtype: np.dtype) -> tuple[Value, int]:
+        """Return the arena of a dtype and how many of its elements are taken."""
+        if dtype not in self.arenas:
+            with self.at_top():
+                self.arenas[dtype] = self.builder.local(dtype, max(self.arena_lengths[dtype], 1)), 0
+        return self.arenas[dtype]
+
+    def _touch(self, variable: Variable) -> None:
+        if variable.run == self.run:
+            return
+        variable.run = self.run
+        variable.slot = None
+        variable.held = None
+        variable.home = ()
+        kind = variable.kind
+        if isinstance(kind, ScalarKind):
+            with self.at_top():
+                variable.slot = self.builder.local(kind.dtype)
+        elif isinstance(kind, DateKind):
+            with self.at_top():
+                variable.slot = self.builder.local(INT)
+        elif isinstance(kind, ArrayKind):
+            with self.at_top():
+                # the address, the lengths, the strides
+                count = 0 if kind.shape is not None else kind.ndim * (1 if kind.packed else 2)
+                variable.held = [self.builder.local(INT) for _ in range(1 + count)]
+        elif isinstance(kind, TupleKind):
+            while len(variable.parts) < kind.length:
+                variable.parts.append(Variable(variable.name))
+        elif isinstance(kind, OptionalKind):
+            with self.at_top():
+                variable.slot = self.builder.local(BOOL)
+            part = variable.parts[0]
+            if isinstance(part.kind, ScalarKind):  # None read as a number is 0, unless a check is compiled
+                self._touch(part)
+                assert part.slot is not None
+                with self.at_top():
+                    self.builder.store(part.slot, self.builder.constant(0), self.builder.constant(0, part.kind.dtype))
+
+    def _store(self, variable: Variable, value: Any) -> None:
+        match variable.kind:
+            case ScalarKind(dtype=dtype):
+                assert variable.slot is not None
+                text = self.ir(value, dtype)
+                self.builder.store(variable.slot, self.builder.constant(0), text)
+            case TupleKind():
+                for part, item in zip(variable.parts, value.items, strict=True):
+                    self.assign(part, item)
+            case DateKind():
+                assert variable.slot is not None
+                date = (
+                    value.number.ir
+                    if isinstance(value, DateValue)
+                    else self.builder.constant(value.value.view(INT), INT)
+                )
+                self.builder.store(variable.slot, self.builder.constant(0), date)
+            case OptionalKind():
+                assert variable.slot is not None
+                empty = isinstance(value, Constant) and value.value is None
+                present = value.present if isinstance(value, OptionalValue) else self.builder.constant(not empty, BOOL)
+                self.builder.store(variable.slot, self.builder.constant(0), present)
+                held = value.value if isinstance(value, OptionalValue) else value
+                if not empty and held is not None:
+                    self.assign(variable.parts[0], held)
+            case ArrayKind(packed=packed, shape=shape):
+                (address,) = self.builder.emit("address", (value.pointer,), (INT,))
+                if value.space == "local":  # (what is stored is the distance in the arena, whose memory has no address)
+                    (start,) = self.builder.emit("address", (self._arena(value.dtype)[0],), (INT,))
+                    size = self.builder.constant(value.dtype.itemsize, INT)
+                    address = self.builder.op("floor_divide", self.builder.op("subtract", address, start), size)
+                extents = [] if shape is not None else [*value.shape, *(() if packed else value.strides)]
+                numbers = [address] + [
+                    self.builder.cast(e if isinstance(e, Value) else self.builder.constant(e), INT) for e in extents
+                ]
+                for slot, number in zip(variable.held, numbers, strict=True):
+                    self.builder.store(slot, self.builder.constant(0), number)
+                self.written.add(value.origin)  # which one is written to is not followed
+            case HeldKind():
+                if variable.held is not None and variable.held[0] is not value:
+                    self.fail(
+                        f"variable {variable.name!r} is given one {variable.kind} after another: which one it is has to be "
+                        "known when the kernel is compiled; use two names, or an index"
+                    )
+                variable.held = (value, tuple(self.builder.blocks))
+
+    def load(self, variable: Variable) -> Any:
+        """Return the value of a variable."""
+        variable = variable.now(self.run)
+        if variable.run != self.run:
+            if variable.later is not None:
+                self.fail(
+                    f"variable {variable.name!r} is read here in a loop that gives it values of several types: use another name"
+                )
+            if variable.kind is None:
+                raise KeyError(variable.name)
+            if isinstance(variable.kind, HeldKind):
+                raise KeyError(variable.name)
+            self._touch(variable)
+        match variable.kind:
+            case ScalarKind(weak=weak, natural=natural):
+                assert variable.slot is not None
+                return ScalarValue(self.builder.load(variable.slot, self.builder.constant(0)), weak, natural)
+            case ConstantKind(value=held):
+                return Constant(held)
+            case TupleKind(maker=maker, names=names):
+                return TupleValue(tuple(self.load(part) for part in variable.parts), maker, names)
+            case DateKind(dtype=dtype):
+                assert variable.slot is not None
+                return DateValue(ScalarValue(self.builder.load(variable.slot, self.builder.constant(0))), dtype)
+            case OptionalKind():
+                assert variable.slot is not None
+                part = variable.parts[0]
+                present = self.builder.load(variable.slot, self.builder.constant(0))
+                return OptionalValue(present, None if part.kind is None else self.load(part), variable.name)
+        if isinstance(variable.kind, ArrayKind):
+            return self._chosen(variable, variable.kind)
+        if variable.held is None:
+            raise KeyError(variable.name)
+        value, blocks = variable.held
+        if not isinstance(value, Closure) and any(block not in self.builder.blocks for block in blocks):
+            self.fail(
+                f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here"
+            )
+        return (
+            self.watch.named(value, variable.name)
+            if self.watch is not None and isinstance(value, ArrayValue)
+            else value
+        )
+
+    def _chosen(self, variable: Variable, kind: ArrayKind) -> ArrayValue:
+        """Return the array that a variable of `ArrayKind` holds at run time, from the stored address and extents."""
+        b = self.builder
+        address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
+        if kind.space == "local":
+            pointer = b.offset(self._arena(kind.dtype)[0], b.cast(address, self.index_dtype))
+        else:
+            (pointer,) = b.emit("pointer", (address,), (Pointer(memory_dtype(kind.dtype), kind.space),))  # type: ignore[arg-type]
+        extents = tuple(b.cast(value, self.index_dtype) for value in rest)
+        shape: tuple[Extent, ...] = extents[: kind.ndim] if kind.shape is None else kind.shape
+        strides: tuple[Extent, ...] = extents[kind.ndim :]
+        if kind.packed:
+            strides = contiguous(self, shape, kind.dtype.itemsize if in_bytes(kind.dtype) else 1)
+        return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
+
+    def forget(self, variable: Variable) -> None:
+        """Reset a variable's kind. The next iteration of an unrolled loop may give it another one."""
+        variable.kind = None
+        variable.run = -1
+        variable.later = None
+
+    @contextmanager
+    def at_top(self) -> Iterator[None]:
+        """Within the ``with`` block, emit operations at the start of the kernel, visible in the whole kernel."""
+        with self.builder.at(0):
+            yield

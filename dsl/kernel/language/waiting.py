@@ -1,0 +1,44 @@
+"""Loops of a thread that waits for another thread, on the CPU.
+
+On the CPU, the threads of a block run one after the other up to the next barrier, and blocks in any order. A thread that
+waits in a loop for what a later thread writes would wait forever. In: a `while` loop. Out: code that counts the iterations
+of a loop that does nothing but wait, and reports it after some seconds.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
+from weft.dsl.kernel.language.values import INT, Constant, ScalarValue
+from weft.dsl.kernel.language.variables import Variable
+
+LIMIT = 2**30  # iterations
+
+
+def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
+    """Return the counter of a loop's iterations, set to 0. Return None unless the loop only waits, on the CPU."""
+    c = frame.compiler
+    if not c.reporting or c.target is None or c.target.machine.is_gpu or not _only_waits(node):
+        return None
+    counter = c.variable((*frame.path, "waiting", id(node)), "iterations of a loop that waits")
+    c.assign(counter, ScalarValue(c.ir(Constant(0), INT), True, True))
+    return counter
+
+
+def _only_waits(node: ast.While) -> bool:
+    """Return whether a loop calls functions or reads elements in its condition, and its body assigns nothing."""
+    asks = any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.test))
+    return asks and all(isinstance(statement, (ast.Pass, ast.Expr)) for statement in node.body)
+
+
+def count_waiting(c: Compiler, counter: Variable) -> None:
+    """Count an iteration, and report the loop if there were too many."""
+    count = c.apply("add", c.load(counter), Constant(1))
+    c.assign(counter, count)
+    c.report(
+        c.ir(c.apply("greater", count, Constant(LIMIT))),
+        RuntimeError,
+        "this loop waits for what another thread writes. On the CPU, the threads of a block run one after the other up to "
+        "the next barrier, and blocks in any order: use cuda.syncthreads(), or another launch",
+    )

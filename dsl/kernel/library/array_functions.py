@@ -1,0 +1,391 @@
+"""NumPy functions of whole arrays in kernels: statistics, sorting, scans and new local arrays.
+
+In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Most functions
+are written in the kernel language, and take a local array for their result. Invariant: results are those of NumPy for one
+thread. Sorting is stable, and puts NaN last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.kernel.language import array_values as arrays
+from weft.dsl.kernel.language import value_methods as methods
+from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.handlers import TABLE, dtype_of, handles, local_array
+from weft.dsl.kernel.language.invocation import Invocation
+from weft.dsl.kernel.language.known import compute
+from weft.dsl.kernel.language.members import flatten
+from weft.dsl.kernel.language.values import (
+    ArrayValue,
+    Constant,
+    ScalarValue,
+    TupleValue,
+    beside,
+    describe,
+    kind_of,
+    number_kind,
+)
+
+_WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64}  # dtypes of sums of integers
+
+
+def _array(call: Invocation, value: Any, name: str) -> ArrayValue:
+    if not isinstance(value, ArrayValue):
+        call.c.fail(f"{name} takes an array, not {describe(value)}")
+    return value
+
+
+def _call(call: Invocation, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Compile a call of a function that is written in the kernel language."""
+    return call.c.call(call.frame, call.node, Constant(function), list(arguments), {})
+
+
+def _flat(call: Invocation, value: Any, name: str) -> ArrayValue:
+    return flatten(call.c, _array(call, value, name))
+
+
+def new_array(c: Compiler, like: ArrayValue, dtype: Any, name: str) -> ArrayValue:
+    """Return a local array with the shape of another array, which must be known at compile time."""
+    if not all(isinstance(extent, int) for extent in like.shape):
+        c.fail(
+            f"{name} needs memory for its result: the shape of its argument has to be known when the kernel is compiled"
+        )
+    return local_array(c, TupleValue(tuple(map(Constant, like.shape))), dtype, f"the result of {name}")
+
+
+# -- statistics ----------------------------------------------------------------------------------
+
+
+def _variance(x: Any, correction: float) -> Any:
+    mean = x.sum() / x.size
+    total = mean * 0
+    for k in range(x.size):
+        total += (x[k] - mean) * (x[k] - mean)
+    return total / (x.size - correction)
+
+
+def _deviation(x: Any, correction: float) -> Any:
+    return np.sqrt(_variance(x, correction))
+
+
+def _count_nonzero(x: Any) -> Any:
+    count = 0
+    for k in range(x.size):
+        if x[k] != 0:
+            count += 1
+    return count
+
+
+def _extent(x: Any) -> Any:
+    return x.max() - x.min()
+
+
+def _nan_sum(x: Any) -> Any:
+    total = x.dtype.type(0)
+    for k in range(x.size):
+        if x[k] == x[k]:
+            total += x[k]
+    return total
+
+
+def _nan_product(x: Any) -> Any:
+    total = x.dtype.type(1)
+    for k in range(x.size):
+        if x[k] == x[k]:
+            total *= x[k]
+    return total
+
+
+def _numbers(x: Any) -> Any:
+    count = 0
+    for k in range(x.size):
+        if x[k] == x[k]:
+            count += 1
+    return count
+
+
+def _nan_mean(x: Any) -> Any:
+    return _nan_sum(x) / _numbers(x)
+
+
+def _nan_variance(x: Any, correction: float) -> Any:
+    mean = _nan_mean(x)
+    total = mean * 0
+    for k in range(x.size):
+        if x[k] == x[k]:
+            total += (x[k] - mean) * (x[k] - mean)
+    count = _numbers(x)
+    return total / (count - correction) if count > correction else mean * np.nan
+
+
+def _nan_deviation(x: Any, correction: float) -> Any:
+    return np.sqrt(_nan_variance(x, correction))
+
+
+def _nan_least(x: Any) -> Any:
+    best = x[0]
+    for k in range(x.size):
+        if x[k] < best or best != best:
+            best = x[k]
+    return best
+
+
+def _nan_greatest(x: Any) -> Any:
+    best = x[0]
+    for k in range(x.size):
+        if x[k] > best or best != best:
+            best = x[k]
+    return best
+
+
+def _middle(x: Any, count: int) -> Any:
+    return (x[(count - 1) // 2] + x[count // 2]) / 2
+
+
+def _median(x: Any, work: Any) -> Any:
+    _sorted_into(x, work)
+    last = work[x.size - 1]
+    return last / 1 if last != last else _middle(work, x.size)
+
+
+def _nan_median(x: Any, work: Any) -> Any:
+    _sorted_into(x, work)
+    count = _numbers(x)
+    return _middle(work, count) if count else work[0] / 1
+
+
+def _statistic(function: Callable[..., Any], name: str) -> None:
+    def handler(call: Invocation, a: Any) -> Any:
+        return _call(call, function, _flat(call, a, name))
+
+    TABLE[getattr(np, name)] = handler
+
+
+def _corrected(function: Callable[..., Any], name: str) -> None:
+    def handler(call: Invocation, a: Any, ddof: Any = None) -> Any:
+        flat = _flat(call, a, name)
+        if flat.dtype.kind == "c":
+            call.c.fail(f"{name} of complex numbers is not part of the kernel language: write the loop")
+        return _call(call, function, flat, Constant(0) if ddof is None else ddof)
+
+    TABLE[getattr(np, name)] = handler
+
+
+def _sorting_statistic(function: Callable[..., Any], name: str) -> None:
+    def handler(call: Invocation, a: Any) -> Any:
+        flat = _flat(call, a, name)
+        return _call(call, function, flat, new_array(call.c, flat, Constant(flat.dtype), name))
+
+    TABLE[getattr(np, name)] = handler
+
+
+def _statistics() -> None:
+    plain: dict[str, Callable[..., Any]] = {
+        "count_nonzero": _count_nonzero, "ptp": _extent, "nansum": _nan_sum, "nanprod": _nan_product, "nanmean": _nan_mean,
+        "nanmin": _nan_least, "nanmax": _nan_greatest,
+    }  # fmt: skip
+    for name, function in plain.items():
+        _statistic(function, name)
+    corrected = {"var": _variance, "std": _deviation, "nanvar": _nan_variance, "nanstd": _nan_deviation}
+    for name, function in corrected.items():
+        _corrected(function, name)
+    _sorting_statistic(_median, "median")
+    _sorting_statistic(_nan_median, "nanmedian")
+
+
+_statistics()
+
+
+# -- scans and sorting ---------------------------------------------------------------------------
+
+
+def _running_sum(x: Any, out: Any) -> None:
+    total = out.dtype.type(0)
+    for k in range(x.size):
+        total += x[k]
+        out[k] = total
+
+
+def _running_product(x: Any, out: Any) -> None:
+    total = out.dtype.type(1)
+    for k in range(x.size):
+        total *= x[k]
+        out[k] = total
+
+
+def _after(x: Any, y: Any) -> Any:
+    """Return whether x comes after y in a sorted array, in a kernel."""
+    return x > y or (x != x and y == y)
+
+
+def _sort(x: Any) -> None:
+    """Sort an array in place by Shell's method, in a kernel."""
+    gap = x.size // 2
+    while gap > 0:
+        for k in range(gap, x.size):
+            item = x[k]
+            j = k
+            while j >= gap and _after(x[j - gap], item):
+                x[j] = x[j - gap]
+                j -= gap
+            x[j] = item
+        gap = 1 if gap == 2 else gap * 5 // 11
+
+
+def _sorted_into(x: Any, out: Any) -> None:
+    for k in range(x.size):
+        out[k] = x[k]
+    _sort(out)
+
+
+def _order(x: Any, out: Any) -> None:
+    """Write the indices that sort an array, by insertion, which is stable, in a kernel."""
+    for k in range(x.size):
+        j = k
+        while j > 0 and _after(x[out[j - 1]], x[k]):
+            out[j] = out[j - 1]
+            j -= 1
+        out[j] = k
+
+
+def _into(function: Callable[..., Any], name: str, dtypes: Callable[[np.dtype], Any]) -> None:
+    def handler(call: Invocation, a: Any) -> Any:
+        flat = _flat(call, a, name)
+        if name in ("sort", "argsort") and _array(call, a, name).ndim != 1:
+            call.c.fail(f"{name} in a kernel takes an array of one axis")
+        made = new_array(call.c, flat, Constant(np.dtype(dtypes(flat.dtype))), name)
+        _call(call, function, flat, made)
+        return made
+
+    TABLE[getattr(np, name)] = handler
+
+
+_into(_running_sum, "cumsum", lambda dtype: _WIDE.get(dtype.kind, dtype))
+_into(_running_product, "cumprod", lambda dtype: _WIDE.get(dtype.kind, dtype))
+_into(_sorted_into, "sort", lambda dtype: dtype)
+_into(_order, "argsort", lambda dtype: np.int64)
+
+
+def sort_in_place(call: Invocation, array: ArrayValue) -> Constant:
+    """Compile ``array.sort()`` of an array of one axis."""
+    if array.ndim != 1:
+        call.c.fail("sort() in a kernel takes an array of one axis")
+    _call(call, _sort, array)
+    return Constant(None)
+
+
+methods.ARRAY_METHODS["sort"] = sort_in_place
+for _name in ("argsort", "cumsum", "cumprod", "std", "var", "ptp"):
+    methods.ARRAY_METHODS[_name] = TABLE[getattr(np, _name)]
+
+
+# -- new arrays ----------------------------------------------------------------------------------
+
+
+def _filled(value: Any, name: str) -> None:
+    def handler(call: Invocation, shape: Any, dtype: Any = None) -> Any:
+        c = call.c
+        made = local_array(c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
+        if value is not None:
+            arrays.assign_view(c, made, Constant(value))
+        return made
+
+    def like(call: Invocation, a: Any, dtype: Any = None) -> Any:
+        array = _array(call, a, f"{name}_like")
+        made = new_array(call.c, array, Constant(array.dtype) if dtype is None else dtype, f"{name}_like")
+        if value is not None:
+            arrays.assign_view(call.c, made, Constant(value))
+        return made
+
+    TABLE[getattr(np, name)] = handler
+    TABLE[getattr(np, f"{name}_like")] = like
+
+
+_filled(0, "zeros")
+_filled(1, "ones")
+_filled(None, "empty")
+
+
+def common_dtype(c: Compiler, numbers: list[Any]) -> np.dtype:
+    """Return the dtype of an array of these numbers: Python's ints are int64, and its floats float64."""
+    kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
+    return np.result_type(*beside(kinds))
+
+
+@handles(np.full)
+def _full(call: Invocation, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    c = call.c
+    kind = Constant(common_dtype(c, [c.number(fill_value)])) if dtype is None else dtype
+    made = local_array(c, shape, kind, "an array made in a kernel")
+    arrays.assign_view(c, made, fill_value)
+    return made
+
+
+@handles(np.array, np.asarray)
+def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
+    """Compile ``np.array([...])`` of numbers in nested lists or tuples, and of arrays."""
+    c = call.c
+    if isinstance(object, ArrayValue):
+        made = new_array(c, object, Constant(object.dtype) if dtype is None else dtype, "np.array")
+        arrays.assign_view(c, made, object)
+        return made
+    shape, numbers = _nested(c, object)
+    kind = Constant(common_dtype(c, numbers) if numbers else np.dtype(np.float64)) if dtype is None else dtype
+    made = local_array(c, TupleValue(tuple(map(Constant, shape))), kind, "an array made in a kernel")
+    flat = flatten(c, made) if shape else made
+    for k, number in enumerate(numbers):
+        arrays.store(c, flat, Constant(k) if shape else TupleValue(()), number)
+    return made
+
+
+def _nested(c: Compiler, value: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """Return the shape of nested tuples, and the numbers in them."""
+    if not isinstance(value, TupleValue):
+        return (), [c.number(value, "a number in an array")]
+    parts = [_nested(c, item) for item in value.items]
+    if len({shape for shape, _ in parts}) > 1:
+        c.fail("the rows of an array have different lengths")
+    numbers = [number for _, row in parts for number in row]
+    return (len(parts), *(parts[0][0] if parts else ())), numbers
+
+
+@handles(np.arange)
+def _arange(call: Invocation, start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
+    c = call.c
+    first, last = (Constant(0), start) if stop is None else (start, stop)
+    parts = (first, last, Constant(1) if step is None else step)
+    if not all(isinstance(part, Constant) for part in parts):
+        c.fail(
+            "the ends of np.arange have to be known when the kernel is compiled: use range, or a local array and a loop"
+        )
+    kind = None if dtype is None else dtype_of(c, dtype)
+    values = compute(c, "np.arange", lambda: np.arange(*(part.value for part in parts), dtype=kind)).value
+    return _counted(call, values, lambda k: c.apply("add", first, c.apply("multiply", k, parts[2])))
+
+
+@handles(np.linspace)
+def _linspace(call: Invocation, start: Any, stop: Any, num: Any = None) -> Any:
+    c = call.c
+    count = arrays.known_shape(Constant(50) if num is None else num)
+    if count is None:
+        c.fail("the number of points of np.linspace has to be known when the kernel is compiled")
+    step = c.apply("divide", c.apply("subtract", stop, start), Constant(float(max(count[0] - 1, 1))))
+    made = _counted(
+        call, np.empty(count[0]), lambda k: c.apply("add", c.apply("multiply", k, step), c.cast(start, np.float64))
+    )
+    if count[0] > 1:
+        arrays.store(c, made, Constant(count[0] - 1), stop)
+    return made
+
+
+def _counted(call: Invocation, like: np.ndarray, item: Callable[[ScalarValue], Any]) -> ArrayValue:
+    """Return a local array of one axis, like a NumPy array, whose elements are computed from their indices."""
+    c = call.c
+    made = local_array(c, Constant(like.size), Constant(like.dtype), "an array made in a kernel")
+    with arrays.each(c, made.shape) as place:
+        arrays.store(c, made, TupleValue(place), item(place[0]))
+    return made

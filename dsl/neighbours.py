@@ -1,0 +1,75 @@
+"""Registration with other packages, as soon as weft and the package are both loaded.
+
+Some packages keep tables by type, and know NumPy's arrays only. In: the name of the module that holds the table. Out: a call
+of the function that registers weft's arrays there, right after the module's import, or at once if it was loaded before
+weft. Invariant: no other package is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from weft.runtime.lazy_names import lazy_names
+
+_find_lazy = lazy_names(
+    globals(),
+    {
+        "weft.dsl.dask_chunks": "register_chunks",
+        "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_shards "
+        "register_vector_space",
+    },
+)
+_WAITING = {
+    "autograd.numpy.numpy_boxes": "register_box",
+    "autograd.numpy.numpy_vspaces": "register_vector_space",
+    "dask.array": "register_chunks",
+    "einops._backends": "register_backend",
+    "jax._src.abstract_arrays": "register_abstract_arrays",
+    "jax._src.interpreters.pxla": "register_shards",
+    "torch.utils.data._utils.collate": "register_collate",
+}
+
+
+def _register(name: str, module: ModuleType) -> None:
+    _find_lazy(name)(module)
+
+
+class _RegisteringLoader:
+    """The loader of a package's module, followed by the registration."""
+
+    def __init__(self, loader: Any, function: str) -> None:
+        self._loader = loader
+        self._function = function
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        found: ModuleType | None = self._loader.create_module(spec)
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        _register(self._function, module)
+
+
+class _Neighbours:
+    """A finder that finds only the modules in `_WAITING`."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        function = _WAITING.pop(fullname, None)
+        spec = PathFinder.find_spec(fullname, path, target) if function is not None else None
+        if spec is not None and spec.loader is not None and function is not None:
+            spec.loader = _RegisteringLoader(spec.loader, function)  # type: ignore[assignment]
+        return spec
+
+
+def install() -> None:
+    """Register with the packages that are loaded, and with the others when they are."""
+    for name in [name for name in _WAITING if name in sys.modules]:
+        _register(_WAITING.pop(name), sys.modules[name])
+    sys.meta_path.insert(0, _Neighbours())  # type: ignore[arg-type]

@@ -1,0 +1,99 @@
+"""What weft enters into the tables of other packages. `dsl.neighbours` calls these functions with the loaded modules.
+
+Invariant: a package whose table has moved is left as it is, so that another version of it fails as with any unknown type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, Scalar, convert
+
+
+def register_backend(module: ModuleType) -> None:
+    """Add a backend to einops, whose operations are those of NumPy's backend."""
+    base = getattr(module, "NumpyBackend", None)
+    if base is None:
+        return
+
+    class WeftBackend(base):  # type: ignore[misc, valid-type]
+        """einops on weft arrays."""
+
+        framework_name = "weft"
+
+        def is_appropriate_type(self, tensor: Any) -> bool:
+            return isinstance(tensor, Array)
+
+        def from_numpy(self, x: Any) -> Any:
+            return convert(x)
+
+        def to_numpy(self, x: Any) -> Any:
+            return x.numpy()
+
+    # einops finds backends among the subclasses of its base class
+    module._weft_backend = WeftBackend  # type: ignore[attr-defined]
+
+
+def register_collate(module: ModuleType) -> None:
+    """Let torch's data loaders make batches of weft arrays, as of NumPy's."""
+    table = getattr(module, "default_collate_fn_map", {})
+    arrays, numbers = table.get(np.ndarray), next((f for kinds, f in table.items() if _holds(kinds, np.number)), None)
+    if arrays is None:
+        return
+
+    def collate(batch: Any, **options: Any) -> Any:
+        return arrays([array.numpy().copy() for array in batch], **options)
+
+    def collate_scalars(batch: Any, **options: Any) -> Any:
+        return numbers([scalar.numpy()[()] for scalar in batch], **options)  # type: ignore[misc]
+
+    table[Array] = collate
+    if numbers is not None:
+        table[Scalar] = collate_scalars
+
+
+def _holds(kinds: Any, wanted: type) -> bool:
+    return isinstance(kinds, tuple) and wanted in kinds
+
+
+def register_box(module: ModuleType) -> None:
+    """Let autograd trace weft arrays as NumPy's."""
+    for kind in (Array, Scalar):
+        module.ArrayBox.register(kind)
+
+
+def register_vector_space(module: ModuleType) -> None:
+    """Let autograd accumulate gradients of weft arrays."""
+    for kind in (Array, Scalar):
+        module.VSpace.register(kind, lambda x: module.VSpace.mappings[np.ndarray](np.asarray(x)))
+
+
+def _through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *rest, **options: function(np.asarray(x), *rest, **options)
+
+
+def register_abstract_arrays(module: ModuleType) -> None:
+    """Let JAX trace weft arrays as NumPy's."""
+    types = getattr(getattr(module, "core", None), "pytype_aval_mappings", None)
+    values: Any = getattr(module, "dtypes", None)  # a module
+    if (
+        not isinstance(types, dict)
+        or np.ndarray not in types
+        or not hasattr(values, "register_canonicalize_value_handler")
+    ):
+        return
+    for kind in (Array, Scalar):
+        types[kind] = _through_numpy(types[np.ndarray])
+        values.register_canonicalize_value_handler(kind, _through_numpy(values.canonicalize_value))
+
+
+def register_shards(module: ModuleType) -> None:
+    """Let JAX copy weft arrays to its devices."""
+    table = getattr(module, "shard_arg_handlers", None)
+    handler = table.get(np.ndarray) if isinstance(table, dict) else None
+    if table is not None and handler is not None:
+        table[Array] = table[Scalar] = lambda xs, *rest: handler([np.asarray(x) for x in xs], *rest)

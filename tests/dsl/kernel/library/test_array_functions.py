@@ -1,0 +1,158 @@
+"""NumPy's functions of whole arrays, in kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft import KernelError, cuda
+
+RNG = np.random.default_rng(5)
+VALUES = {
+    "float64": RNG.normal(size=9),
+    "float32": RNG.normal(size=8).astype(np.float32),
+    "int32": RNG.integers(-5, 6, 12).astype(np.int32),
+    "uint8": RNG.integers(0, 6, 7).astype(np.uint8),
+    "one": np.array([2.5]),
+    "nan": np.array([np.nan, 1.5, np.nan, -2.0, 4.0, np.nan]),
+    "sorted": np.arange(40.0),
+    "reversed": np.arange(40.0)[::-1].copy(),
+}
+NUMBERS = "sum prod min max mean std var ptp median count_nonzero nansum nanprod nanmin nanmax nanmean nanstd nanvar nanmedian"
+ARRAYS = "cumsum cumprod sort argsort"
+
+
+def of_number(function: Any, space: str, n: int, dtype: np.dtype) -> Any:
+    """Return a kernel that applies a function to an array in local, shared or global memory."""
+    if space == "global":
+
+        @cuda.jit
+        def whole(x: Any, out: Any) -> None:
+            out[0] = function(x)
+
+        return whole
+
+    make = getattr(cuda, space).array
+
+    @cuda.jit
+    def kernel(x: Any, out: Any) -> None:
+        a = make(n, dtype)
+        for k in range(n):
+            a[k] = x[k]
+        out[0] = function(a)
+
+    return kernel
+
+
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("name", NUMBERS.split())
+def test_numbers(name: str, values: str) -> None:
+    x = VALUES[values]
+    function = getattr(np, name)
+    with np.errstate(invalid="ignore"):
+        wanted = np.asarray(function(x))
+    spaces = ("local", "shared") if "median" in name else ("local", "shared", "global")
+    for space in spaces:
+        out = np.zeros(1, wanted.dtype)
+        of_number(function, space, x.size, x.dtype)[1, 1](x, out)
+        np.testing.assert_allclose(out[0], wanted, rtol=1e-5 if x.dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("name", ARRAYS.split())
+def test_arrays(name: str, values: str) -> None:
+    x = VALUES[values]
+    function, n, dtype = getattr(np, name), x.size, x.dtype
+
+    @cuda.jit
+    def kernel(x: Any, out: Any) -> None:
+        a = cuda.local.array(n, dtype)
+        for k in range(n):
+            a[k] = x[k]
+        made = function(a)
+        for k in range(n):
+            out[k] = made[k]
+
+    wanted = function(x, kind="stable") if name == "argsort" else function(x)
+    out = np.zeros(n, wanted.dtype)
+    kernel[1, 1](x, out)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+def test_degrees_of_freedom_and_methods() -> None:
+    @cuda.jit
+    def kernel(x: Any, out: Any) -> None:
+        out[0] = np.std(x, ddof=1)
+        out[1] = x.var()
+        out[2] = np.nanvar(x, 1)
+        a = cuda.local.array(3, np.float64)
+        for k in range(3):
+            a[k] = -x[k]
+        a.sort()
+        out[3], out[4] = a[0], a.cumsum()[2]
+        x.sort()
+
+    x, out = np.array([4.0, 1.0, 2.5]), np.zeros(5)
+    before = x.copy()
+    kernel[1, 1](x, out)
+    np.testing.assert_allclose(out, [before.std(ddof=1), before.var(), before.var(ddof=1), -4, -7.5])
+    np.testing.assert_array_equal(x, [1, 2.5, 4])
+
+
+def test_new_arrays() -> None:
+    @cuda.jit
+    def kernel(out: Any, i: Any, y: Any) -> None:
+        table = np.array([[1, 2], [4, i]])
+        out[0] = table[i, i] + table.sum()
+        numbers = np.array([y, 2 * y], dtype=np.float32)
+        out[1] = numbers[1]
+        again = np.array(numbers)
+        again[1] = 0
+        out[2] = numbers[1] + again[0]
+        out[3] = np.arange(10, 0, -3)[i] + np.arange(1.0, 2.0, 0.25)[3]
+        points = np.linspace(0, 1, 5)
+        out[4] = points[4] + points[1]
+        filled = np.full((2, 2), y)
+        out[5] = filled[1, 1] + np.zeros_like(filled)[0, 0] + np.ones_like(numbers)[1] + np.empty_like(filled).size
+
+    out = np.zeros(6)
+    kernel[1, 1](out, 1, 0.75)
+    np.testing.assert_array_equal(out, [9, 1.5, 2.25, 8.75, 1.25, 5.75])
+
+
+def test_dtypes_of_new_arrays_are_numbas() -> None:
+    @cuda.jit
+    def kernel(out: Any, y: Any) -> None:
+        out[0] = np.array([1, 2]).itemsize
+        out[1] = np.array([1, y]).itemsize
+        out[2] = np.array([y, y])[0] * 2  # (no rounding to float32)
+        out[3] = np.full(3, 7).itemsize
+
+    out = np.zeros(4)
+    kernel[1, 1](out, np.float32(0.1))
+    np.testing.assert_array_equal(out, [8, 8, 2 * np.float32(0.1), 8])
+
+
+def test_refusals_say_why() -> None:
+    def unknown_shape(x: Any) -> None:
+        x[0] = np.sort(x)[0]
+
+    def ragged(x: Any) -> None:
+        x[0] = np.array([[1, 2], [3]])[0, 0]
+
+    def unknown_range(x: Any) -> None:
+        x[0] = np.arange(x.size)[0]
+
+    def complex_numbers(x: Any) -> None:
+        x[0] = np.var(np.array([1j, 2]))
+
+    for function, why in (
+        (unknown_shape, "the shape of its argument has to be known"),
+        (ragged, "different lengths"),
+        (unknown_range, "the ends of np.arange have to be known"),
+        (complex_numbers, "complex"),
+    ):
+        with pytest.raises(KernelError, match=why):
+            cuda.jit(function)[1, 1](np.zeros(2))

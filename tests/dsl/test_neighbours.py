@@ -1,0 +1,68 @@
+"""Registration with other packages: once, right after their import or weft's, without importing them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# a package with einops' table of backends, as far as weft reads it
+BACKENDS = """
+class AbstractBackend: pass
+class NumpyBackend(AbstractBackend):
+    framework_name = "numpy"
+"""
+
+
+def run(code: str, folder: Path) -> str:
+    """Run code in a new process that finds the package in a folder. Return what it prints."""
+    (folder / "einops").mkdir(exist_ok=True)
+    (folder / "einops" / "__init__.py").write_text("")
+    (folder / "einops" / "_backends.py").write_text(BACKENDS)
+    path = os.pathsep.join([str(folder), str(ROOT / "src")])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path, "WEFT_DEVICE": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+USE = """
+(backend,) = einops._backends.NumpyBackend.__subclasses__()
+made = backend()
+print(backend.framework_name, made.is_appropriate_type(weft.ones(2)), made.is_appropriate_type([1.0]))
+print(type(made.from_numpy(weft.ones(2).numpy())).__name__, type(made.to_numpy(weft.ones(2))).__name__)
+"""
+
+
+@pytest.mark.parametrize("order", ["import weft, einops._backends", "import einops._backends, weft"])
+def test_in_both_orders(order: str, tmp_path: Path) -> None:
+    assert run(order + USE, tmp_path) == "weft True False\nArray ndarray\n"
+
+
+def test_modules_keep_their_loader(tmp_path: Path) -> None:
+    code = (
+        "import weft, inspect, einops._backends as b; print(inspect.getsource(b).strip() == %r, b.__spec__.loader.name)"
+    )
+    assert run(code % BACKENDS.strip(), tmp_path) == "True einops._backends\n"
+
+
+def test_other_packages_are_not_imported(tmp_path: Path) -> None:
+    assert run("import weft, sys; weft.ones(3).sum(); print('einops' in sys.modules)", tmp_path) == "False\n"
+
+
+def test_a_package_without_the_table_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "torch/utils/data/_utils").mkdir(parents=True)
+    for part in ("torch", "torch/utils", "torch/utils/data", "torch/utils/data/_utils"):
+        (tmp_path / part / "__init__.py").write_text("")
+    (tmp_path / "torch/utils/data/_utils/collate.py").write_text("default_collate_fn_map = {}\n")
+    code = "import weft, torch.utils.data._utils.collate as c; print(c.default_collate_fn_map)"
+    assert run(code, tmp_path) == "{}\n"
