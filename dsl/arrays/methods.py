@@ -33,6 +33,7 @@ from weft.dsl.arrays.array import (
     write,
 )
 from weft.dsl.arrays.delivery import as_array, deliver
+from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.objections import warn_of_lost_parts
 from weft.dsl.arrays.on_host import call_numpy, to_host
 from weft.dsl.arrays.operators import hand_on
@@ -168,7 +169,13 @@ def _part(name: str) -> property:
 
 @recalled
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Round to a number of decimals, ties to even."""
+    """Round to a number of decimals, ties to even.
+
+    Examples
+    --------
+    >>> wf.round([1.26, 2.5, -1.75], 1)
+    array([ 1.3,  2.5, -1.8])
+    """
     array, decimals = as_array(a), operator.index(decimals)
     start()
     node = expr_of(array)
@@ -523,6 +530,7 @@ def install() -> None:
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)
+    describe_members(Array)
     Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
 
 
