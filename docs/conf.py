@@ -15,7 +15,7 @@ nitpicky = True
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_block"]
 myst_heading_anchors = 3
-nb_execution_mode = "force"
+nb_execution_mode = "cache"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
