@@ -53,7 +53,7 @@ PROGRAMS = {
     "ray_marcher": Shown(CLASSICAL, 480, 240),
     "seawater": Shown(OWN, 1500, 200),
     "spectrogram": Shown(CLASSICAL, 500_000, 100_000),
-    "wave_fdtd": Shown(CLASSICAL, 800, 300),
+    "wave_fdtd": Shown(CLASSICAL, 800, 140),
 }
 
 

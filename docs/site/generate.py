@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from docs.site.gallery import draw_pictures, gallery_pages
+from docs.site.measured import measured_page
 from docs.site.reference import reference_pages
 
 
@@ -11,6 +13,10 @@ def write_pages(folder: Path) -> None:
     """Write the generated pages below a folder, and leave pages alone that have not changed."""
     for name, text in reference_pages().items():
         write(folder / "reference" / f"{name}.rst", text)
+    for name, text in gallery_pages().items():
+        write(folder / "gallery" / f"{name}.md", text)
+    draw_pictures(folder / "gallery")
+    write(folder / "measured.md", measured_page())
 
 
 def write(path: Path, text: str) -> None:
