@@ -2,7 +2,7 @@
 
 The command measures, prints results, and writes JSON, Markdown and pictures.
 
-The suites `classical`, `first`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
+The suites `classical`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
 ``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the programs of a checkout of spcl/npbench,
 each in processes of its own. ``--suite sweep`` measures single operations on a million elements, ``--suite classical
 [--programs a,b]`` measures the programs of `benchmarks.classical`, ``--suite packages`` those of
@@ -38,6 +38,7 @@ from benchmarks import (
     explicit,
     first,
     fused,
+    gallery,
     idioms,
     kernels,
     launch_cost,
@@ -68,6 +69,7 @@ FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
 # Suites that print and write their results themselves.
 SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
     "classical": classics.run,
+    "gallery": gallery.run,
     "first": first.run,
     "npbench": npbench.run,
     "packages": packages.run,

@@ -69,6 +69,12 @@ def info(device: Any = None) -> MemoryInfo:
     -------
     MemoryInfo
         The figures in bytes. Printing it formats them.
+
+    Examples
+    --------
+    >>> x = wf.evaluate(wf.ones(100_000))
+    >>> wf.memory.info('cpu').held >= x.nbytes
+    True
     """
     home = _device(device)
     memory = home.memory
@@ -89,6 +95,12 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
     -------
     int or None
         The previous limit.
+
+    Examples
+    --------
+    >>> before = wf.memory.limit(2**30)
+    >>> wf.memory.limit(before)
+    1073741824
     """
     memory = _device(device).memory
     before = memory.limit
@@ -113,6 +125,12 @@ def empty(device: Any = None) -> int:
     -------
     int
         The number of bytes released.
+
+    Examples
+    --------
+    >>> released = wf.memory.empty()
+    >>> wf.memory.info().kept
+    0
     """
     return _device(device).memory.empty()
 
@@ -131,6 +149,13 @@ def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
     -------
     tuple of (int, str)
         The bytes of each array, and the source line that created it.
+
+    Examples
+    --------
+    >>> x = wf.evaluate(wf.ones(1_000_000))
+    >>> nbytes, line = wf.memory.largest(1)[0]
+    >>> nbytes >= x.nbytes
+    True
     """
     return runtime.largest_buffers(_device(device).name, count)
 

@@ -49,6 +49,12 @@ def evaluate(*arrays: Any) -> Any:
     -------
     Array or tuple
         The argument, or a tuple of the arguments.
+
+    Examples
+    --------
+    >>> x = wf.evaluate(wf.ones(100_000) + 1)
+    >>> x[:2]
+    array([2., 2.])
     """
     if len(arrays) == 1:
         only = arrays[0]
@@ -74,6 +80,12 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
     -------
     Explanation
         It prints as text, shows a table and a picture in a notebook, and contains the same as data.
+
+    Examples
+    --------
+    >>> x = wf.asarray(np.ones(100_000))
+    >>> print(wf.explain(x * 2 + 1).summary)
+    1 kernel, 800.0 kB read, 800.0 kB written (1.00 times the least possible)
     """
     storages = _storages(arrays)
     found = fusion.explain_storages(storages)
@@ -173,6 +185,12 @@ def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledK
     ------
     ValueError
         If nothing is pending because the arrays are evaluated.
+
+    Examples
+    --------
+    >>> (compiled,) = wf.compile(wf.ones(100_000) + 1, target='sm_90')
+    >>> '.target sm_90' in compiled.ptx
+    True
     """
     results = what(*arguments) if callable(what) and not isinstance(what, Array) else what
     storages = _storages([results])

@@ -389,5 +389,12 @@ def profile() -> Profile:
     -------
     Profile
         The profile. `chrome_trace` and `roofline` write it to files.
+
+    Examples
+    --------
+    >>> with wf.profile() as p:
+    ...     x = wf.evaluate(wf.ones(100_000) + 1)
+    >>> p.seconds > 0
+    True
     """
     return Profile()

@@ -74,6 +74,11 @@ def devices() -> list[Device]:
     -------
     list of Device
         The CPU, followed by all GPUs found.
+
+    Examples
+    --------
+    >>> 'cpu' in [device.name for device in wf.devices()]
+    True
     """
     result = _made("cuda.probe.probe")
     count = len(result.devices) if result.status == "ok" else 0
@@ -88,6 +93,11 @@ def default_device() -> Device:
     Device
         The first that applies: the innermost ``with weft.device(...)``, the thread's selected device, the device of
         `set_default_device`, WEFT_DEVICE, the first GPU, the CPU.
+
+    Examples
+    --------
+    >>> wf.default_device() in wf.devices()
+    True
     """
     global _chosen
     if _stack.devices:
@@ -118,6 +128,13 @@ def set_default_device(name: str | Device | None) -> None:
     ------
     DeviceNotFoundError
         If the device does not exist. The message names the missing part and a remedy.
+
+    Examples
+    --------
+    >>> wf.set_default_device('cpu')
+    >>> wf.ones(2).device.name
+    'cpu'
+    >>> wf.set_default_device(None)
     """
     global _chosen
     _chosen = None if name is None else get_device(name)

@@ -518,7 +518,13 @@ def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
 
 
 def nonzero(a: Any) -> tuple[Array, ...]:
-    """Return the indices of nonzero elements. Evaluates the array, since the number of indices depends on its data."""
+    """Return the indices of nonzero elements. Evaluates the array, since the number of indices depends on its data.
+
+    Examples
+    --------
+    >>> wf.nonzero([3, 0, 5])
+    (array([0, 2]),)
+    """
     if not isinstance(a, Array):
         return tuple(convert(k) for k in np.nonzero(a))
     mask = a if a.dtype == bool else record(cast(expr_of(a), np.dtype(bool)))

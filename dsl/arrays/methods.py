@@ -32,6 +32,7 @@ from weft.dsl.arrays.array import (
     write,
 )
 from weft.dsl.arrays.delivery import as_array, deliver
+from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.objections import warn_of_lost_parts
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
@@ -156,7 +157,13 @@ def _part(name: str) -> property:
 
 @recalled
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Round to a number of decimals, ties to even."""
+    """Round to a number of decimals, ties to even.
+
+    Examples
+    --------
+    >>> wf.round([1.26, 2.5, -1.75], 1)
+    array([ 1.3,  2.5, -1.8])
+    """
     array, decimals = as_array(a), operator.index(decimals)
     start()
     node = expr_of(array)
@@ -539,6 +546,7 @@ def install() -> None:
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)
     shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
+    describe_members(Array)
     Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
 
 

@@ -41,6 +41,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
     Memory of the CPU is shared if the array is to be on the CPU, unless `copy` is true. GPU memory is used without a
     copy if the array has ``__cuda_array_interface__``.
+
+    Examples
+    --------
+    >>> wf.from_dlpack(np.arange(3))
+    array([0, 1, 2])
     """
     if isinstance(x, Array) or hasattr(x, "__cuda_array_interface__"):
         found = x if isinstance(x, Array) else convert(x)

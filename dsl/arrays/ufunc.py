@@ -27,6 +27,7 @@ from weft.dsl.arrays.array import (
     wrap,
 )
 from weft.dsl.arrays.delivery import as_array, deliver, hand_over
+from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
@@ -58,6 +59,16 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+def _describe(row: OpDef) -> str:
+    """Return the docstring of an op's ufunc."""
+    like = f"As `numpy.{row.ufunc}`. " if row.ufunc else ""
+    text = f"{row.doc}\n\n{like}Works element by element. Operands broadcast."
+    if row.name not in UFUNC_EXAMPLES:
+        return text
+    operands, result = UFUNC_EXAMPLES[row.name]
+    return add_example(text, f">>> wf.{row.name}({operands})\n{result}")
+
+
 def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a method for replacement by native code. Its memo keys contain the ufunc's name."""
     method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
@@ -78,9 +89,7 @@ class UFunc:
         self.nout = 1
         self.nargs = row.arity + 1
         self.identity = getattr(np, row.ufunc).identity if row.ufunc else None
-        self.__doc__ = (
-            f"{row.doc}\n\n        Works element by element; operands broadcast. As `numpy.{row.ufunc or row.name}`."
-        )
+        self.__doc__ = _describe(row)
 
     def __repr__(self) -> str:
         return f"<weft ufunc {self.row.name!r}>"

@@ -32,6 +32,12 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> A
         If false, only allocate memory.
     to : Array or MemoryArray, optional
         Array to copy into, which is returned.
+
+    Examples
+    --------
+    >>> x = cuda.to_device(np.arange(3))
+    >>> x.copy_to_host()
+    array([0, 1, 2])
     """
     if to is not None:
         if copy:
@@ -63,6 +69,11 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     strides : tuple of int, optional
         In bytes.
     order : {"C", "F"}
+
+    Examples
+    --------
+    >>> cuda.device_array((2, 3), np.float32).shape
+    (2, 3)
     """
     lengths, kind = as_shape(shape), np.dtype(dtype)
     steps = byte_strides(lengths, kind.itemsize, strides, order)
@@ -109,7 +120,13 @@ class DeviceRecord(metaclass=_Constructor):
 
 
 def device_array_like(ary: Any, stream: Any = 0) -> Any:
-    """Return an uninitialised array on the current device with the shape, dtype and axis order of `ary`."""
+    """Return an uninitialised array on the current device with the shape, dtype and axis order of `ary`.
+
+    Examples
+    --------
+    >>> cuda.device_array_like(np.ones((2, 3), np.float32)).dtype
+    dtype('float32')
+    """
     return device_array(ary.shape, ary.dtype, strides_like(ary), stream=stream)
 
 
@@ -132,7 +149,13 @@ def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], str
 
 
 def is_cuda_array(obj: Any) -> bool:
-    """Return whether `obj` is a weft array or has ``__cuda_array_interface__``."""
+    """Return whether `obj` is a weft array or has ``__cuda_array_interface__``.
+
+    Examples
+    --------
+    >>> cuda.is_cuda_array(wf.ones(2)), cuda.is_cuda_array([1, 2])
+    (True, False)
+    """
     return isinstance(obj, (Array, MemoryArray)) or hasattr(obj, "__cuda_array_interface__")
 
 
@@ -140,6 +163,11 @@ def as_cuda_array(obj: Any, sync: bool = True) -> Any:
     """Return a weft array over the memory of an object with ``__cuda_array_interface__``, without a copy.
 
     Raises TypeError for an object without the interface.
+
+    Examples
+    --------
+    >>> cuda.as_cuda_array(wf.arange(3))
+    array([0, 1, 2])
     """
     if isinstance(obj, (Array, MemoryArray)):
         return obj
@@ -153,6 +181,12 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: boo
     """Return a weft array over the memory of a CUDA array interface. The array keeps `owner` alive.
 
     With `sync`, wait for the stream that the interface names.
+
+    Examples
+    --------
+    >>> x = np.arange(3)
+    >>> cuda.from_cuda_array_interface(x.__array_interface__, owner=x)
+    array([0, 1, 2])
     """
     return wrap(*over_interface(desc, owner, sync))
 
@@ -177,6 +211,11 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) ->
         Destination with the array's shape and dtype.
     stream
         With a stream and a contiguous `ary` (or none), the copy may still be running on return.
+
+    Examples
+    --------
+    >>> cuda.to_device(np.arange(3)).copy_to_host()
+    array([0, 1, 2])
     """
     if ary is not None:
         check_fit(self.shape, self.dtype, ary)
@@ -196,7 +235,15 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) ->
 
 
 def copy_to_device(self: Array, ary: Any, stream: Any = 0) -> None:
-    """Copy a host or device array of the same shape and dtype into this array's memory."""
+    """Copy a host or device array of the same shape and dtype into this array's memory.
+
+    Examples
+    --------
+    >>> x = cuda.device_array(3, np.int64)
+    >>> x.copy_to_device(np.arange(3))
+    >>> x.copy_to_host()
+    array([0, 1, 2])
+    """
     source = ary if isinstance(ary, Array) else np.asarray(ary)
     check_fit(self.shape, self.dtype, source)
     if not self.size:

@@ -17,34 +17,73 @@ from weft.fusion import exclusive, realise
 
 
 def is_c_contiguous(self: Array) -> bool:
-    """Return whether the elements are C-contiguous."""
+    """Return whether the elements are C-contiguous.
+
+    Examples
+    --------
+    >>> cuda.to_device(np.ones((2, 3))).is_c_contiguous()
+    True
+    """
     return layout_of(self.shape, self.strides, self.itemsize) == "C"
 
 
 def is_f_contiguous(self: Array) -> bool:
-    """Return whether the elements are Fortran-contiguous."""
+    """Return whether the elements are Fortran-contiguous.
+
+    Examples
+    --------
+    >>> cuda.to_device(np.ones((2, 3))).is_f_contiguous()
+    False
+    """
     return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
 
 
 def split(self: Array, section: int, stream: Any = 0) -> Iterator[Array]:
-    """Split a 1-D array into views of `section` elements each. The last view may be shorter."""
+    """Split a 1-D array into views of `section` elements each. The last view may be shorter.
+
+    Examples
+    --------
+    >>> [part.size for part in cuda.to_device(np.arange(5)).split(2)]
+    [2, 2, 1]
+    """
     if self.ndim != 1:
         raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
     return (self[k : k + section] for k in range(0, self.size, section))
 
 
 def bind(self: Array, stream: Any = 0) -> Array:
-    """Return another array over the same storage. `stream` is ignored, since arrays may be used in any stream."""
+    """Return another array over the same storage. `stream` is ignored, since arrays may be used in any stream.
+
+    Examples
+    --------
+    >>> x = cuda.to_device(np.arange(3))
+    >>> x.bind(cuda.stream()).copy_to_host()
+    array([0, 1, 2])
+    """
     return wrap(self._storage, self._view)
 
 
 def getitem(self: Array, item: Any, stream: Any = 0) -> Any:
-    """Return ``self[item]``."""
+    """Return ``self[item]``.
+
+    Examples
+    --------
+    >>> cuda.to_device(np.arange(3)).getitem(slice(1, 3))
+    array([1, 2])
+    """
     return self[item]
 
 
 def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
-    """Assign ``self[key] = value``."""
+    """Assign ``self[key] = value``.
+
+    Examples
+    --------
+    >>> x = cuda.to_device(np.arange(3))
+    >>> x.setitem(0, 9)
+    >>> x
+    array([9, 1, 2])
+    """
     self[key] = value
 
 
@@ -57,7 +96,14 @@ def _is_shared_here(array: Array, dtype: Any) -> bool:
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view, like `numpy.ndarray.view`. On a GPU, another dtype gives a `MemoryArray` over the same memory."""
+    """Return a view, like `numpy.ndarray.view`. On a GPU, another dtype gives a `MemoryArray` over the same memory.
+
+    Examples
+    --------
+    >>> x = cuda.to_device(np.float32([1, 2]))
+    >>> x.view(np.int32).copy_to_host()
+    array([1065353216, 1073741824], dtype=int32)
+    """
     if dtype is not None and (
         np.dtype(dtype) == object or not np.dtype(dtype).isnative or _is_shared_here(self, dtype)
     ):
@@ -67,6 +113,39 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     shape, strides, offset = self._view or whole(self._storage)
     size = self.itemsize
     return MemoryArray(self._storage, self.dtype, shape, tuple(s * size for s in strides), offset * size).view(dtype)
+
+
+def _device_ctypes_pointer(self: Array) -> DeviceAddress:
+    """Address of the first element.
+
+    Examples
+    --------
+    >>> cuda.to_device(np.arange(3)).device_ctypes_pointer.value > 0
+    True
+    """
+    return DeviceAddress(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize)
+
+
+def _gpu_data(self: Array) -> Any:
+    """Address of the first element.
+
+    Examples
+    --------
+    >>> cuda.to_device(np.arange(3)).gpu_data.value > 0
+    True
+    """
+    return self.device_ctypes_pointer  # type: ignore[attr-defined]
+
+
+def _alloc_size(self: Array) -> int:
+    """Total size of the elements in bytes.
+
+    Examples
+    --------
+    >>> cuda.to_device(np.arange(3)).alloc_size
+    24
+    """
+    return self.nbytes
 
 
 def _interface(self: Any) -> dict[str, Any]:
@@ -101,12 +180,9 @@ METHODS: dict[str, Any] = {
     "setitem": setitem,
     "view": view,
     "get_ipc_handle": get_ipc_handle,
-    "device_ctypes_pointer": property(
-        lambda self: DeviceAddress(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize),
-        doc="Where the first element lies.",
-    ),
-    "gpu_data": property(lambda self: self.device_ctypes_pointer, doc="Where the first element lies."),
-    "alloc_size": property(lambda self: self.nbytes, doc="Bytes of the elements."),
+    "device_ctypes_pointer": property(_device_ctypes_pointer),
+    "gpu_data": property(_gpu_data),
+    "alloc_size": property(_alloc_size),
     "__cuda_array_interface__": property(_interface),
 }
 

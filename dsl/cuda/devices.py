@@ -264,29 +264,62 @@ gpus = DeviceList()
 
 
 def list_devices() -> DeviceList:
-    """Return the list of devices."""
+    """Return the list of devices.
+
+    Examples
+    --------
+    >>> cuda.list_devices()[0].id
+    0
+    """
     return gpus
 
 
 def get_current_device() -> Device:
-    """Return the calling thread's current device."""
+    """Return the calling thread's current device.
+
+    Examples
+    --------
+    >>> cuda.get_current_device().id
+    0
+    """
     return face_of(default_device())
 
 
 def select_device(device_id: int) -> Device:
-    """Make a device current in the calling thread and return it. Raises IndexError for an unknown number."""
+    """Make a device current in the calling thread and return it. Raises IndexError for an unknown number.
+
+    Examples
+    --------
+    >>> cuda.select_device(0).id
+    0
+    """
     chosen: Device = gpus[device_id]
     runtime.select_device(chosen.device)
     return chosen
 
 
 def current_context(devnum: int | None = None) -> Context:
-    """Return the context of the current device, or of device `devnum`."""
+    """Return the context of the current device, or of device `devnum`.
+
+    Examples
+    --------
+    >>> cuda.current_context().device.id
+    0
+    """
     return Context(get_current_device() if devnum is None else gpus[devnum])
 
 
 def require_context(function: _Function) -> _Function:
-    """Decorate a function so that the current device is initialized before each call."""
+    """Decorate a function so that the current device is initialized before each call.
+
+    Examples
+    --------
+    >>> @cuda.require_context
+    ... def device_number():
+    ...     return cuda.get_current_device().id
+    >>> device_number()
+    0
+    """
 
     @functools.wraps(function)
     def with_context(*arguments: Any, **options: Any) -> Any:
@@ -297,12 +330,23 @@ def require_context(function: _Function) -> _Function:
 
 
 def synchronize() -> None:
-    """Run pending work and wait for all work on the current device."""
+    """Run pending work and wait for all work on the current device.
+
+    Examples
+    --------
+    >>> x = wf.ones(100_000) * 2
+    >>> cuda.synchronize()
+    """
     current_context().synchronize()
 
 
 def close() -> None:
-    """Wait for every device, release memory that no array holds, and undo `select_device`."""
+    """Wait for every device, release memory that no array holds, and undo `select_device`.
+
+    Examples
+    --------
+    >>> cuda.close()
+    """
     flush()
     for device in gpus:
         device.reset()
@@ -313,12 +357,25 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Return True: kernels can always run, at least on the CPU. `weft.devices()` lists the devices."""
+    """Return True: kernels can always run, at least on the CPU. `weft.devices()` lists the devices.
+
+    Examples
+    --------
+    >>> cuda.is_available()
+    True
+    """
     return True
 
 
 def cuda_error() -> str | None:
-    """Return the reason why no GPU is used. Return None if a GPU is used, or if the CPU was requested."""
+    """Return the reason why no GPU is used. Return None if a GPU is used, or if the CPU was requested.
+
+    Examples
+    --------
+    >>> reason = cuda.cuda_error()
+    >>> reason is None or isinstance(reason, str)
+    True
+    """
     if not default_device().name.startswith("cpu") or runtime.setting("device"):
         return None
     found = runtime.probe()
@@ -326,27 +383,58 @@ def cuda_error() -> str | None:
 
 
 def is_supported_version() -> bool:
-    """Return whether weft supports the CUDA driver. Always true."""
+    """Return whether weft supports the CUDA driver. Always true.
+
+    Examples
+    --------
+    >>> cuda.is_supported_version()
+    True
+    """
     return True
 
 
 def is_float16_supported() -> bool:
-    """Return whether the current device computes with float16."""
+    """Return whether the current device computes with float16.
+
+    Examples
+    --------
+    >>> cuda.is_float16_supported()
+    True
+    """
     return get_current_device().supports_float16
 
 
 def is_bfloat16_supported() -> bool:
-    """Return whether the current device computes with bfloat16."""
+    """Return whether the current device computes with bfloat16.
+
+    Examples
+    --------
+    >>> cuda.is_bfloat16_supported()
+    True
+    """
     return get_current_device().supports_bfloat16
 
 
 def is_fp8_supported() -> bool:
-    """Return whether the current device converts 8-bit floats."""
+    """Return whether the current device converts 8-bit floats.
+
+    Examples
+    --------
+    >>> isinstance(cuda.is_fp8_supported(), bool)
+    True
+    """
     return get_current_device().supports_fp8
 
 
 def detect() -> bool:
-    """Print the devices. Return True, since there is always a device that runs kernels."""
+    """Print the devices. Return True, since there is always a device that runs kernels.
+
+    Examples
+    --------
+    >>> cuda.detect()  # doctest: +ELLIPSIS
+    Found ...
+    True
+    """
     print(f"Found {len(gpus)} CUDA devices")
     for device in gpus:
         print(f"id {device.id}    {device.name}    [SUPPORTED]")
@@ -390,23 +478,49 @@ cuda_runtime = Runtime()
 
 @contextmanager
 def defer_cleanup() -> Iterator[None]:
-    """Return a context manager without effect, since weft always keeps freed memory for reuse."""
+    """Return a context manager without effect, since weft always keeps freed memory for reuse.
+
+    Examples
+    --------
+    >>> with cuda.defer_cleanup():
+    ...     x = cuda.to_device(np.arange(3))
+    >>> x.copy_to_host()
+    array([0, 1, 2])
+    """
     yield
 
 
 def profile_start() -> None:
-    """Start an attached profiler."""
+    """Start an attached profiler.
+
+    Examples
+    --------
+    >>> cuda.profile_start()
+    >>> cuda.profile_stop()
+    """
     default_device().profile(True)
 
 
 def profile_stop() -> None:
-    """Stop an attached profiler."""
+    """Stop an attached profiler.
+
+    Examples
+    --------
+    >>> cuda.profile_start()
+    >>> cuda.profile_stop()
+    """
     default_device().profile(False)
 
 
 @contextmanager
 def profiling() -> Iterator[None]:
-    """Run an attached profiler within the ``with`` block."""
+    """Run an attached profiler within the ``with`` block.
+
+    Examples
+    --------
+    >>> with cuda.profiling():
+    ...     x = wf.evaluate(wf.ones(100_000) * 2)
+    """
     profile_start()
     try:
         yield

@@ -88,12 +88,26 @@ def _shared(kind: HostKind, shape: Any, dtype: Any, strides: Any, order: str) ->
 
 
 def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> np.ndarray:
-    """Return an uninitialised NumPy array in page-locked memory."""
+    """Return an uninitialised NumPy array in page-locked memory.
+
+    Examples
+    --------
+    >>> x = cuda.pinned_array(3, np.float32)
+    >>> x[:] = 1
+    >>> x
+    array([1., 1., 1.], dtype=float32)
+    """
     return _make("pinned", shape, dtype, strides, order)[0]
 
 
 def pinned_array_like(ary: Any) -> np.ndarray:
-    """Return an uninitialised pinned array with the shape, dtype and axis order of another array."""
+    """Return an uninitialised pinned array with the shape, dtype and axis order of another array.
+
+    Examples
+    --------
+    >>> cuda.pinned_array_like(np.ones((2, 3))).shape
+    (2, 3)
+    """
     return pinned_array(ary.shape, ary.dtype, strides_like(ary))
 
 
@@ -109,12 +123,25 @@ def mapped_array(
     """Return an uninitialised NumPy array in page-locked memory that kernels access directly.
 
     The memory is always portable and never write-combined: `portable` and `wc` are ignored.
+
+    Examples
+    --------
+    >>> x = cuda.mapped_array(3, np.float32)
+    >>> x[:] = 1
+    >>> x
+    SharedArray([1., 1., 1.], dtype=float32)
     """
     return _shared("mapped", shape, dtype, strides, order)
 
 
 def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> SharedArray:
-    """Return an uninitialised mapped array with the shape, dtype and axis order of another array."""
+    """Return an uninitialised mapped array with the shape, dtype and axis order of another array.
+
+    Examples
+    --------
+    >>> cuda.mapped_array_like(np.ones((2, 3))).shape
+    (2, 3)
+    """
     return mapped_array(ary.shape, ary.dtype, strides_like(ary))
 
 
@@ -126,13 +153,30 @@ def managed_array(
     stream: Any = 0,
     attach_global: bool = True,
 ) -> SharedArray:
-    """Return an uninitialised NumPy array in memory that migrates between host and device on access."""
+    """Return an uninitialised NumPy array in memory that migrates between host and device on access.
+
+    Examples
+    --------
+    >>> x = cuda.managed_array(3, np.float32)
+    >>> x[:] = 1
+    >>> x
+    SharedArray([1., 1., 1.], dtype=float32)
+    """
     return _shared("managed", shape, dtype, strides, order)
 
 
 @contextmanager
 def pinned(*arylist: np.ndarray) -> Iterator[None]:
-    """Within the ``with`` block, page-lock host arrays for direct copies to and from the device."""
+    """Within the ``with`` block, page-lock host arrays for direct copies to and from the device.
+
+    Examples
+    --------
+    >>> x = np.arange(3)
+    >>> with cuda.pinned(x):
+    ...     y = cuda.to_device(x)
+    >>> y.copy_to_host()
+    array([0, 1, 2])
+    """
     held = [default_device().pin(_check(values)) for values in arylist]
     yield
     held.clear()
@@ -143,6 +187,13 @@ def mapped(*arylist: np.ndarray, stream: Any = 0) -> Iterator[Any]:
     """Within the ``with`` block, map host arrays to device arrays over the same memory.
 
     Yields one array or a list of arrays.
+
+    Examples
+    --------
+    >>> x = np.arange(3)
+    >>> with cuda.mapped(x) as on_device:
+    ...     print(on_device.copy_to_host())
+    [0 1 2]
     """
     held = [default_device().pin(_check(values)) for values in arylist]
     views = [over_memory(m, v.dtype, v.shape, v.strides) for m, v in zip(held, arylist, strict=True)]

@@ -84,7 +84,14 @@ class IpcArrayHandle:
 
 
 def get_ipc_handle(self: Any) -> IpcArrayHandle:
-    """Return a handle to this array's memory for another process. Moves the array to shareable memory."""
+    """Return a handle to this array's memory for another process. Moves the array to shareable memory.
+
+    Examples
+    --------
+    >>> handle = cuda.to_device(np.arange(3)).get_ipc_handle()
+    >>> handle
+    <handle of a shared int64 array of shape (3,) on cpu>
+    """
     if isinstance(self, Array):
         storage: Storage = self._storage
         offset = (self._view or whole(storage))[2] * self.itemsize
@@ -128,6 +135,14 @@ def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, off
         Strides in bytes, by default those of C order.
     offset : int
         Bytes from the start of the memory.
+
+    Examples
+    --------
+    >>> x = cuda.to_device(np.arange(3))
+    >>> handle = x.get_ipc_handle().handle
+    >>> with cuda.open_ipc_array(handle, 3, np.int64) as y:
+    ...     print(y.copy_to_host())
+    [0 1 2]
     """
     lengths, kind = as_shape(shape), np.dtype(dtype)
     steps = byte_strides(lengths, kind.itemsize, strides, "C")

@@ -154,28 +154,56 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
     Returns
     -------
     Stream
+
+    Examples
+    --------
+    >>> with wf.stream():
+    ...     x = wf.ones(3) * 2
+    >>> print(x)
+    [2. 2. 2.]
     """
     home = default_device() if device is None else get_device(device)
     return Stream(home.create_stream(), device=home)
 
 
 def default_stream() -> Stream:
-    """Return the device's own stream, in which weft arrays are computed by default."""
+    """Return the device's own stream, in which weft arrays are computed by default.
+
+    Examples
+    --------
+    >>> cuda.default_stream().synchronize()
+    """
     return Stream(default_device().create_stream(0))
 
 
 def legacy_default_stream() -> Stream:
-    """Return CUDA's legacy default stream."""
+    """Return CUDA's legacy default stream.
+
+    Examples
+    --------
+    >>> cuda.legacy_default_stream().synchronize()
+    """
     return Stream(default_device().create_stream(LEGACY))
 
 
 def per_thread_default_stream() -> Stream:
-    """Return CUDA's per-thread default stream."""
+    """Return CUDA's per-thread default stream.
+
+    Examples
+    --------
+    >>> cuda.per_thread_default_stream().synchronize()
+    """
     return Stream(default_device().create_stream(2))
 
 
 def external_stream(ptr: int) -> Stream:
-    """Wrap a stream that other code created, given its handle. weft does not destroy the stream."""
+    """Wrap a stream that other code created, given its handle. weft does not destroy the stream.
+
+    Examples
+    --------
+    >>> stream = cuda.external_stream(0)
+    >>> stream.synchronize()
+    """
     return Stream(default_device().create_stream(int(ptr)), external=True)
 
 
@@ -214,10 +242,30 @@ class Event:
 
 
 def event(timing: bool = True) -> Event:
-    """Return a new event of the current device. Without `timing`, the event is cheaper and records no time."""
+    """Return a new event of the current device. Without `timing`, the event is cheaper and records no time.
+
+    Examples
+    --------
+    >>> begin, end = cuda.event(), cuda.event()
+    >>> begin.record()
+    >>> end.record()
+    >>> end.synchronize()
+    >>> cuda.event_elapsed_time(begin, end) >= 0
+    True
+    """
     return Event(default_device().create_event(timing))
 
 
 def event_elapsed_time(evtstart: Event, evtend: Event) -> float:
-    """Return the milliseconds between two recorded events."""
+    """Return the milliseconds between two recorded events.
+
+    Examples
+    --------
+    >>> begin, end = cuda.event(), cuda.event()
+    >>> begin.record()
+    >>> end.record()
+    >>> end.synchronize()
+    >>> cuda.event_elapsed_time(begin, end) >= 0
+    True
+    """
     return evtend._event.elapsed(evtstart._event)

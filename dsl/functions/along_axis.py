@@ -41,7 +41,15 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output,
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
-    """Take the elements at an array of indices along an axis, like `numpy.take_along_axis`."""
+    """Take the elements at an array of indices along an axis, like `numpy.take_along_axis`.
+
+    Examples
+    --------
+    >>> x = wf.asarray([[4, 9, 2], [7, 1, 8]])
+    >>> wf.take_along_axis(x, wf.argsort(x, axis=1), axis=1)
+    array([[2, 4, 9],
+           [1, 7, 8]])
+    """
     array, which, place = _checked(as_array(arr), indices, axis)
     others = ((*s[:place], 1, *s[place + 1 :]) for s in (array.shape, which.shape))
     common = broadcast_shapes(*others)
@@ -53,7 +61,16 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
-    """Assign values at an array of indices along an axis, like `numpy.put_along_axis`."""
+    """Assign values at an array of indices along an axis, like `numpy.put_along_axis`.
+
+    Examples
+    --------
+    >>> x = wf.asarray([[4, 9, 2], [7, 1, 8]])
+    >>> wf.put_along_axis(x, x.argmax(axis=1, keepdims=True), 0, axis=1)
+    >>> x
+    array([[4, 0, 2],
+           [7, 1, 0]])
+    """
     if not isinstance(arr, Array):
         np.put_along_axis(arr, np.asarray(indices), np.asarray(values), axis)
         return

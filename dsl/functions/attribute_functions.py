@@ -17,18 +17,48 @@ if TYPE_CHECKING:
 
 
 def real(val: ArrayLike) -> Any:
+    """Return the real part, as `numpy.real`.
+
+    Examples
+    --------
+    >>> wf.real([1 + 2j, 3 - 4j])
+    array([1., 3.])
+    """
     return val.real if isinstance(val, (int, float, complex)) else asarray(val).real
 
 
 def imag(val: ArrayLike) -> Any:
+    """Return the imaginary part, as `numpy.imag`.
+
+    Examples
+    --------
+    >>> wf.imag([1 + 2j, 3 - 4j])
+    array([ 2., -4.])
+    """
     return val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag
 
 
 def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None) -> Array:
+    """Cast an array to a dtype, as `numpy.astype`. Out-of-range floats saturate, and NaN becomes 0.
+
+    Examples
+    --------
+    >>> wf.astype(wf.asarray([1.7, -2.7, np.nan]), np.int32)
+    array([ 1, -2,  0], dtype=int32)
+    """
     return methods.astype(asarray(a) if isinstance(a, np.ndarray | np.generic) else a, dtype, copy=copy)
 
 
 def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
+    """Copy values to an array, like `numpy.copyto`.
+
+    Examples
+    --------
+    >>> x = wf.zeros(4)
+    >>> wf.copyto(x, [1, 2, 3, 4], where=[True, False, True, False])
+    >>> x
+    array([1., 0., 3., 0.])
+    """
     if isinstance(src, (bool, int, float, complex, np.generic)) and not isinstance(src, Array):
         number = np.empty((), dst.dtype)
         np.copyto(number, src, casting)  # type: ignore[arg-type]

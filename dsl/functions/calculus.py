@@ -35,7 +35,13 @@ MOST_TERMS = 64
 
 
 def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:
-    """Compute central differences, one-sided at the ends, like `numpy.gradient`."""
+    """Compute central differences, one-sided at the ends, like `numpy.gradient`.
+
+    Examples
+    --------
+    >>> wf.gradient([1.0, 4.0, 9.0, 16.0])
+    array([3., 4., 6., 7.])
+    """
     values = as_array(f)
     axes = normalize_axes(axis, values.ndim)
     steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
@@ -62,7 +68,13 @@ def _slope(values: Array, axis: int, h: Any, edge_order: int) -> Any:
 
 @recalled
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Any:
-    """Integrate along an axis by the trapezoidal rule, like `numpy.trapezoid`."""
+    """Integrate along an axis by the trapezoidal rule, like `numpy.trapezoid`.
+
+    Examples
+    --------
+    >>> wf.trapezoid([1, 2, 3], dx=0.5)
+    np.float64(2.0)
+    """
     values: Any = as_array(y)
     place = normalize_axis(axis, values.ndim)
     step: Any = dx
@@ -77,7 +89,13 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
 
 
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Any:
-    """Compute differences of consecutive elements of the flat array, like `numpy.ediff1d`."""
+    """Compute differences of consecutive elements of the flat array, like `numpy.ediff1d`.
+
+    Examples
+    --------
+    >>> wf.ediff1d([1, 4, 9, 16], to_begin=0)
+    array([0, 3, 5, 7])
+    """
     if to_end is not None or to_begin is not None:
         return on_host(np.ediff1d, ary, to_end, to_begin)
     flat: Any = ravel(as_array(ary))
@@ -86,7 +104,13 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
 
 @recalled
 def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
-    """Compute the cross product of vectors, like `numpy.cross`."""
+    """Compute the cross product of vectors, like `numpy.cross`.
+
+    Examples
+    --------
+    >>> wf.cross([1, 0, 0], [0, 1, 0])
+    array([0, 0, 1])
+    """
     if axis is not None:
         axisa = axisb = axisc = axis
     left, right = as_array(a), as_array(b)
@@ -100,7 +124,13 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 
 
 def polyval(p: Any, x: Any) -> Any:
-    """Evaluate a polynomial, highest power first, by Horner's rule, like `numpy.polyval`."""
+    """Evaluate a polynomial, highest power first, by Horner's rule, like `numpy.polyval`.
+
+    Examples
+    --------
+    >>> wf.polyval([1, 0, -2], [0, 1, 2])
+    array([-2, -1,  2])
+    """
     if not isinstance(x, Array) or isinstance(p, (Array, np.poly1d)) or np.ndim(p) != 1 or len(p) > MOST_TERMS:
         return on_host(np.polyval, p, x)
     found: Any = zeros_like(x)
@@ -111,7 +141,13 @@ def polyval(p: Any, x: Any) -> Any:
 
 @recalled
 def angle(z: ArrayLike, deg: bool = False) -> Any:
-    """Return the angle of complex numbers, like `numpy.angle`."""
+    """Return the angle of complex numbers, like `numpy.angle`.
+
+    Examples
+    --------
+    >>> wf.angle([1.0, 1j, -1.0], deg=True)
+    array([  0.,  90., 180.])
+    """
     values: Any = as_array(z)
     found = np.arctan2(*((values.imag, values.real) if values.dtype.kind == "c" else (0, values)))
     return found * (180 / np.pi) if deg else found
@@ -120,7 +156,13 @@ def angle(z: ArrayLike, deg: bool = False) -> Any:
 def interp(
     x: Any, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: float | None = None
 ) -> Any:
-    """Interpolate linearly between given points at the positions `x`, like `numpy.interp`."""
+    """Interpolate linearly between given points at the positions `x`, like `numpy.interp`.
+
+    Examples
+    --------
+    >>> wf.interp([0.5, 1.5], [0, 1, 2], [0.0, 10.0, 0.0])
+    array([5., 5.])
+    """
     here = isinstance(x, Array) and x.dtype.kind in "biuf" and (x.size > FEW or is_gpu(x.device))  # type: ignore[attr-defined]
     plain = period is None and all(v is None or type(v) in (int, float) for v in (left, right))
     if not here or not plain or np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp) or np.size(xp) < 2:
@@ -156,7 +198,13 @@ def cumulative_sum(
     out: Output | None = None,
     include_initial: bool = False,
 ) -> Any:
-    """Return the cumulative sum along an axis, like `cumulative_sum` in the array API standard."""
+    """Return the cumulative sum along an axis, like `cumulative_sum` in the array API standard.
+
+    Examples
+    --------
+    >>> wf.cumulative_sum([1, 2, 3], include_initial=True)
+    array([0, 1, 3, 6])
+    """
     values = as_array(x)
     if axis is None:
         values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]

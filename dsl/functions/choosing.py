@@ -29,7 +29,14 @@ _WEAK = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Take each element from the first choice whose condition holds there, like `numpy.select`."""
+    """Take each element from the first choice whose condition holds there, like `numpy.select`.
+
+    Examples
+    --------
+    >>> x = wf.arange(6)
+    >>> wf.select([x < 2, x > 3], [-x, x * 10], default=0)
+    array([ 0, -1,  0,  0, 40, 50])
+    """
     conditions = [c if isinstance(c, Array) else np.asarray(c) for c in condlist]
     if not conditions or len(conditions) != len(choicelist) or any(c.dtype != np.bool_ for c in conditions):
         return on_host(np.select, condlist, choicelist, default)  # raises NumPy's error
@@ -45,7 +52,13 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """Replace NaNs and infinities by finite numbers, like `numpy.nan_to_num`."""
+    """Replace NaNs and infinities by finite numbers, like `numpy.nan_to_num`.
+
+    Examples
+    --------
+    >>> wf.nan_to_num([1.0, np.nan, np.inf], posinf=9.0)
+    array([1., 0., 9.])
+    """
     values = as_array(x)
     kind = values.dtype
     if kind.kind not in "biuf" or any(np.ndim(v) or isinstance(v, Array) for v in (nan, posinf, neginf)):
@@ -66,7 +79,13 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Any:
-    """Test whether elements are equal within a tolerance, like `numpy.isclose`."""
+    """Test whether elements are equal within a tolerance, like `numpy.isclose`.
+
+    Examples
+    --------
+    >>> wf.isclose([1.0, 2.0], [1.0, 2.1])
+    array([ True, False])
+    """
     x, y = as_array(a), as_array(b)
     if y.dtype.kind in "biu":
         y = y.astype(np.result_type(y.dtype, 1.0))  # type: ignore[attr-defined]
@@ -78,12 +97,24 @@ def isclose(
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """Test whether all elements are equal within a tolerance, like `numpy.allclose`."""
+    """Test whether all elements are equal within a tolerance, like `numpy.allclose`.
+
+    Examples
+    --------
+    >>> wf.allclose([1.0, 2.0], [1.0, 2.0 + 1e-10])
+    True
+    """
     return bool(isclose(a, b, rtol, atol, equal_nan).all())
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    """Test whether two arrays have the same shape and elements, like `numpy.array_equal`."""
+    """Test whether two arrays have the same shape and elements, like `numpy.array_equal`.
+
+    Examples
+    --------
+    >>> wf.array_equal([1, 2], [1, 2])
+    True
+    """
     if not isinstance(a1, Array) or not isinstance(a2, Array):
         return bool(on_host(np.array_equal, a1, a2, equal_nan))
     if a1.shape != a2.shape:
@@ -95,13 +126,26 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
-    """Return the elements where a condition holds, like `numpy.extract`."""
+    """Return the elements where a condition holds, like `numpy.extract`.
+
+    Examples
+    --------
+    >>> x = wf.arange(6)
+    >>> wf.extract(x % 2 == 0, x)
+    array([0, 2, 4])
+    """
     test = ravel(as_array(condition))
     return ravel(as_array(arr))[_positions(test)]  # type: ignore[index]
 
 
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
-    """Return the slices along an axis where a condition holds, like `numpy.compress`."""
+    """Return the slices along an axis where a condition holds, like `numpy.compress`.
+
+    Examples
+    --------
+    >>> wf.compress([True, False, True], [1, 2, 3])
+    array([1, 3])
+    """
     test = condition if isinstance(condition, Array) else np.asarray(condition)
     array = as_array(a)
     if out is not None or test.ndim != 1:
@@ -118,24 +162,49 @@ def _positions(test: Any) -> Any:
 
 
 def flatnonzero(a: ArrayLike) -> Any:
-    """Return the indices of nonzero elements in the flat array, like `numpy.flatnonzero`."""
+    """Return the indices of nonzero elements in the flat array, like `numpy.flatnonzero`.
+
+    Examples
+    --------
+    >>> wf.flatnonzero([[0, 7], [8, 0]])
+    array([1, 2])
+    """
     return nonzero(ravel(as_array(a)))[0]
 
 
 def argwhere(a: ArrayLike) -> Any:
-    """Return the indices of nonzero elements, one row per element, like `numpy.argwhere`."""
+    """Return the indices of nonzero elements, one row per element, like `numpy.argwhere`.
+
+    Examples
+    --------
+    >>> wf.argwhere([[0, 1], [1, 0]])
+    array([[0, 1],
+           [1, 0]])
+    """
     array = as_array(a)
     return stack(nonzero(array), axis=1) if array.ndim else on_host(np.argwhere, a)
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
-    """Append values to an array, like `numpy.append`."""
+    """Append values to an array, like `numpy.append`.
+
+    Examples
+    --------
+    >>> wf.append([1, 2], [[3], [4]])
+    array([1, 2, 3, 4])
+    """
     parts = [as_array(arr), as_array(values)]
     return concatenate([ravel(p) for p in parts]) if axis is None else concatenate(parts, axis=axis)
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
-    """Return a copy of an array with slices along an axis deleted, like `numpy.delete`."""
+    """Return a copy of an array with slices along an axis deleted, like `numpy.delete`.
+
+    Examples
+    --------
+    >>> wf.delete([1, 2, 3, 4], 1)
+    array([1, 3, 4])
+    """
     array = as_array(arr)
     if axis is None:
         array, axis = ravel(array), 0

@@ -58,6 +58,14 @@ def asarray(
     """Convert the input to an array. NumPy arrays are copied.
 
     Weft arrays are returned unchanged unless `dtype` differs.
+
+    Examples
+    --------
+    >>> x = np.arange(3)
+    >>> y = wf.asarray(x)
+    >>> y[0] = 7
+    >>> x, y
+    (array([0, 1, 2]), array([7, 1, 2]))
     """
     if dtype is not None:
         dtype = as_dtype(dtype)
@@ -127,7 +135,14 @@ def array(
     ndmax: int = 0,
     like: object = None,
 ) -> Array:
-    """Create an array from `object`, like `numpy.array`."""
+    """Create an array from `object`, like `numpy.array`.
+
+    Examples
+    --------
+    >>> wf.array([[1, 2], [3, 4]], dtype=np.float32)
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
     given = from_protocol(object)
     if ndmax:  # NumPy determines whether there are more axes, or objects in them
         given = convert(np.array(given, dtype, ndmax=ndmax))
@@ -164,7 +179,14 @@ def full(
     device: Any = None,
     like: object = None,
 ) -> Array:
-    """Return an array filled with one value."""
+    """Return an array filled with one value.
+
+    Examples
+    --------
+    >>> wf.full((2, 2), 7)
+    array([[7, 7],
+           [7, 7]])
+    """
     begin()
     check_order(order)
     if order in ("F", "f"):
@@ -213,7 +235,14 @@ def zeros(
     device: Device | str | None = None,
     like: object = None,
 ) -> Array:
-    """Return an array of zeros, by default float64."""
+    """Return an array of zeros, by default float64.
+
+    Examples
+    --------
+    >>> wf.zeros((2, 2))
+    array([[0., 0.],
+           [0., 0.]])
+    """
     return _constant(0, shape, dtype, order, device)
 
 
@@ -225,7 +254,13 @@ def ones(
     device: Device | str | None = None,
     like: object = None,
 ) -> Array:
-    """Return an array of ones, by default float64."""
+    """Return an array of ones, by default float64.
+
+    Examples
+    --------
+    >>> wf.ones(3, dtype=np.int32)
+    array([1, 1, 1], dtype=int32)
+    """
     return _constant(1, shape, dtype, order, device)
 
 
@@ -237,7 +272,13 @@ def empty(
     device: Any = None,
     like: object = None,
 ) -> Array:
-    """Return an uninitialised array."""
+    """Return an uninitialised array.
+
+    Examples
+    --------
+    >>> wf.empty((2, 3), dtype=np.float32).shape
+    (2, 3)
+    """
     check_order(order)
     if setting("verify"):  # (uninitialised elements would differ between a plan and the interpreted program)
         return zeros(shape, dtype, order, device=device)
@@ -276,7 +317,13 @@ def zeros_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return zeros with the shape, dtype and device of another array."""
+    """Return zeros with the shape, dtype and device of another array.
+
+    Examples
+    --------
+    >>> wf.zeros_like([1.5, 2.5])
+    array([0., 0.])
+    """
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return zeros(own, kind, order, device=home)
 
@@ -290,7 +337,14 @@ def ones_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return ones with the shape, dtype and device of another array."""
+    """Return ones with the shape, dtype and device of another array.
+
+    Examples
+    --------
+    >>> wf.ones_like([[1, 2], [3, 4]])
+    array([[1, 1],
+           [1, 1]])
+    """
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return ones(own, kind, order, device=home)
 
@@ -304,7 +358,13 @@ def empty_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an uninitialised array with the shape, dtype and device of another array."""
+    """Return an uninitialised array with the shape, dtype and device of another array.
+
+    Examples
+    --------
+    >>> wf.empty_like([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return empty(own, kind, order, device=home)
 
@@ -319,7 +379,13 @@ def full_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an array filled with one value, with the shape, dtype and device of another array."""
+    """Return an array filled with one value, with the shape, dtype and device of another array.
+
+    Examples
+    --------
+    >>> wf.full_like([1.0, 2.0], 0.5)
+    array([0.5, 0.5])
+    """
     own, kind, order, home = _like(a, dtype, order, shape, device)
     return full(own, fill_value, kind, order, device=home)
 
@@ -333,7 +399,13 @@ def arange(
     device: Any = None,
     like: object = None,
 ) -> Array:
-    """Return evenly spaced numbers in a half-open interval, like `numpy.arange`."""
+    """Return evenly spaced numbers in a half-open interval, like `numpy.arange`.
+
+    Examples
+    --------
+    >>> wf.arange(2, 10, 3)
+    array([2, 5, 8])
+    """
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
@@ -370,7 +442,13 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """Return `num` evenly spaced numbers over an interval, like `numpy.linspace`."""
+    """Return `num` evenly spaced numbers over an interval, like `numpy.linspace`.
+
+    Examples
+    --------
+    >>> wf.linspace(0, 1, 5)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
     values: Any = np.linspace(  # type: ignore[call-overload]
         np.asarray(start), np.asarray(stop), operator.index(num), endpoint, retstep, dtype, axis
     )
@@ -402,7 +480,14 @@ def eye(
     device: Any = None,
     like: object = None,
 ) -> Array:
-    """Return a matrix with ones on a diagonal and zeros elsewhere."""
+    """Return a matrix with ones on a diagonal and zeros elsewhere.
+
+    Examples
+    --------
+    >>> wf.eye(2, 3, k=1)
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
     check_order(order)
     shape = as_shape((N, N if M is None else M))
     with place(device):
@@ -418,7 +503,14 @@ def eye(
 
 
 def identity(n: int, dtype: DTypeLike | None = None, *, like: object = None) -> Array:
-    """Return the identity matrix."""
+    """Return the identity matrix.
+
+    Examples
+    --------
+    >>> wf.identity(2)
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return eye(n, dtype=float if dtype is None else dtype)
 
 
@@ -440,28 +532,65 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
 
 @recalled
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Return the lower triangle of a matrix, with zeros above it."""
+    """Return the lower triangle of a matrix, with zeros above it.
+
+    Examples
+    --------
+    >>> wf.tril([[1, 2], [3, 4]])
+    array([[1, 0],
+           [3, 4]])
+    """
     return _triangle(m, k, True)
 
 
 @recalled
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Return the upper triangle of a matrix, with zeros below it."""
+    """Return the upper triangle of a matrix, with zeros below it.
+
+    Examples
+    --------
+    >>> wf.triu([[1, 2], [3, 4]])
+    array([[1, 2],
+           [0, 4]])
+    """
     return _triangle(m, k, False)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
-    """Return a matrix with ones at and below a diagonal."""
+    """Return a matrix with ones at and below a diagonal.
+
+    Examples
+    --------
+    >>> wf.tri(3, dtype=np.int64)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1]])
+    """
     return tril(ones((N, N if M is None else M), dtype), k)
 
 
 def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
-    """Return a copy of an array."""
+    """Return a copy of an array.
+
+    Examples
+    --------
+    >>> x = wf.arange(3)
+    >>> y = wf.copy(x)
+    >>> x[0] = 9
+    >>> y
+    array([0, 1, 2])
+    """
     return array(a, order=order, copy=True)
 
 
 def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None, *, like: object = None) -> Array:
-    """Return an array in C order, with at least one axis."""
+    """Return an array in C order, with at least one axis.
+
+    Examples
+    --------
+    >>> wf.ascontiguousarray(wf.ones((2, 3)).T).flags.c_contiguous
+    True
+    """
     result = asarray(a, dtype)
     if not result.flags["C_CONTIGUOUS"]:
         result = result.copy()
@@ -469,6 +598,12 @@ def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None, *, like: obj
 
 
 def asfortranarray(a: ArrayLike, dtype: DTypeLike | None = None, *, like: object = None) -> Array:
-    """Return an array in Fortran order, with at least one axis."""
+    """Return an array in Fortran order, with at least one axis.
+
+    Examples
+    --------
+    >>> wf.asfortranarray([[1, 2], [3, 4]]).flags.f_contiguous
+    True
+    """
     result = asarray(a, dtype, "F")
     return result if result.ndim else result.reshape((1,))

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = False) -> Any:
-    """Return arrays of the indices along each axis, like `numpy.indices`."""
+    """Return arrays of the indices along each axis, like `numpy.indices`.
+
+    Examples
+    --------
+    >>> i, j = wf.indices((2, 3))
+    >>> i + j
+    array([[0, 1, 2],
+           [1, 2, 3]])
+    """
     shape = as_shape(dimensions)
     begin()
     current_epoch()
@@ -34,13 +42,28 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = Fa
 
 
 def fromfunction(function: Any, shape: Sequence[int], *, dtype: DTypeLike = float, **options: Any) -> Any:
-    """Create an array by calling a function on its indices, like `numpy.fromfunction`."""
+    """Create an array by calling a function on its indices, like `numpy.fromfunction`.
+
+    Examples
+    --------
+    >>> wf.fromfunction(lambda i, j: i * 10 + j, (2, 3), dtype=np.int64)
+    array([[ 0,  1,  2],
+           [10, 11, 12]])
+    """
     grid = indices(shape, dtype=dtype)
     return function(*(grid[k] for k in range(len(as_shape(shape)))), **options)
 
 
 def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
-    """Return coordinate arrays from coordinate vectors, like `numpy.meshgrid`."""
+    """Return coordinate arrays from coordinate vectors, like `numpy.meshgrid`.
+
+    Examples
+    --------
+    >>> x, y = wf.meshgrid([1, 2, 3], [10, 20])
+    >>> x + y
+    array([[11, 12, 13],
+           [21, 22, 23]])
+    """
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     count = len(vectors)

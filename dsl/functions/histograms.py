@@ -74,7 +74,13 @@ def _extremes(*arrays: Array) -> list[Any]:
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """Count the occurrences of each non-negative integer in `x`, or sum their weights, like `numpy.bincount`."""
+    """Count the occurrences of each non-negative integer in `x`, or sum their weights, like `numpy.bincount`.
+
+    Examples
+    --------
+    >>> wf.bincount([0, 2, 2, 3], minlength=5)
+    array([1, 0, 2, 1, 0])
+    """
     fits = _is_ours(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
     if not fits or not _are_weights(weights, x):
         return _on_host("bincount", x, weights=weights, minlength=minlength)
@@ -121,7 +127,16 @@ def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device
 def histogram(
     a: Any, bins: ArrayLike | str = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> Any:
-    """Count the values between edges, and return counts and edges, like `numpy.histogram`."""
+    """Count the values between edges, and return counts and edges, like `numpy.histogram`.
+
+    Examples
+    --------
+    >>> counts, edges = wf.histogram([1, 2, 1, 4], bins=3)
+    >>> counts
+    array([2, 1, 1])
+    >>> edges
+    array([1., 2., 3., 4.])
+    """
     bins, range = _known(bins), _known(range)
     several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
     if several is None or not _is_ours(a, "iuf") or not _are_weights(weights, a):
@@ -144,7 +159,15 @@ def histogram(
 
 
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """Count the points in the cells of a grid, and return counts and edges of both axes, like `numpy.histogram2d`."""
+    """Count the points in the cells of a grid, and return counts and edges of both axes, like `numpy.histogram2d`.
+
+    Examples
+    --------
+    >>> counts, x_edges, y_edges = wf.histogram2d([0, 0, 1], [0, 1, 1], bins=2)
+    >>> counts
+    array([[1., 1.],
+           [0., 1.]])
+    """
     bins, range = _known(bins), _known(range)
     alike = _is_ours(x, "iuf") and _is_ours(y, "iuf") and x.ndim == 1 and x.shape == y.shape and x.device is y.device
     if not alike or not _are_weights(weights, x):
@@ -219,7 +242,13 @@ def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Find the index in the sorted array `a` at which each value of `v` would be inserted, like
-    `numpy.searchsorted`."""
+    `numpy.searchsorted`.
+
+    Examples
+    --------
+    >>> wf.searchsorted([1, 3, 5], [0, 3, 9], side='right')
+    array([0, 2, 3])
+    """
     marks_here = isinstance(a, Array) and is_gpu(a.device)
     given, v = v, convert(v, a.device) if marks_here and not isinstance(v, Array) else v
     ours = isinstance(v, Array) and (v.size > FEW or is_gpu(v.device)) and side in ("left", "right")
@@ -239,7 +268,13 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 
 def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
-    """Return the bin index of each value, like `numpy.digitize`."""
+    """Return the bin index of each value, like `numpy.digitize`.
+
+    Examples
+    --------
+    >>> wf.digitize([0.2, 6.4, 3.0], [0.0, 1.0, 2.5, 4.0])
+    array([1, 4, 3])
+    """
     if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):
         return _on_host("digitize", x, bins, right=right)
     edges = np.asarray(bins)

@@ -39,7 +39,13 @@ MANY = 64
 def concatenate(
     arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
 ) -> Array:
-    """Join arrays along an axis."""
+    """Join arrays along an axis.
+
+    Examples
+    --------
+    >>> wf.concatenate([[1, 2], [3]])
+    array([1, 2, 3])
+    """
     start()
     arrays = list(arrays)
     found = [asarray(a) for a in arrays]
@@ -131,7 +137,14 @@ def stack(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Array:
-    """Join arrays of one shape along a new axis."""
+    """Join arrays of one shape along a new axis.
+
+    Examples
+    --------
+    >>> wf.stack([[1, 2], [3, 4]], axis=1)
+    array([[1, 3],
+           [2, 4]])
+    """
     found = [asarray(a) for a in _listed(arrays)]
     if not found:
         raise ValueError("need at least one array to stack")
@@ -146,31 +159,63 @@ set_stack(stack)
 
 @recalled
 def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
-    """Join arrays row by row."""
+    """Join arrays row by row.
+
+    Examples
+    --------
+    >>> wf.vstack([[1, 2], [3, 4]])
+    array([[1, 2],
+           [3, 4]])
+    """
     return concatenate([atleast_2d(a) for a in _listed(tup)], 0, dtype=dtype, casting=casting)
 
 
 @recalled
 def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
-    """Join arrays column by column."""
+    """Join arrays column by column.
+
+    Examples
+    --------
+    >>> wf.hstack([[1, 2], [3, 4]])
+    array([1, 2, 3, 4])
+    """
     found = [atleast_1d(a) for a in _listed(tup)]
     return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @recalled
 def dstack(tup: Sequence[ArrayLike]) -> Array:
-    """Join arrays along the third axis."""
+    """Join arrays along the third axis.
+
+    Examples
+    --------
+    >>> wf.dstack([[1, 2], [3, 4]]).shape
+    (1, 2, 2)
+    """
     return concatenate([atleast_3d(a) for a in _listed(tup)], 2)
 
 
 @recalled
 def column_stack(tup: Sequence[ArrayLike]) -> Array:
-    """Join vectors and matrices as columns."""
+    """Join vectors and matrices as columns.
+
+    Examples
+    --------
+    >>> wf.column_stack([[1, 2], [3, 4]])
+    array([[1, 3],
+           [2, 4]])
+    """
     return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, _listed(tup))], 1)
 
 
 def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:
-    """Split an array into views of nearly equal length."""
+    """Split an array into views of nearly equal length.
+
+    Examples
+    --------
+    >>> wf.array_split(wf.arange(5), 2)
+    [array([0, 1, 2]), array([3, 4])]
+    """
     array, sections = asarray(ary), settled(indices_or_sections)
     place = normalize_axis(axis, array.ndim)
     length = array.shape[place]
@@ -187,7 +232,13 @@ def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -
 
 
 def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:
-    """Split an array into views of equal length."""
+    """Split an array into views of equal length.
+
+    Examples
+    --------
+    >>> wf.split(wf.arange(6), [2, 3])
+    [array([0, 1]), array([2]), array([3, 4, 5])]
+    """
     array, sections = asarray(ary), settled(indices_or_sections)
     if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
         raise ValueError("array split does not result in an equal division")
@@ -195,14 +246,29 @@ def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
-    """Split an array into views of its columns."""
+    """Split an array into views of its columns.
+
+    Examples
+    --------
+    >>> left, right = wf.hsplit(wf.asarray([[1, 2], [3, 4]]), 2)
+    >>> right
+    array([[2],
+           [4]])
+    """
     if not asarray(ary).ndim:
         raise ValueError("hsplit only works on arrays of 1 or more dimensions")
     return split(ary, indices_or_sections, 0 if asarray(ary).ndim == 1 else 1)
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
-    """Split an array into views of its rows."""
+    """Split an array into views of its rows.
+
+    Examples
+    --------
+    >>> top, bottom = wf.vsplit(wf.asarray([[1, 2], [3, 4]]), 2)
+    >>> bottom
+    array([[3, 4]])
+    """
     if asarray(ary).ndim < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return split(ary, indices_or_sections, 0)
@@ -210,7 +276,13 @@ def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
 
 @recalled
 def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
-    """Shift elements cyclically along axes."""
+    """Shift elements cyclically along axes.
+
+    Examples
+    --------
+    >>> wf.roll([1, 2, 3, 4], 1)
+    array([4, 1, 2, 3])
+    """
     array = asarray(a)
     if axis is None:
         return reshape(roll(ravel(array), shift, 0), array.shape)
@@ -236,7 +308,13 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
 
 @recalled
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
-    """Compute differences of consecutive elements along an axis."""
+    """Compute differences of consecutive elements along an axis.
+
+    Examples
+    --------
+    >>> wf.diff([1, 4, 9, 16])
+    array([3, 5, 7])
+    """
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
     if n == 0:

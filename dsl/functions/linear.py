@@ -46,7 +46,14 @@ def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype,
 
 @recalled
 def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: Any) -> Any:
-    """Return the matrix product, broadcast over leading axes. Raises ValueError if the shapes do not match."""
+    """Return the matrix product, broadcast over leading axes. Raises ValueError if the shapes do not match.
+
+    Examples
+    --------
+    >>> wf.matmul([[1, 2], [3, 4]], [[1, 0], [0, 2]])
+    array([[1, 4],
+           [3, 8]])
+    """
     location = start()
     if options.keys() - {"dtype", "casting", "order", "subok"}:  # axes, keepdims, signature, or a misspelt option
         return call_numpy(np.matmul, (a, b), {"out": out, **options})
@@ -92,7 +99,13 @@ def _product(shape: tuple[int, ...]) -> int:
 
 @recalled
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """Return the dot product, like `numpy.dot`."""
+    """Return the dot product, like `numpy.dot`.
+
+    Examples
+    --------
+    >>> wf.dot([1, 2, 3], [4, 5, 6])
+    np.int64(32)
+    """
     x, y = asarray(a), asarray(b)
     if out is not None:
         return _into_dot_output(dot(x, y), out)
@@ -126,14 +139,26 @@ def _show(shape: tuple[int, ...]) -> str:
 
 @recalled
 def vdot(a: ArrayLike, b: ArrayLike) -> Any:
-    """Return the dot product of the flattened arrays, the first conjugated."""
+    """Return the dot product of the flattened arrays, the first conjugated.
+
+    Examples
+    --------
+    >>> wf.vdot([1, 1j], [1, 1j])
+    np.complex128(2+0j)
+    """
     x, y = reshape(a, (-1,)), reshape(b, (-1,))
     return dot(x.conj() if x.dtype.kind == "c" else x, y)
 
 
 @recalled
 def inner(a: Any, b: Any) -> Any:
-    """Return the sum of products over the last axes."""
+    """Return the sum of products over the last axes.
+
+    Examples
+    --------
+    >>> wf.inner([[1, 2], [3, 4]], [1, 1])
+    array([3, 7])
+    """
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
         return x * y
@@ -143,7 +168,14 @@ def inner(a: Any, b: Any) -> Any:
 
 @recalled
 def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
-    """Return the outer product of two vectors."""
+    """Return the outer product of two vectors.
+
+    Examples
+    --------
+    >>> wf.outer([1, 2], [10, 20, 30])
+    array([[10, 20, 30],
+           [20, 40, 60]])
+    """
     x, y = reshape(a, (-1, 1)), reshape(b, (1, -1))
     product = x * y
     return product if out is None else deliver("multiply", expr_of(product), out)
@@ -151,7 +183,14 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
 
 @recalled
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """Return the sum of products over pairs of axes, like `numpy.tensordot`."""
+    """Return the sum of products over pairs of axes, like `numpy.tensordot`.
+
+    Examples
+    --------
+    >>> wf.tensordot(wf.ones((2, 3)), wf.ones((3, 2)), axes=1)
+    array([[3., 3.],
+           [3., 3.]])
+    """
     axes = settled(axes)
     location = start()
     x, y = asarray(a), asarray(b)
@@ -195,7 +234,13 @@ def _einsum_call(subscripts: str) -> Any:
 
 @recalled
 def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-    """Return the sum of products given by subscripts, like `numpy.einsum`."""
+    """Return the sum of products given by subscripts, like `numpy.einsum`.
+
+    Examples
+    --------
+    >>> wf.einsum('ij,j->i', [[1, 2], [3, 4]], [1, 10])
+    array([21, 43])
+    """
     if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
         return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})
     found = [asarray(v) for v in operands]
@@ -386,7 +431,13 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
 
 @recalled
 def kron(a: ArrayLike, b: ArrayLike) -> Any:
-    """Return the Kronecker product."""
+    """Return the Kronecker product.
+
+    Examples
+    --------
+    >>> wf.kron([1, 10], [1, 2, 3])
+    array([ 1,  2,  3, 10, 20, 30])
+    """
     x, y = asarray(a), asarray(b)
     ndim = max(x.ndim, y.ndim)
     x_shape, y_shape = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape

@@ -31,7 +31,14 @@ def reshape(
     newshape: ShapeLike | None = None,
     copy: bool | None = None,
 ) -> Array:
-    """Reshape an array. Return a view if the strides allow it, otherwise a copy."""
+    """Reshape an array. Return a view if the strides allow it, otherwise a copy.
+
+    Examples
+    --------
+    >>> wf.reshape(wf.arange(6), (2, -1))
+    array([[0, 1, 2],
+           [3, 4, 5]])
+    """
     order = check_order(order)
     if order == "K":
         raise ValueError("order 'K' is not permitted for reshaping")
@@ -104,7 +111,15 @@ def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | No
 
 
 def transpose(a: ArrayLike, axes: ShapeLike | None = None) -> Array:
-    """Permute the axes, as a view. The default reverses their order."""
+    """Permute the axes, as a view. The default reverses their order.
+
+    Examples
+    --------
+    >>> wf.transpose([[1, 2, 3], [4, 5, 6]])
+    array([[1, 4],
+           [2, 5],
+           [3, 6]])
+    """
     array = asarray(a)
     shape, strides, offset = layout(array)
     given = range(array.ndim)[::-1] if axes is None else (axes,) if isinstance(axes, (int, np.integer)) else axes
@@ -120,7 +135,13 @@ permute_dims = transpose
 
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Exchange two axes, as a view."""
+    """Exchange two axes, as a view.
+
+    Examples
+    --------
+    >>> wf.swapaxes(wf.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     array = asarray(a)
     order = list(range(array.ndim))
     first, second = normalize_axis(axis1, array.ndim), normalize_axis(axis2, array.ndim)
@@ -129,7 +150,13 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
-    """Move axes to other positions, as a view."""
+    """Move axes to other positions, as a view.
+
+    Examples
+    --------
+    >>> wf.moveaxis(wf.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     array = asarray(a)
     origin, goal = normalize_axes(source, array.ndim), normalize_axes(destination, array.ndim)
     if len(origin) != len(goal):
@@ -141,7 +168,13 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """Move an axis back to the position before another axis, as a view."""
+    """Move an axis back to the position before another axis, as a view.
+
+    Examples
+    --------
+    >>> wf.rollaxis(wf.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
     array = asarray(a)
     place = normalize_axis(axis, array.ndim)
     to = start + array.ndim if start < 0 else start
@@ -151,7 +184,13 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Remove axes of length 1, as a view."""
+    """Remove axes of length 1, as a view.
+
+    Examples
+    --------
+    >>> wf.squeeze([[[1], [2]]])
+    array([1, 2])
+    """
     array = asarray(a)
     shape, strides, offset = layout(array)
     gone = {k for k, n in enumerate(shape) if n == 1} if axis is None else set(normalize_axes(axis, array.ndim))
@@ -162,7 +201,14 @@ def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
 
 
 def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
-    """Insert axes of length 1, as a view."""
+    """Insert axes of length 1, as a view.
+
+    Examples
+    --------
+    >>> wf.expand_dims([1, 2], 1)
+    array([[1],
+           [2]])
+    """
     array = asarray(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     check_axes(array.ndim + count)
@@ -174,7 +220,14 @@ def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
 
 
 def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Array:
-    """Broadcast an array to a shape, as a read-only view."""
+    """Broadcast an array to a shape, as a read-only view.
+
+    Examples
+    --------
+    >>> wf.broadcast_to([1, 2, 3], (2, 3))
+    array([[1, 2, 3],
+           [1, 2, 3]])
+    """
     wanted = as_shape(shape)
     own, strides, offset = layout(asarray(array))
     if len(own) > len(wanted) or broadcast_shapes(own, wanted) != wanted:
@@ -188,7 +241,15 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Arr
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
-    """Broadcast arrays against each other, as views."""
+    """Broadcast arrays against each other, as views.
+
+    Examples
+    --------
+    >>> x, y = wf.broadcast_arrays([1, 2, 3], [[10], [20]])
+    >>> y
+    array([[10, 10, 10],
+           [20, 20, 20]])
+    """
     found = [asarray(a) for a in arrays]
     shape = broadcast_shapes(*(a.shape for a in found)) if found else ()
     # (arrays that keep their shape stay writable, as in NumPy)
@@ -196,13 +257,25 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
 
 
 def atleast_1d(*arrays: Any) -> Any:
-    """Return arrays with at least one axis."""
+    """Return arrays with at least one axis.
+
+    Examples
+    --------
+    >>> wf.atleast_1d(3.0)
+    array([3.])
+    """
     found = tuple(a if a.ndim >= 1 else reshape(a, (1,)) for a in map(asarray, arrays))
     return found[0] if len(found) == 1 else found
 
 
 def atleast_2d(*arrays: Any) -> Any:
-    """Return arrays with at least two axes."""
+    """Return arrays with at least two axes.
+
+    Examples
+    --------
+    >>> wf.atleast_2d([1, 2])
+    array([[1, 2]])
+    """
     found = tuple(
         a if a.ndim >= 2 else reshape(a, (1, -1)) if a.size or a.ndim else reshape(a, (1, 1))
         for a in map(asarray, arrays)
@@ -211,7 +284,13 @@ def atleast_2d(*arrays: Any) -> Any:
 
 
 def atleast_3d(*arrays: Any) -> Any:
-    """Return arrays with at least three axes."""
+    """Return arrays with at least three axes.
+
+    Examples
+    --------
+    >>> wf.atleast_3d([1, 2]).shape
+    (1, 2, 1)
+    """
     found = []
     for a in map(asarray, arrays):
         shape = a.shape
@@ -224,6 +303,11 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
 
     Order "A" means "F" for arrays in Fortran order, otherwise "C". Order "K" is the order of the elements in memory;
     broadcast axes keep their places.
+
+    Examples
+    --------
+    >>> wf.ravel([[1, 2], [3, 4]])
+    array([1, 2, 3, 4])
     """
     order = check_order(order)
     array = asarray(a)
@@ -237,24 +321,51 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
 
 
 def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Reverse the elements along axes, as a view."""
+    """Reverse the elements along axes, as a view.
+
+    Examples
+    --------
+    >>> wf.flip([1, 2, 3])
+    array([3, 2, 1])
+    """
     array = asarray(m)
     turned = normalize_axes(axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """Reverse the columns."""
+    """Reverse the columns.
+
+    Examples
+    --------
+    >>> wf.fliplr([[1, 2], [3, 4]])
+    array([[2, 1],
+           [4, 3]])
+    """
     return flip(m, 1)
 
 
 def flipud(m: ArrayLike) -> Array:
-    """Reverse the rows."""
+    """Reverse the rows.
+
+    Examples
+    --------
+    >>> wf.flipud([[1, 2], [3, 4]])
+    array([[3, 4],
+           [1, 2]])
+    """
     return flip(m, 0)
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
-    """Rotate by quarter turns in the plane of two axes."""
+    """Rotate by quarter turns in the plane of two axes.
+
+    Examples
+    --------
+    >>> wf.rot90([[1, 2], [3, 4]])
+    array([[2, 4],
+           [1, 3]])
+    """
     array = asarray(m)
     k %= 4
     if len(axes) != 2:
@@ -271,7 +382,13 @@ def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
 
 @recalled
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
-    """Repeat each element a number of times."""
+    """Repeat each element a number of times.
+
+    Examples
+    --------
+    >>> wf.repeat([1, 2], 3)
+    array([1, 1, 1, 2, 2, 2])
+    """
     array = asarray(a)
     if axis is None or not array.ndim:
         array, axis = ravel(array), 0 if axis is None else axis
@@ -290,7 +407,14 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
 
 @recalled
 def tile(A: Any, reps: Any) -> Array:
-    """Repeat the whole array a number of times along each axis."""
+    """Repeat the whole array a number of times along each axis.
+
+    Examples
+    --------
+    >>> wf.tile([1, 2], (2, 2))
+    array([[1, 2, 1, 2],
+           [1, 2, 1, 2]])
+    """
     array = asarray(A)
     counts = tuple(int(r) for r in (reps if np.ndim(reps) else (reps,)))
     ndim = max(len(counts), array.ndim)
@@ -303,7 +427,13 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a read-only view whose last axis is a diagonal of two axes."""
+    """Return a read-only view whose last axis is a diagonal of two axes.
+
+    Examples
+    --------
+    >>> wf.diagonal([[1, 2], [3, 4]])
+    array([1, 4])
+    """
     offset = operator.index(offset)
     array = moveaxis(asarray(a), (axis1, axis2), (-2, -1))
     shape, strides, begin = layout(array)
@@ -392,5 +522,11 @@ def trace(
     dtype: DTypeLike | None = None,
     out: Output | None = None,
 ) -> Any:
-    """Return the sum of a diagonal."""
+    """Return the sum of a diagonal.
+
+    Examples
+    --------
+    >>> wf.trace([[1, 2], [3, 4]])
+    np.int64(5)
+    """
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype, out)

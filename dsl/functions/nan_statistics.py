@@ -15,6 +15,7 @@ from weft.codegen import is_half
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.axes import settled
 from weft.dsl.arrays.delivery import as_array
+from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.functions.reductions import cumprod, cumsum, mean, std, var
 from weft.dsl.functions.reductions import sum as sum_
@@ -37,7 +38,13 @@ def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ANY, *, where: Any = _ANY
 ) -> Any:
-    """Return the mean of the elements that are not NaN, like `numpy.nanmean`."""
+    """Return the mean of the elements that are not NaN, like `numpy.nanmean`.
+
+    Examples
+    --------
+    >>> wf.nanmean([2.0, np.nan, 4.0])
+    np.float64(3.0)
+    """
     values = as_array(a)
     if values.dtype.kind in "biu" and out is None and where is _ANY:
         return mean(values, axis, dtype, None, keepdims)
@@ -73,7 +80,7 @@ def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
     return where(rest > 0, (total / rest).astype(values.dtype), values.dtype.type(np.nan))
 
 
-def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any], doc: str) -> Callable[..., Any]:
+def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return a function that computes the NumPy statistic `name`, such as ``nanstd``.
 
     `finish` computes the statistic from a variance. `of_whole` computes it for dtypes that cannot hold NaN.
@@ -101,22 +108,34 @@ def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any
         return finish(_variance(values, axis, ddof, keepdims))
 
     found.__name__ = found.__qualname__ = name
-    found.__doc__ = f"{doc}, as `numpy.{name}`."
+    found.__doc__ = describe_function(name)
     return recalled(found)
 
 
-nanvar = _spread("nanvar", var, lambda variance: variance, "Variance of the numbers")
-nanstd = _spread("nanstd", std, np.sqrt, "Standard deviation of the numbers")
+nanvar = _spread("nanvar", var, lambda variance: variance)
+nanstd = _spread("nanstd", std, np.sqrt)
 
 
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative sum along an axis, counting NaNs as 0, like `numpy.nancumsum`."""
+    """Return the cumulative sum along an axis, counting NaNs as 0, like `numpy.nancumsum`.
+
+    Examples
+    --------
+    >>> wf.nancumsum([2.0, np.nan, 3.0])
+    array([2., 2., 5.])
+    """
     values = as_array(a)
     return cumsum(_numbers(values)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)
 
 
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative product along an axis, counting NaNs as 1, like `numpy.nancumprod`."""
+    """Return the cumulative product along an axis, counting NaNs as 1, like `numpy.nancumprod`.
+
+    Examples
+    --------
+    >>> wf.nancumprod([2.0, np.nan, 3.0])
+    array([2., 2., 6.])
+    """
     values = as_array(a)
     if values.dtype.kind in "fc":
         values = where(values == values, values, values.dtype.type(1))

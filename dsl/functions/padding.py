@@ -67,7 +67,13 @@ def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
 
 @recalled
 def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any) -> Array:
-    """Pad an array, like `numpy.pad`."""
+    """Pad an array, like `numpy.pad`.
+
+    Examples
+    --------
+    >>> wf.pad([1, 2, 3], 2, mode='reflect')
+    array([3, 2, 1, 2, 3, 2, 1])
+    """
     given, array = array, asarray(array)
     widths = _pad_widths(pad_width, array.ndim)
     if mode == "constant":
@@ -106,7 +112,16 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
 
 @recalled
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """Return a diagonal of a matrix as a view, or a matrix with a given diagonal."""
+    """Return a diagonal of a matrix as a view, or a matrix with a given diagonal.
+
+    Examples
+    --------
+    >>> wf.diag([1, 2])
+    array([[1, 0],
+           [0, 2]])
+    >>> wf.diag([[1, 2], [3, 4]])
+    array([1, 4])
+    """
     array, k = asarray(v), operator.index(k)
     if array.ndim == 2:
         return diagonal(array, k)

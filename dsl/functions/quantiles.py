@@ -19,6 +19,7 @@ from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.arrays.array import Array, expr_of
 from weft.dsl.arrays.axes import normalize_axes
 from weft.dsl.arrays.delivery import deliver
+from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.functions.along_axis import take_along_axis
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape
 from weft.dsl.functions.reductions import mean
@@ -40,7 +41,13 @@ _METHODS = frozenset({*_SHIFTS, *_DISCRETE, "linear", "midpoint", "averaged_inve
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median along axes, like `numpy.median`. It is NaN if an element is NaN."""
+    """Return the median along axes, like `numpy.median`. It is NaN if an element is NaN.
+
+    Examples
+    --------
+    >>> wf.median([1.0, 7.0, 3.0])
+    np.float64(3.0)
+    """
     if not is_sorted_here(a, None):
         return on_host(np.median, a, axis, out, overwrite_input, keepdims)
     with device(a.device):
@@ -51,7 +58,13 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median of the elements that are not NaN, like `numpy.nanmedian`."""
+    """Return the median of the elements that are not NaN, like `numpy.nanmedian`.
+
+    Examples
+    --------
+    >>> wf.nanmedian([1.0, np.nan, 3.0])
+    np.float64(2.0)
+    """
     if not is_sorted_here(a, None, "iuf"):
         return on_host(np.nanmedian, a, axis, out, overwrite_input, keepdims=keepdims)
     with device(a.device):
@@ -63,7 +76,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
         return _placed(found, a, axis, 0, keepdims, out)
 
 
-def _quantiles(name: str, whole: int, numbers_only: bool, doc: str) -> Callable[..., Any]:
+def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
     """Make weft's version of a NumPy quantile function. `q` ranges from 0 to `whole`, which is 1 or 100."""
 
     def found(
@@ -88,16 +101,14 @@ def _quantiles(name: str, whole: int, numbers_only: bool, doc: str) -> Callable[
         return _find(a, shares, axis, method, keepdims, out, type(q) in (int, float), numbers_only)
 
     found.__name__ = found.__qualname__ = name
-    found.__doc__ = f"{doc}, as `numpy.{name}`."
+    found.__doc__ = describe_function(name)
     return found
 
 
-quantile = _quantiles("quantile", 1, False, "What a share `q` of the elements along axes lies below")
-percentile = _quantiles("percentile", 100, False, "What `q` of a hundred elements along axes lie below")
-nanquantile = _quantiles("nanquantile", 1, True, "What a share `q` of the numbers along axes lies below, NaNs left out")
-nanpercentile = _quantiles(
-    "nanpercentile", 100, True, "What `q` of a hundred numbers along axes lie below, NaNs left out"
-)
+quantile = _quantiles("quantile", 1, False)
+percentile = _quantiles("percentile", 100, False)
+nanquantile = _quantiles("nanquantile", 1, True)
+nanpercentile = _quantiles("nanpercentile", 100, True)
 
 
 def _is_ours(a: Any, method: str) -> bool:

@@ -13,6 +13,7 @@ from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtyp
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis, settled
 from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver
+from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.objections import as_dtype
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.places import is_gpu
@@ -168,8 +169,9 @@ def accumulate(
 
 
 def _named(name: str, function: Any) -> Any:
-    """Name a function, and memoize its recorded results."""
+    """Name a function, give it its docstring, and memoize its recorded results."""
     function.__name__ = function.__qualname__ = name
+    function.__doc__ = describe_function(name)
     return recalled(function)
 
 
@@ -215,7 +217,13 @@ any = _truth("logical_or", "any")
 
 
 def count_nonzero(a: ArrayLike, axis: ShapeLike | None = None, *, keepdims: bool = False) -> Any:
-    """Count the nonzero elements."""
+    """Count the nonzero elements.
+
+    Examples
+    --------
+    >>> wf.count_nonzero([[0, 1], [2, 0]])
+    np.int64(2)
+    """
     start()
     node = expr_of(as_array(a))
     if node.dtype.kind != "b":
@@ -233,7 +241,13 @@ def mean(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Return the arithmetic mean. Integers are averaged in float64, and 16-bit floats are summed in float32."""
+    """Return the arithmetic mean. Integers are averaged in float64, and 16-bit floats are summed in float32.
+
+    Examples
+    --------
+    >>> wf.mean([[1.0, 2.0], [3.0, 4.0]], axis=0)
+    array([2., 3.])
+    """
     start()
     values = as_array(a)
     if dtype is None and out is not None and values.dtype.kind in "fc":
@@ -280,7 +294,15 @@ def var(
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
-    """Return the variance: the mean of squared deviations from the mean, computed in two passes."""
+    """Return the variance: the mean of squared deviations from the mean, computed in two passes.
+
+    Examples
+    --------
+    >>> wf.var([2.0, 4.0])
+    np.float64(1.0)
+    >>> wf.var([2.0, 4.0], ddof=1)
+    np.float64(2.0)
+    """
     axis, ddof, correction = settled(axis), settled(ddof), settled(correction)
     location = start()
     values = as_array(a)
@@ -335,7 +357,13 @@ def std(
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
-    """Return the standard deviation: the square root of the variance."""
+    """Return the standard deviation: the square root of the variance.
+
+    Examples
+    --------
+    >>> wf.std([2.0, 4.0])
+    np.float64(1.0)
+    """
     values = as_array(a)
     spread = var(
         values,
@@ -397,18 +425,36 @@ argmin = _position("argmin")
 
 
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative sum along an axis, by default of the flattened array."""
+    """Return the cumulative sum along an axis, by default of the flattened array.
+
+    Examples
+    --------
+    >>> wf.cumsum([1, 2, 3])
+    array([1, 3, 6])
+    """
     return accumulate("add", a, axis, dtype, out)
 
 
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative product along an axis, by default of the flattened array."""
+    """Return the cumulative product along an axis, by default of the flattened array.
+
+    Examples
+    --------
+    >>> wf.cumprod([1, 2, 3])
+    array([1, 2, 6])
+    """
     return accumulate("multiply", a, axis, dtype, out)
 
 
 @recalled
 def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, keepdims: bool = False) -> Any:
-    """Return the maximum minus the minimum."""
+    """Return the maximum minus the minimum.
+
+    Examples
+    --------
+    >>> wf.ptp([2, 9, 4])
+    np.int64(7)
+    """
     values = as_array(a)
     return _deliver(
         "subtract",
@@ -417,7 +463,7 @@ def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, 
     )
 
 
-def _nan_fold(op: str, neutral: float) -> Any:
+def _nan_fold(op: str, neutral: float, name: str) -> Any:
     def function(
         a: Any,
         axis: Any = None,
@@ -433,11 +479,13 @@ def _nan_fold(op: str, neutral: float) -> Any:
             node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
         return reduce(op, record(node), axis, dtype, out, keepdims, initial, where)
 
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = describe_function(name)
     return function
 
 
-nansum = _nan_fold("add", 0.0)
-nanprod = _nan_fold("multiply", 1.0)
+nansum = _nan_fold("add", 0.0, "nansum")
+nanprod = _nan_fold("multiply", 1.0, "nanprod")
 
 
 def nanmax(
@@ -448,7 +496,13 @@ def nanmax(
     initial: complex | None = None,
     where: ArrayLike = True,
 ) -> Any:
-    """Return the maximum of the elements that are not NaN."""
+    """Return the maximum of the elements that are not NaN.
+
+    Examples
+    --------
+    >>> wf.nanmax([1.0, np.nan, 3.0])
+    np.float64(3.0)
+    """
     return reduce("fmax", a, axis, None, out, keepdims, initial, where)
 
 
@@ -460,7 +514,13 @@ def nanmin(
     initial: complex | None = None,
     where: ArrayLike = True,
 ) -> Any:
-    """Return the minimum of the elements that are not NaN."""
+    """Return the minimum of the elements that are not NaN.
+
+    Examples
+    --------
+    >>> wf.nanmin([1.0, np.nan, 3.0])
+    np.float64(1.0)
+    """
     return reduce("fmin", a, axis, None, out, keepdims, initial, where)
 
 
@@ -472,7 +532,13 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the weighted mean."""
+    """Return the weighted mean.
+
+    Examples
+    --------
+    >>> wf.average([1.0, 2.0, 6.0], weights=[1, 1, 2])
+    np.float64(3.75)
+    """
     if weights is None and not returned:
         return mean(a, axis, keepdims=keepdims)
     values = as_array(a)

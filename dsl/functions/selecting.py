@@ -28,6 +28,12 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     """Return `x` where the condition holds and `y` elsewhere.
 
     With only a condition, return the indices where it holds.
+
+    Examples
+    --------
+    >>> x = wf.arange(5)
+    >>> wf.where(x < 3, x, 10 * x)
+    array([ 0,  1,  2, 30, 40])
     """
     if x is None and y is None:
         return nonzero(condition)
@@ -73,7 +79,13 @@ def clip(
     a_max: Any = ...,
     **options: Any,
 ) -> Any:
-    """Limit elements to an interval. The bounds have the names of the array API standard, or NumPy's."""
+    """Limit elements to an interval. The bounds have the names of the array API standard, or NumPy's.
+
+    Examples
+    --------
+    >>> wf.clip([-2, 0, 5], 0, 3)
+    array([0, 0, 3])
+    """
     low, high = _bounds_of_clip(a_min, a_max, min, max)
     if options:
         return call_numpy(np.clip, (a, low, high, out), options)
@@ -98,7 +110,13 @@ def clip(
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Output | None = None, mode: str = "raise"
 ) -> Any:
-    """Take elements at indices along an axis."""
+    """Take elements at indices along an axis.
+
+    Examples
+    --------
+    >>> wf.take([10, 20, 30], [2, 0])
+    array([30, 10])
+    """
     array = as_array(a)
     if axis is None or not array.ndim:
         array, axis = ravel(array), 0 if axis is None else axis

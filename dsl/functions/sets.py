@@ -46,7 +46,16 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """Return the sorted unique values, or unique slices along an axis, like `numpy.unique`. Evaluates the array."""
+    """Return the sorted unique values, or unique slices along an axis, like `numpy.unique`. Evaluates the array.
+
+    Examples
+    --------
+    >>> values, counts = wf.unique([3, 1, 3], return_counts=True)
+    >>> values
+    array([1, 3])
+    >>> counts
+    array([1, 2])
+    """
     rows = axis is not None and _are_rows(ar, axis)
     if not rows and (axis is not None or not is_sorted_here(ar, None)):
         if sorted and not (return_index or return_inverse or return_counts or axis is not None) and _sorts_faster(ar):
@@ -122,22 +131,46 @@ def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
 
 
 def unique_all(x: ArrayLike) -> Any:
-    """Return the unique values, their first indices, the inverse indices and the counts, like `numpy.unique_all`."""
+    """Return the unique values, their first indices, the inverse indices and the counts, like `numpy.unique_all`.
+
+    Examples
+    --------
+    >>> wf.unique_all([3, 1, 3]).inverse_indices
+    array([1, 0, 1])
+    """
     return _like(np.unique_all, unique(x, True, True, True, equal_nan=False))
 
 
 def unique_counts(x: ArrayLike) -> Any:
-    """Return the unique values and their counts, like `numpy.unique_counts`."""
+    """Return the unique values and their counts, like `numpy.unique_counts`.
+
+    Examples
+    --------
+    >>> wf.unique_counts([3, 1, 3]).counts
+    array([1, 2])
+    """
     return _like(np.unique_counts, unique(x, return_counts=True, equal_nan=False))
 
 
 def unique_inverse(x: ArrayLike) -> Any:
-    """Return the unique values and the inverse indices, like `numpy.unique_inverse`."""
+    """Return the unique values and the inverse indices, like `numpy.unique_inverse`.
+
+    Examples
+    --------
+    >>> wf.unique_inverse([3, 1, 3]).inverse_indices
+    array([1, 0, 1])
+    """
     return _like(np.unique_inverse, unique(x, return_inverse=True, equal_nan=False))
 
 
 def unique_values(x: ArrayLike) -> Any:
-    """Return the unique values, like `numpy.unique_values`."""
+    """Return the unique values, like `numpy.unique_values`.
+
+    Examples
+    --------
+    >>> wf.unique_values([3, 1, 3])
+    array([1, 3])
+    """
     return unique(x, equal_nan=False)
 
 
@@ -164,7 +197,13 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Test whether each element is in another array, like `numpy.isin`, by binary search."""
+    """Test whether each element is in another array, like `numpy.isin`, by binary search.
+
+    Examples
+    --------
+    >>> wf.isin([1, 2, 3], [2, 3])
+    array([False,  True,  True])
+    """
     if not is_sorted_here(element, None, "biuf") or kind not in (None, "sort"):
         return on_host(np.isin, element, test_elements, assume_unique, invert, kind=kind)
     with device(element.device):
@@ -184,14 +223,26 @@ def isin(
 
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Any:
-    """Return the sorted unique values that occur in either of two arrays, like `numpy.union1d`."""
+    """Return the sorted unique values that occur in either of two arrays, like `numpy.union1d`.
+
+    Examples
+    --------
+    >>> wf.union1d([3, 1], [2, 3])
+    array([1, 2, 3])
+    """
     if not _are_ours(ar1, ar2):
         return on_host(np.union1d, ar1, ar2)
     return unique(concatenate([ravel(ar1), ravel(ar2)]))
 
 
 def intersect1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """Return the sorted values common to both arrays, like `numpy.intersect1d`."""
+    """Return the sorted values common to both arrays, like `numpy.intersect1d`.
+
+    Examples
+    --------
+    >>> wf.intersect1d([1, 3, 4], [3, 1, 5])
+    array([1, 3])
+    """
     if return_indices or not _are_ours(ar1, ar2):
         return on_host(np.intersect1d, ar1, ar2, assume_unique, return_indices)
     with device(ar1.device):
@@ -200,7 +251,13 @@ def intersect1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False, return_in
 
 
 def setxor1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the sorted values that occur in exactly one of two arrays, like `numpy.setxor1d`."""
+    """Return the sorted values that occur in exactly one of two arrays, like `numpy.setxor1d`.
+
+    Examples
+    --------
+    >>> wf.setxor1d([1, 2, 3], [2, 3, 4])
+    array([1, 4])
+    """
     if not _are_ours(ar1, ar2):
         return on_host(np.setxor1d, ar1, ar2, assume_unique)
     with device(ar1.device):
@@ -216,7 +273,13 @@ def _of_both(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the values of one array that are not in another, like `numpy.setdiff1d`."""
+    """Return the values of one array that are not in another, like `numpy.setdiff1d`.
+
+    Examples
+    --------
+    >>> wf.setdiff1d([1, 2, 3], [2])
+    array([1, 3])
+    """
     if not _are_ours(ar1):
         return on_host(np.setdiff1d, ar1, ar2, assume_unique)
     values = ravel(ar1) if assume_unique else unique(ar1)

@@ -132,6 +132,11 @@ def sort(
     """Sort along an axis, like `numpy.sort`. The option `descending` is defined by the array API standard.
 
     A GPU uses a stable radix sort. NaNs are greater than all other elements.
+
+    Examples
+    --------
+    >>> wf.sort([7, 1, 5])
+    array([1, 5, 7])
     """
     return _put_in_order(False, a, axis, kind, order, stable, descending)
 
@@ -148,12 +153,23 @@ def argsort(
     """Return the indices that sort along an axis, like `numpy.argsort`. The array API standard defines `descending`.
 
     A GPU uses a stable radix sort. NaNs are greater than all other elements.
+
+    Examples
+    --------
+    >>> wf.argsort([7, 1, 5])
+    array([1, 2, 0])
     """
     return _put_in_order(True, a, axis, kind, order, stable, descending)
 
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
-    """Return the indices that sort by the last key, then by the key before it, and so on, like `numpy.lexsort`."""
+    """Return the indices that sort by the last key, then by the key before it, and so on, like `numpy.lexsort`.
+
+    Examples
+    --------
+    >>> wf.lexsort([[1, 0, 1], [5, 5, 4]])
+    array([2, 1, 0])
+    """
     separable = isinstance(keys, (Array, tuple, list))
     several: list[Any] = [keys[k] for k in range(len(keys))] if separable else []
     alike = several and all(isinstance(key, Array) and key.shape == several[0].shape for key in several)
@@ -167,7 +183,13 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Partition elements around those at `kth`, like `numpy.partition`. On a GPU the result is fully sorted."""
+    """Partition elements around those at `kth`, like `numpy.partition`. On a GPU the result is fully sorted.
+
+    Examples
+    --------
+    >>> wf.partition([7, 1, 5], 1)[1]
+    np.int64(5)
+    """
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.partition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)
@@ -176,7 +198,14 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
     """Return the indices that partition elements around `kth`, like `numpy.argpartition`. On a GPU, they sort the
-    array."""
+    array.
+
+    Examples
+    --------
+    >>> x = wf.asarray([7, 1, 5])
+    >>> x[wf.argpartition(x, 0)][0]
+    np.int64(1)
+    """
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition, a, kth, axis, kind, order)
     _check_kth(a, kth, axis)

@@ -150,6 +150,7 @@ def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction
 
     Examples
     --------
+    >>> import sympy
     >>> x, y = sympy.symbols("x y")
     >>> f = weft.lambdify((x, y), sympy.sin(x) * y**2, wrt=(x, y))
     >>> value, (by_x, by_y) = f(weft.linspace(0, 1, 5), 2.0)

@@ -45,6 +45,12 @@ def statistics() -> dict[str, int]:
         The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans`` created, ``plans_read`` from disk, kernels
         ``lowered`` for plans, programs ``interpreted``, and small arrays ``uploaded`` to their device or passed to kernels
         ``by_value``.
+
+    Examples
+    --------
+    >>> before = wf.statistics()['plans']
+    >>> wf.statistics()['plans'] - before
+    0
     """
     s = STATISTICS
     return {
@@ -79,7 +85,14 @@ def show_host_work(counts: Mapping[str, float]) -> str:
 
 
 def reset_statistics() -> None:
-    """Set every counter to 0."""
+    """Set every counter to 0.
+
+    Examples
+    --------
+    >>> wf.reset_statistics()
+    >>> wf.statistics()['kernels']
+    0
+    """
     for name in Statistics.__slots__:
         setattr(STATISTICS, name, 0)
     STATISTICS.compiled_before = codegen.CompileCounts.compiled

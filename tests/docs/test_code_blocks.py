@@ -1,4 +1,4 @@
-"""Every Python block of the documents runs and prints the output that the document shows.
+"""Every Python block of the documents, and every cell of their notebooks, runs and prints the output that the document shows.
 
 The blocks of a document run in order in one namespace. A ``text`` block directly after a Python block is the expected
 output, in which ``...`` matches any text. Functions in a block have the document as their source file, with its line
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md")])
 
 
 @dataclass
@@ -36,17 +36,17 @@ def find_blocks(text: str) -> list[CodeBlock]:
     found: list[CodeBlock] = []
     k, behind = 0, False  # behind: whether only empty lines follow the last Python block
     while k < len(lines):
-        fence = re.fullmatch(r"```(\w*).*", lines[k])
+        fence = re.fullmatch(r"```(\w*|\{code-cell\}).*", lines[k])
         if fence is None:
             behind = behind and not lines[k].strip()
             k += 1
             continue
         end = next(n for n in range(k + 1, len(lines)) if lines[n] == "```")
-        if fence[1] == "python":
+        if fence[1] in ("python", "{code-cell}"):
             found.append(CodeBlock(k + 1, lines[k + 1 : end]))
         elif fence[1] == "text" and behind:
             found[-1].prints = "\n".join(lines[k + 1 : end])
-        behind = fence[1] == "python"
+        behind = fence[1] in ("python", "{code-cell}")
         k = end + 1
     return found
 
@@ -73,7 +73,10 @@ def run_blocks(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_blocks_run(path: Path) -> None:
-    run_blocks(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if "import matplotlib" in text:
+        pytest.importorskip("matplotlib").use("Agg")
+    run_blocks(str(path.relative_to(ROOT)), text)
 
 
 def test_wrong_output_is_found() -> None:

@@ -120,6 +120,13 @@ def device(function: Any = None, *signature: Any, **options: Any) -> Any:
     Returns
     -------
     DeviceFunction, decorator, or context manager
+
+    Examples
+    --------
+    >>> with wf.device('cpu'):
+    ...     x = wf.zeros(2)
+    >>> x.device.name
+    'cpu'
     """
     if isinstance(function, (FunctionType, DeviceFunction)):
         return DeviceFunction(function, **options)

@@ -350,6 +350,11 @@ def from_dtype(dtype: Any) -> Type:
     ------
     KernelTypeError
         If kernels do not support such elements (objects, non-native byte order).
+
+    Examples
+    --------
+    >>> cuda.from_dtype(np.dtype(np.float32))
+    float32
     """
     kind = np.dtype(dtype)
     found = SCALARS.get(kind)
@@ -429,6 +434,11 @@ def typeof(value: Any) -> Type:
     ------
     TypeError
         For anything else.
+
+    Examples
+    --------
+    >>> cuda.typeof(np.ones((2, 3), np.float32))
+    float32[:, ::1]
     """
     kind = type(value)
     if kind in _PYTHON:

@@ -62,6 +62,13 @@ def compile_ptx(
     ------
     KernelError
         If the function cannot be compiled.
+
+    Examples
+    --------
+    >>> square = lambda x: x * x
+    >>> ptx, returned = cuda.compile_ptx(square, 'float32(float32)', device=True, cc=(9, 0))
+    >>> '.target sm_90' in ptx, returned
+    (True, float32)
     """
     own = pyfunc.options.numba if isinstance(pyfunc, KernelDispatcher) else not setting("weak_scalars")
     given = {"debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "launch_bounds": launch_bounds}
@@ -116,7 +123,18 @@ def _specialised(
 
 
 def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
-    """Compile to PTX for the current GPU, or for sm_75 without one."""
+    """Compile to PTX for the current GPU, or for sm_75 without one.
+
+    Examples
+    --------
+    >>> def axpy(a, x, y):
+    ...     i = cuda.grid(1)
+    ...     if i < x.size:
+    ...         y[i] += a * x[i]
+    >>> ptx, returned = cuda.compile_ptx_for_current_device(axpy, 'void(float32, float32[::1], float32[::1])')
+    >>> '.entry' in ptx
+    True
+    """
     return compile_ptx(pyfunc, sig, **options)
 
 
@@ -128,6 +146,14 @@ def compile(
     Parameters
     ----------
     output : {"ptx"}
+
+    Examples
+    --------
+    >>> def square(x):
+    ...     return x * x
+    >>> code, returned = cuda.compile(square, 'float32(float32)', cc=(9, 0))
+    >>> returned
+    float32
     """
     if output != "ptx":
         raise KernelTypeError(f"code is given as 'ptx', not {output!r}: LTO-IR needs NVIDIA's compiler")
@@ -135,11 +161,29 @@ def compile(
 
 
 def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[Any, Any]:
-    """Compile a function for the current GPU, as `compile` does."""
+    """Compile a function for the current GPU, as `compile` does.
+
+    Examples
+    --------
+    >>> def square(x):
+    ...     return x * x
+    >>> code, returned = cuda.compile_for_current_device(square, 'float32(float32)')
+    >>> returned
+    float32
+    """
     return compile(pyfunc, sig, **options)
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function as `compile` does, but return the code in a list with one item."""
+    """Compile a function as `compile` does, but return the code in a list with one item.
+
+    Examples
+    --------
+    >>> def square(x):
+    ...     return x * x
+    >>> (code,), returned = cuda.compile_all(square, 'float32(float32)', cc=(9, 0))
+    >>> returned
+    float32
+    """
     code, result = compile(pyfunc, sig, **options)
     return [code], result

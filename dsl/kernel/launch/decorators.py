@@ -32,6 +32,18 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
         ``WEFT_WEAK_SCALARS``) they are int64 and float64, and integers compute in 64 bits, as in Numba.
     **options
         As for `weft.kernel`. Numba's ``inline``, ``opt``, ``cache`` and similar options have no effect.
+
+    Examples
+    --------
+    >>> @cuda.jit
+    ... def axpy(a, x, y):
+    ...     i = cuda.grid(1)
+    ...     if i < x.size:
+    ...         y[i] += a * x[i]
+    >>> y = np.ones(3, np.float32)
+    >>> axpy[1, 32](2.0, np.arange(3, dtype=np.float32), y)
+    >>> y
+    array([1., 3., 5.], dtype=float32)
     """
     for name, remedy in _REJECTED.items():
         if name in options:
@@ -48,17 +60,43 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 
 
 def vectorize(function: Any = None, signatures: Any = None, **options: Any) -> Any:
-    """Make a scalar function apply elementwise to arrays, as `weft.vectorize` does, but with Numba's type rules."""
+    """Make a scalar function apply elementwise to arrays, as `weft.vectorize` does, but with Numba's type rules.
+
+    Examples
+    --------
+    >>> @cuda.vectorize(['float32(float32, float32)'])
+    ... def hypotenuse(x, y):
+    ...     return (x * x + y * y) ** 0.5
+    >>> hypotenuse(np.float32([3, 5]), np.float32([4, 12]))
+    array([ 5., 13.], dtype=float32)
+    """
     options.setdefault("weak_scalars", setting("weak_scalars"))
     return vectorized.vectorize(function, signatures, **options)
 
 
 def guvectorize(function: Any = None, layout: Any = None, **options: Any) -> Any:
-    """Make a generalized ufunc from a function of arrays, as `weft.guvectorize` does, but with Numba's type rules."""
+    """Make a generalized ufunc from a function of arrays, as `weft.guvectorize` does, but with Numba's type rules.
+
+    Examples
+    --------
+    >>> @cuda.guvectorize(['void(float64[:], float64[:])'], '(n)->()')
+    ... def total(x, out):
+    ...     out[0] = 0
+    ...     for i in range(x.size):
+    ...         out[0] += x[i]
+    >>> total(np.ones((2, 3)))
+    array([3., 3.])
+    """
     options.setdefault("weak_scalars", setting("weak_scalars"))
     return generalized.guvectorize(function, layout, **options)
 
 
 def literal_unroll(container: Any) -> Any:
-    """Return the container unchanged. Loops over tuples are always unrolled."""
+    """Return the container unchanged. Loops over tuples are always unrolled.
+
+    Examples
+    --------
+    >>> cuda.literal_unroll((1, 2.0))
+    (1, 2.0)
+    """
     return container

@@ -374,6 +374,18 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     Returns
     -------
     Kernel, or a decorator that makes one
+
+    Examples
+    --------
+    >>> @wf.kernel
+    ... def double(x):
+    ...     i = wf.cuda.grid(1)
+    ...     if i < x.size:
+    ...         x[i] *= 2
+    >>> x = wf.arange(4)
+    >>> double[1, 32](x)
+    >>> x
+    array([0, 2, 4, 6])
     """
     if isinstance(function, FunctionType):
         return KernelDispatcher(function, (), make_options(options), options.get("extensions") or ())

@@ -210,6 +210,16 @@ def guvectorize(function: Any = None, layout: Any = None, signature: Any = None,
     Returns
     -------
     GeneralizedFunction
+
+    Examples
+    --------
+    >>> @wf.guvectorize('(n)->()')
+    ... def spread(x, out):
+    ...     out[0] = x[0]
+    ...     for i in range(x.size):
+    ...         out[0] = max(out[0], abs(x[i]))
+    >>> spread([[1.0, -5.0], [2.0, 3.0]])
+    array([5., 3.])
     """
     text = layout if isinstance(layout, str) else signature
     if isinstance(function, str) and text is None:

@@ -121,5 +121,11 @@ def reduce(function: Any) -> Reduce:
     -------
     Reduce
         A reduction: ``total(array)`` returns a number.
+
+    Examples
+    --------
+    >>> largest = wf.reduce(lambda a, b: a if a > b else b)
+    >>> largest([3, 9, 4])
+    np.int64(9)
     """
     return Reduce(function)

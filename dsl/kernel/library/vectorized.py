@@ -243,6 +243,14 @@ def vectorize(
     Notes
     -----
     Functions without loops become straight-line code: both sides of an `if` are computed, and one is selected.
+
+    Examples
+    --------
+    >>> @wf.vectorize
+    ... def relu(x):
+    ...     return x if x > 0 else 0.0
+    >>> relu([-1.0, 2.0])
+    array([0., 2.])
     """
     chosen = make_options(options)
     if isinstance(function, (FunctionType, DeviceFunction)):

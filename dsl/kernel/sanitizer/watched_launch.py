@@ -157,8 +157,15 @@ def sanitize() -> AbstractContextManager[None]:
 
     Examples
     --------
-    >>> with weft.sanitize():
-    ...     kernel[grid, block](x, out)
+    >>> @wf.kernel
+    ... def beyond(x):
+    ...     x[x.size] = 1
+    >>> try:
+    ...     with wf.sanitize():
+    ...         beyond[1, 1](wf.zeros(4))
+    ... except wf.SanitizerError as error:
+    ...     print(error.reports[0].kind)
+    out of bounds
     """
     return override(sanitize=True)
 

@@ -23,7 +23,14 @@ from weft.dsl.kernel.language.byte_code.reader import equals, read_function
 
 ROOT = Path(__file__).parents[4]
 TESTS = sorted(ROOT.glob("tests/dsl/kernel/*.py")) + sorted(ROOT.glob("examples/**/*.py"))
-DOCUMENTS = [ROOT / "docs" / name for name in ("kernels.md", "numba.md")] + [ROOT / "README.md"]
+NAMES = [
+    "README.md",
+    "docs/kernels.md",
+    "docs/numba.md",
+    "docs/guide/kernel_language.md",
+    "docs/guide/kernel_libraries.md",
+]
+DOCUMENTS = [ROOT / name for name in NAMES]
 NOT_READ = re.compile(
     r"^(`(with|try|import|class|super|match|async def|await)`|a comprehension|\*\*|the opcode |an expression that jumps)"
 )

@@ -1,0 +1,1 @@
+"""The documentation: pages in Markdown, and the programs that build a site from them (``python -m docs``)."""

@@ -1,0 +1,1 @@
+"""Generators of the documentation site's pages."""

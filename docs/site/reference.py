@@ -1,0 +1,234 @@
+"""Write the pages of the reference: functions, arrays, ops, errors, commands, kernels and `weft.cuda`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import weft as wf
+from docs.site.docstring_pages import NUMPY_PAGE, describe, has_numpy, link_names, summary_table
+from docs.site.public_names import PublicName, public_names
+from weft.codegen import OPS, NoLoopError, resolve_dtypes
+from weft.dsl import OWN
+from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.cli import _parser as command_parser
+from weft.dsl.kernel.language.names import TABLE, TRIPLES
+
+# Titles of the pages of functions by the module that has them
+GROUPS = {
+    "creation": ("Creating arrays", "creation grids padding standard"),
+    "shapes": ("Changing shapes and joining arrays", "manipulation joining"),
+    "reductions": ("Sums, means and other reductions", "reductions nan_statistics"),
+    "order": ("Sorting, searching and sets", "sorting sets quantiles histograms"),
+    "selecting": ("Selecting elements", "selecting choosing along_axis indexing"),
+    "algebra": ("Products and calculus", "linear calculus"),
+    "attributes": ("Attributes and memory of arrays", "attribute_functions methods"),
+}
+RUNNING = "evaluate explain Explanation compile lambdify profile statistics reset_statistics".split()
+MACHINES = "default_device devices device set_default_device stream".split()
+KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()
+REMEDIES = {
+    "CacheWarning": "Make the folder of WEFT_CACHE_DIR writable, or set WEFT_CACHE=0.",
+    "CompileError": "Install the tool that the message names. If code generation has failed, report the kernel.",
+    "CudaError": "The message names the driver's call. Run `weft doctor`.",
+    "DeviceLostError": "Start a new process. Run the kernel with WEFT_SANITIZE=1 on the CPU to find its invalid access.",
+    "DeviceMismatchError": "Move one array, for example with `x.to('cpu')`.",
+    "DeviceNotFoundError": "Run `weft info`. It says what is missing and how to install it.",
+    "KernelError": "See the subclasses.",
+    "KernelSyntaxError": "Use the alternative that the message names.",
+    "KernelTypeError": "Convert one operand, or use two variables with different names.",
+    "LaunchError": "Use at most 1024 threads a block, and less shared memory.",
+    "OptimizerWarning": "The result is right. Attach the report that the message names to an issue.",
+    "OutOfMemoryError": "Delete arrays of the list `error.largest`, or raise the limit; then evaluate again.",
+    "PerformanceWarning": "Follow the message, for example by `cuda.In(x)` for an argument that is only read.",
+    "SanitizerError": "Each report names the access, the array and the line. A race needs a barrier between the two accesses.",
+    "SettingError": "Correct the environment variable that the message names.",
+    "VerificationError": "Attach the report that the message names to an issue.",
+    "WeftError": "See the subclasses. Catch this class to catch all errors of weft.",
+}
+
+Pages = dict[str, str]
+
+
+def heading(title: str, text: str = "") -> str:
+    """Return a page's title and first paragraph."""
+    return f"{title}\n{'=' * len(title)}\n\n{text}\n\n"
+
+
+def escape(text: str) -> str:
+    """Escape the characters of operators, which are markup in reStructuredText."""
+    return text.replace("|", r"\|").replace("*", r"\*")
+
+
+def entries(shown: Iterable[PublicName], names: dict[str, PublicName]) -> str:
+    """Return a table of names, and the entry of each."""
+    listed = list(shown)
+    return summary_table(listed) + "\n" + "\n".join(describe(name, names, link_to_numpy(name)) for name in listed)
+
+
+def link_to_numpy(name: PublicName) -> str:
+    """Return a sentence that leads to NumPy's page, for a name that NumPy has too."""
+    short = name.name.removeprefix("weft.").replace("Array.", "ndarray.")
+    if name.name.startswith(("weft.cuda", "weft.memory")) or not has_numpy(short) or name.kind == "class":
+        return ""
+    return f"\nNumPy's page: `numpy.{short} <{NUMPY_PAGE.format(short)}>`__\n"
+
+
+def function_pages(names: dict[str, PublicName]) -> Pages:
+    """Return the pages of weft's functions under NumPy's names."""
+    pages: Pages = {}
+    module_of = {name: OWN._origin[name][0].rpartition(".")[2] for name in OWN._origin}  # type: ignore[attr-defined]
+    for slug, (title, modules) in GROUPS.items():
+        wanted = sorted(name for name, module in module_of.items() if module in modules.split() and name[0] != "_")
+        text = "These functions have NumPy's parameters and results. They record their work on large arrays."
+        pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
+    ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
+    own = [name for name in ufuncs if name.name == f"weft.{name.target.row.name}"]
+    text = "These functions work element by element, and operands broadcast. They fuse with each other and with\nreductions. Aliases have no entry of their own."
+    pages["elementwise"] = heading("Elementwise functions", text) + entries([names["weft.UFunc"], *own], names)
+    return pages
+
+
+DTYPES = {"bool": "bool", "int64": "int", "uint64": "uint", "float64": "float", "complex128": "complex"}
+
+
+def dtypes_of(op: Any) -> str:
+    """Return the kinds of operands that an op takes, with the kind of the result where it differs."""
+    shown = []
+    for dtype, kind in DTYPES.items():
+        try:
+            result = resolve_dtypes(op, (np.dtype(dtype),) * op.arity)[1]
+        except (NoLoopError, TypeError):
+            continue
+        to = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}[result.kind]
+        shown.append(kind if to == kind else f"{kind} → {to}")
+    return ", ".join(shown)
+
+
+def op_page() -> str:
+    """Return the table of ops."""
+    rows = [".. list-table::", "   :header-rows: 1", "   :widths: 20 34 28 10 8", ""]
+    rows += ["   * - op", "     - result", "     - dtypes", "     - ULP", "     - operator"]
+    operators = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
+    operators |= {
+        "and": "&",
+        "or": "|",
+        "xor": "^",
+        "lshift": "<<",
+        "rshift": ">>",
+        "invert": "~",
+        "neg": "-",
+        "pos": "+",
+    }
+    operators |= {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "abs": "abs"}
+    for name, op in OPS.items():
+        if name.startswith("_") or not hasattr(wf, name) or op.body is not None:
+            continue
+        also = f" (also {', '.join(op.aliases)})" if op.aliases else ""
+        sign = f"``{operators[op.dunder]}``" if op.dunder in operators else ""
+        bound = f"{op.ulp:g}" if op.ulp else "exact"
+        link = f":py:func:`{name} <weft.{name}>`" if isinstance(getattr(wf, name), UFunc) else f"``{name}``"
+        rows += [f"   * - {link}{also}", f"     - {escape(op.doc)}", f"     - {dtypes_of(op)}"]
+        rows += [f"     - {bound}", f"     - {sign}"]
+    text = (
+        "All functions of single elements are ops of one table. Every op runs on the CPU and on GPUs, in fused kernels\n"
+        "and inside explicit kernels. *exact* means NumPy's bits. Otherwise, the column ULP is the largest error in units\n"
+        "in the last place of the result. 16-bit floats are computed in float32 and rounded once."
+    )
+    return heading("Table of ops", text) + "\n".join(rows) + "\n"
+
+
+def error_page(names: dict[str, PublicName]) -> str:
+    """Return the page of errors and warnings, with remedies."""
+    classes = {name: getattr(wf, name) for name in (*wf.__all__, "SanitizerError") if name in REMEDIES}
+    text = heading("Errors and warnings", "An error says what was asked, what is wrong, where, and what to do.")
+    rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - is a", "     - what to do"]
+    for name, kind in sorted(classes.items()):
+        bases = ", ".join(f"``{base.__name__}``" for base in kind.__bases__)
+        rows += [f"   * - ``{name}``", f"     - {bases}", f"     - {link_names(REMEDIES[name], names)}"]
+    found = [PublicName(f"weft.{name}", kind) for name, kind in sorted(classes.items())]
+    return text + "\n".join(rows) + "\n\n" + "\n".join(describe(name, names) for name in found)
+
+
+def command_page() -> str:
+    """Return the page of the command line, from its parser."""
+    text = heading("Commands", "The command ``weft`` and ``python -m weft`` are the same.")
+    (commands,) = [a for a in command_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)]
+    said = {action.dest: action.help for action in commands._choices_actions}  # type: ignore[attr-defined]
+    assert isinstance(commands.choices, dict)
+    for name, parser in commands.choices.items():
+        usage = parser.format_help().replace("usage: ", "", 1)
+        title = f"weft {name}"
+        text += f"{title}\n{'-' * len(title)}\n\n{str(said[name]).capitalize()}.\n\n.. code-block:: text\n\n"
+        text += "".join(f"   {line}\n" for line in usage.splitlines()) + "\n"
+    return text
+
+
+def kernel_page(names: dict[str, PublicName]) -> str:
+    """Return the page of kernel decorators and of the names of the CUDA model."""
+    text = heading(
+        "Kernels",
+        "These decorators and functions make kernels. :doc:`The user guide </kernels>` shows how to use them.",
+    )
+    text += entries((names[f"weft.{name}"] for name in KERNELS), names)
+    text += "\nThe CUDA model\n--------------\n\nThese names of ``weft.cuda`` are for use inside kernels.\n\n"
+    rows = [".. list-table::", "   :header-rows: 1", "", "   * - name", "     - meaning"]
+    for name, (parameters, meaning) in TABLE.items():
+        rows += [f"   * - ``cuda.{name}({parameters})``", f"     - {link_names(escape(meaning), names)}"]
+    for name, meaning in TRIPLES.items():
+        rows += [f"   * - ``cuda.{name}``", f"     - {link_names(escape(meaning), names)}"]
+    return text + "\n".join(rows) + "\n"
+
+
+def host_page() -> str:
+    """Return the list of NumPy's functions that run on the host."""
+    mine = set(OWN)
+    host = [
+        n for n in sorted(dir(np)) if n[0] != "_" and callable(getattr(np, n)) and not isinstance(getattr(np, n), type)
+    ]
+    listed = [f"`{n} <{NUMPY_PAGE.format(n)}>`__" for n in host if n not in mine and n not in wf.__all__]
+    text = (
+        "weft has no kernels for these functions of NumPy. ``wf.NAME`` calls NumPy's function on the host, with weft\n"
+        "arrays converted to NumPy arrays and results converted back. The same holds for ``wf.fft``, ``wf.linalg`` and\n"
+        "``wf.random``."
+    )
+    return heading("NumPy functions on the host", text) + ", ".join(listed) + "\n"
+
+
+def reference_pages() -> Pages:
+    """Return all pages of the reference by name."""
+    names = {name.name: name for name in public_names()}
+    members = [name for name in names.values() if name.name.startswith("weft.Array.")]
+    pages = function_pages(names)
+    of_array = "An array is a view of memory that may not have been computed yet."
+    pages["array"] = heading("Array", of_array) + describe(names["weft.Array"], names) + entries(members, names)
+    text = "These functions run what was recorded, show it, and measure it."
+    pages["running"] = heading("Running and explaining", text) + entries((names[f"weft.{n}"] for n in RUNNING), names)
+    text = heading("Devices, streams and memory", "These functions choose devices and manage their memory.")
+    memory = [name for name in names.values() if name.name.startswith("weft.memory.")]
+    pages["machines"] = text + entries([*(names[f"weft.{n}"] for n in MACHINES), *memory], names)
+    pages["kernels"] = kernel_page(names)
+    text = "Functions of the host under Numba CUDA's names. On a machine without a GPU, they act on the CPU."
+    cuda = [name for name in names.values() if name.name.startswith("weft.cuda.") and callable(name.target)]
+    pages["cuda"] = heading("weft.cuda", text) + entries(cuda, names)
+    pages["ops"], pages["errors"], pages["commands"] = op_page(), error_page(names), command_page()
+    pages["host"] = host_page()
+    order = [
+        "array",
+        *GROUPS,
+        "elementwise",
+        "running",
+        "machines",
+        "kernels",
+        "cuda",
+        "ops",
+        "errors",
+        "commands",
+        "host",
+    ]
+    text = f"The reference describes {len(names)} public names. Examples use ``import numpy as np``, ``import weft as wf`` and ``from weft import cuda``."
+    toc = ".. toctree::\n   :maxdepth: 1\n\n" + "".join(f"   {page}\n" for page in order)
+    pages["index"] = heading("Reference", text) + toc
+    return pages

@@ -1,0 +1,383 @@
+"""Docstrings of ufuncs, methods and functions that are created at run time, without a ``def`` statement of their own.
+
+`tests/docs/test_docstrings.py` runs them.
+"""
+
+from __future__ import annotations
+
+from inspect import cleandoc
+
+# Arguments of a call, and the value that it returns, by op
+UFUNC_EXAMPLES = {
+    "add": ("[1, 2], 10", "array([11, 12])"),
+    "subtract": ("[1, 2], 10", "array([-9, -8])"),
+    "multiply": ("[1, 2], 10", "array([10, 20])"),
+    "divide": ("[1, 2], 4", "array([0.25, 0.5 ])"),
+    "floor_divide": ("[7, -7], 2", "array([ 3, -4])"),
+    "remainder": ("[7, -7], 3", "array([1, 2])"),
+    "fmod": ("[7, -7], 3", "array([ 1, -1])"),
+    "power": ("[1.0, 2.0], [3.0, 0.5]", "array([1.        , 1.41421356])"),
+    "float_power": ("[2, 3], -1", "array([0.5       , 0.33333333])"),
+    "negative": ("[1, -2]", "array([-1,  2])"),
+    "positive": ("[1, -2]", "array([ 1, -2])"),
+    "absolute": ("[-3, 2]", "array([3, 2])"),
+    "fabs": ("[-3, 2]", "array([3., 2.])"),
+    "sign": ("[-3, 0, 2]", "array([-1,  0,  1])"),
+    "square": ("[-3, 2]", "array([9, 4])"),
+    "reciprocal": ("[2.0, 4.0]", "array([0.5 , 0.25])"),
+    "heaviside": ("[-1.0, 0.0, 1.0], 0.5", "array([0. , 0.5, 1. ])"),
+    "gcd": ("[12, 18], 8", "array([4, 2])"),
+    "lcm": ("[4, 6], 10", "array([20, 30])"),
+    "conjugate": ("[1 + 2j, 3.0]", "array([1.-2.j, 3.-0.j])"),
+    "equal": ("[1, 2], [1, 3]", "array([ True, False])"),
+    "not_equal": ("[1, 2], [1, 3]", "array([False,  True])"),
+    "less": ("[1, 2], [1, 3]", "array([False,  True])"),
+    "less_equal": ("[1, 2], [1, 1]", "array([ True, False])"),
+    "greater": ("[1, 2], [1, 1]", "array([False,  True])"),
+    "greater_equal": ("[1, 2], [1, 3]", "array([ True, False])"),
+    "logical_and": ("[True, True, False], [True, False, False]", "array([ True, False, False])"),
+    "logical_or": ("[True, True, False], [True, False, False]", "array([ True,  True, False])"),
+    "logical_xor": ("[True, True, False], [True, False, False]", "array([False,  True, False])"),
+    "logical_not": ("[True, False]", "array([False,  True])"),
+    "bitwise_and": ("[12, 10], 6", "array([4, 2])"),
+    "bitwise_or": ("[12, 10], 6", "array([14, 14])"),
+    "bitwise_xor": ("[12, 10], 6", "array([10, 12])"),
+    "invert": ("[0, 5]", "array([-1, -6])"),
+    "left_shift": ("[1, 5], 2", "array([ 4, 20])"),
+    "right_shift": ("[8, -8], 2", "array([ 2, -2])"),
+    "bitwise_count": ("[0, 7, 8]", "array([0, 3, 1], dtype=uint8)"),
+    "minimum": ("[1.0, np.nan], 3.0", "array([ 1., nan])"),
+    "maximum": ("[1.0, np.nan], 3.0", "array([ 3., nan])"),
+    "fmin": ("[1.0, np.nan], 3.0", "array([1., 3.])"),
+    "fmax": ("[1.0, np.nan], 3.0", "array([3., 3.])"),
+    "isfinite": ("[1.0, np.inf, np.nan]", "array([ True, False, False])"),
+    "isinf": ("[1.0, np.inf, np.nan]", "array([False,  True, False])"),
+    "isnan": ("[1.0, np.inf, np.nan]", "array([False, False,  True])"),
+    "signbit": ("[-0.0, 1.0]", "array([ True, False])"),
+    "copysign": ("[1.0, 2.0], [-0.0, 3.0]", "array([-1.,  2.])"),
+    "rint": ("[0.5, 1.5, 2.7]", "array([0., 2., 3.])"),
+    "floor": ("[-1.5, 1.5]", "array([-2.,  1.])"),
+    "ceil": ("[-1.5, 1.5]", "array([-1.,  2.])"),
+    "trunc": ("[-1.5, 1.5]", "array([-1.,  1.])"),
+    "sqrt": ("[4.0, 2.0]", "array([2.        , 1.41421356])"),
+    "cbrt": ("[27.0, -8.0]", "array([ 3., -2.])"),
+    "exp": ("[0.0, 1.0]", "array([1.        , 2.71828183])"),
+    "exp2": ("[0.0, 3.0]", "array([1., 8.])"),
+    "expm1": ("[0.0, 1e-10]", "array([0.e+00, 1.e-10])"),
+    "log": ("[1.0, np.e]", "array([0., 1.])"),
+    "log2": ("[1.0, 8.0]", "array([0., 3.])"),
+    "log10": ("[1.0, 1000.0]", "array([0., 3.])"),
+    "log1p": ("[0.0, 1e-10]", "array([0.e+00, 1.e-10])"),
+    "sin": ("[0.0, np.pi / 2]", "array([0., 1.])"),
+    "cos": ("[0.0, np.pi / 3]", "array([1. , 0.5])"),
+    "tan": ("[0.0, np.pi / 4]", "array([0., 1.])"),
+    "arcsin": ("[0.0, 1.0]", "array([0.        , 1.57079633])"),
+    "arccos": ("[0.0, 1.0]", "array([1.57079633, 0.        ])"),
+    "arctan": ("[0.0, 1.0]", "array([0.        , 0.78539816])"),
+    "arctan2": ("[1.0, -1.0], [1.0, -1.0]", "array([ 0.78539816, -2.35619449])"),
+    "sinh": ("[0.0, 1.0]", "array([0.        , 1.17520119])"),
+    "cosh": ("[0.0, 1.0]", "array([1.        , 1.54308063])"),
+    "tanh": ("[0.0, 1.0]", "array([0.        , 0.76159416])"),
+    "arcsinh": ("[0.0, 1.0]", "array([0.        , 0.88137359])"),
+    "arccosh": ("[1.0, 2.0]", "array([0.       , 1.3169579])"),
+    "arctanh": ("[0.0, 0.5]", "array([0.        , 0.54930614])"),
+    "hypot": ("[3.0, 5.0], [4.0, 12.0]", "array([ 5., 13.])"),
+    "nextafter": ("np.float32([1.0]), np.float32(2.0)", "array([1.0000001], dtype=float32)"),
+    "deg2rad": ("[0.0, 180.0]", "array([0.        , 3.14159265])"),
+    "rad2deg": ("[0.0, np.pi]", "array([  0., 180.])"),
+    "logaddexp": ("[0.0, -1000.0], [0.0, -1000.0]", "array([ 6.93147181e-01, -9.99306853e+02])"),
+    "logaddexp2": ("[0.0, 1.0], [0.0, 1.0]", "array([1., 2.])"),
+    "ldexp": ("[1.0, 3.0], [4, -1]", "array([16. ,  1.5])"),
+    "sinc": ("[0.0, 0.5]", "array([1.        , 0.63661977])"),
+    "fma": ("[2.0, 3.0], 10.0, 1.0", "array([21., 31.])"),
+    "erf": ("[0.0, 1.0]", "array([0.        , 0.84270079])"),
+    "erfc": ("[0.0, 1.0]", "array([1.        , 0.15729921])"),
+    "gamma": ("[0.5, 5.0]", "array([ 1.77245385, 24.        ])"),
+    "lgamma": ("[1.0, 10.0]", "array([ 0.        , 12.80182748])"),
+    "clz": ("np.int32([1, 256])", "array([31, 23], dtype=int32)"),
+    "ffs": ("[0, 8]", "array([0, 4])"),
+    "brev": ("np.uint8([1, 6])", "array([128,  96], dtype=uint8)"),
+    "rsqrt": ("[4.0, 16.0]", "array([0.5 , 0.25])"),
+    "exp10": ("[0.0, 2.0]", "array([  1., 100.])"),
+    "sinpi": ("[0.5, 1.0]", "array([ 1., -0.])"),
+    "cospi": ("[0.5, 1.0]", "array([-0., -1.])"),
+}
+
+# Methods and properties that have no docstring
+MEMBER_SUMMARIES = {
+    "T": "View of the array with reversed axes.",
+    "mT": "View of the array with its last two axes exchanged.",
+    "clip": "Limit elements to an interval, as `numpy.ndarray.clip`.",
+    "compress": "Return the slices along an axis at which a condition holds, as `numpy.ndarray.compress`.",
+    "ctypes": "Object for passing the evaluated elements to C, as `numpy.ndarray.ctypes`.",
+    "data": "Read-only memory of the evaluated elements, as `numpy.ndarray.data`.",
+}
+
+# Sessions, by method or property of `Array`
+MEMBER_EXAMPLES = {
+    "T": """\
+>>> x = wf.asarray([[1, 2], [3, 4]])
+>>> x.T
+array([[1, 3],
+       [2, 4]])""",
+    "base": """\
+>>> x = wf.arange(4)
+>>> x.base is None
+True
+>>> x[1:].base is None
+False""",
+    "byteswap": """\
+>>> wf.asarray([1, 256], dtype=np.int16).byteswap()
+array([256,   1], dtype=int16)""",
+    "choose": """\
+>>> wf.asarray([0, 1, 0]).choose([[1, 2, 3], [10, 20, 30]])
+array([ 1, 20,  3])""",
+    "clip": """\
+>>> wf.asarray([-2, 0, 5]).clip(0, 3)
+array([0, 0, 3])""",
+    "compress": """\
+>>> wf.asarray([1, 2, 3]).compress([True, False, True])
+array([1, 3])""",
+    "conj": """\
+>>> wf.asarray([1 + 2j]).conj()
+array([1.-2.j])""",
+    "conjugate": """\
+>>> wf.asarray([1 + 2j]).conjugate()
+array([1.-2.j])""",
+    "copy": """\
+>>> x = wf.arange(3)
+>>> y = x.copy()
+>>> x[0] = 9
+>>> y
+array([0, 1, 2])""",
+    "ctypes": """\
+>>> wf.arange(3).ctypes.shape[0]
+3""",
+    "data": """\
+>>> wf.arange(3).data.tolist()
+[0, 1, 2]""",
+    "device": """\
+>>> with wf.device('cpu'):
+...     x = wf.zeros(2)
+>>> x.device.name
+'cpu'""",
+    "dtype": """\
+>>> wf.ones(3, dtype=np.float32).dtype
+dtype('float32')""",
+    "dump": """\
+>>> import io, pickle
+>>> file = io.BytesIO()
+>>> wf.arange(3).dump(file)
+>>> pickle.loads(file.getvalue())
+array([0, 1, 2])""",
+    "dumps": """\
+>>> import pickle
+>>> pickle.loads(wf.arange(3).dumps())
+array([0, 1, 2])""",
+    "fill": """\
+>>> x = wf.zeros(3)
+>>> x.fill(2)
+>>> x
+array([2., 2., 2.])""",
+    "flags": """\
+>>> x = wf.arange(3)
+>>> x.flags.writeable = False
+>>> x.flags.writeable
+False""",
+    "flat": """\
+>>> x = wf.asarray([[1, 2], [3, 4]])
+>>> x.flat[2] = 9
+>>> x
+array([[1, 2],
+       [9, 4]])""",
+    "flatten": """\
+>>> wf.asarray([[1, 2], [3, 4]]).flatten()
+array([1, 2, 3, 4])""",
+    "imag": """\
+>>> wf.asarray([1 + 2j, 3.0]).imag
+array([2., 0.])""",
+    "item": """\
+>>> wf.asarray([[1, 2], [3, 4]]).item(1, 0)
+3""",
+    "itemsize": """\
+>>> wf.ones(3, dtype=np.float32).itemsize
+4""",
+    "mT": """\
+>>> wf.ones((2, 3, 4)).mT.shape
+(2, 4, 3)""",
+    "nbytes": """\
+>>> wf.ones((2, 3)).nbytes
+48""",
+    "ndim": """\
+>>> wf.ones((2, 3)).ndim
+2""",
+    "numpy": """\
+>>> wf.arange(3).numpy()
+array([0, 1, 2])""",
+    "partition": """\
+>>> x = wf.asarray([7, 1, 5])
+>>> x.partition(1)
+>>> x[1]
+np.int64(5)""",
+    "put": """\
+>>> x = wf.zeros((2, 2))
+>>> x.put([0, 3], [7, 8])
+>>> x
+array([[7., 0.],
+       [0., 8.]])""",
+    "ravel": """\
+>>> wf.asarray([[1, 2], [3, 4]]).ravel()
+array([1, 2, 3, 4])""",
+    "real": """\
+>>> wf.asarray([1 + 2j, 3.0]).real
+array([1., 3.])""",
+    "reshape": """\
+>>> wf.arange(6).reshape(2, -1)
+array([[0, 1, 2],
+       [3, 4, 5]])""",
+    "resize": """\
+>>> x = wf.asarray([1, 2])
+>>> x.resize(2, 2)
+>>> x
+array([[1, 2],
+       [0, 0]])""",
+    "setflags": """\
+>>> x = wf.arange(3)
+>>> x.setflags(write=False)
+>>> x.flags.writeable
+False""",
+    "shape": """\
+>>> wf.ones((2, 3)).shape
+(2, 3)""",
+    "size": """\
+>>> wf.ones((2, 3)).size
+6""",
+    "sort": """\
+>>> x = wf.asarray([7, 1, 5])
+>>> x.sort()
+>>> x
+array([1, 5, 7])""",
+    "strides": """\
+>>> wf.ones((2, 3)).strides
+(24, 8)""",
+    "to": """\
+>>> wf.arange(3).to('cpu')
+array([0, 1, 2])""",
+    "to_device": """\
+>>> wf.arange(3).to_device('cpu')
+array([0, 1, 2])""",
+    "to_numpy": """\
+>>> wf.arange(3).to_numpy()
+array([0, 1, 2])""",
+    "tobytes": """\
+>>> wf.asarray([1, 2], dtype=np.uint8).tobytes().hex()
+'0102'""",
+    "tofile": """\
+>>> import tempfile
+>>> file = tempfile.TemporaryFile()
+>>> wf.arange(3).tofile(file)
+>>> file.tell()
+24""",
+    "tolist": """\
+>>> wf.asarray([[1, 2], [3, 4]]).tolist()
+[[1, 2], [3, 4]]""",
+    "transpose": """\
+>>> wf.ones((2, 3, 4)).transpose(2, 0, 1).shape
+(4, 2, 3)""",
+    "view": """\
+>>> x = wf.arange(3)
+>>> y = x.view()
+>>> y[0] = 9
+>>> x
+array([9, 1, 2])""",
+    "astype": """\
+>>> wf.asarray([1.7, -2.7]).astype(np.int32)
+array([ 1, -2], dtype=int32)""",
+    "round": """\
+>>> wf.asarray([1.26, 2.5]).round(1)
+array([1.3, 2.5])""",
+}
+
+# Summaries and sessions, by function
+FUNCTIONS = {
+    "sum": (
+        "Return the sum of the elements over axes, as `numpy.sum`.",
+        ">>> wf.sum([[1, 2], [3, 4]], axis=0)\narray([4, 6])",
+    ),
+    "prod": ("Return the product of the elements over axes, as `numpy.prod`.", ">>> wf.prod([2, 3, 4])\nnp.int64(24)"),
+    "max": (
+        "Return the maximum over axes, as `numpy.max`. It is NaN if an element is NaN.",
+        ">>> wf.max([[1, 5], [7, 3]], axis=1)\narray([5, 7])",
+    ),
+    "min": (
+        "Return the minimum over axes, as `numpy.min`. It is NaN if an element is NaN.",
+        ">>> wf.min([[1, 5], [7, 3]], axis=1)\narray([1, 3])",
+    ),
+    "all": (
+        "Return whether all elements over axes are nonzero, as `numpy.all`.",
+        ">>> wf.all([[True, False], [True, True]], axis=1)\narray([False,  True])",
+    ),
+    "any": (
+        "Return whether any element over axes is nonzero, as `numpy.any`.",
+        ">>> wf.any([[False, False], [False, True]], axis=1)\narray([False,  True])",
+    ),
+    "argmax": (
+        "Return the index of the first maximum along an axis, as `numpy.argmax`.",
+        ">>> wf.argmax([3, 9, 4, 9])\nnp.int64(1)",
+    ),
+    "argmin": (
+        "Return the index of the first minimum along an axis, as `numpy.argmin`.",
+        ">>> wf.argmin([3, 1, 4, 1])\nnp.int64(1)",
+    ),
+    "nansum": (
+        "Return the sum of the elements that are not NaN, as `numpy.nansum`.",
+        ">>> wf.nansum([1.0, np.nan, 2.0])\nnp.float64(3.0)",
+    ),
+    "nanprod": (
+        "Return the product of the elements that are not NaN, as `numpy.nanprod`.",
+        ">>> wf.nanprod([2.0, np.nan, 3.0])\nnp.float64(6.0)",
+    ),
+    "nanvar": (
+        "Return the variance of the elements that are not NaN, as `numpy.nanvar`.",
+        ">>> wf.nanvar([2.0, np.nan, 4.0])\nnp.float64(1.0)",
+    ),
+    "nanstd": (
+        "Return the standard deviation of the elements that are not NaN, as `numpy.nanstd`.",
+        ">>> wf.nanstd([2.0, np.nan, 4.0])\nnp.float64(1.0)",
+    ),
+    "quantile": (
+        "Return quantiles of the elements along axes, as `numpy.quantile`.",
+        ">>> wf.quantile([1.0, 2.0, 3.0, 4.0, 5.0], [0.25, 0.5])\narray([2., 3.])",
+    ),
+    "percentile": (
+        "Return percentiles of the elements along axes, as `numpy.percentile`.",
+        ">>> wf.percentile([1.0, 2.0, 3.0, 4.0, 5.0], 25)\nnp.float64(2.0)",
+    ),
+    "nanquantile": (
+        "Return quantiles of the elements that are not NaN, as `numpy.nanquantile`.",
+        ">>> wf.nanquantile([1.0, np.nan, 3.0], 0.5)\nnp.float64(2.0)",
+    ),
+    "nanpercentile": (
+        "Return percentiles of the elements that are not NaN, as `numpy.nanpercentile`.",
+        ">>> wf.nanpercentile([1.0, np.nan, 3.0], 50)\nnp.float64(2.0)",
+    ),
+}
+
+
+def add_example(text: str, session: str) -> str:
+    """Return a docstring in numpydoc's form: a text and an example."""
+    return f"{text}\n\nExamples\n--------\n{session}\n"
+
+
+def describe_function(name: str) -> str:
+    """Return the docstring of a function in `FUNCTIONS`."""
+    return add_example(*FUNCTIONS[name])
+
+
+def describe_members(kind: type) -> None:
+    """Add the examples to the docstrings of the methods and properties of `Array`."""
+    for name, session in MEMBER_EXAMPLES.items():
+        member = vars(kind)[name]
+        summary = member.__doc__ or MEMBER_SUMMARIES[name]
+        if "Examples\n" not in summary:
+            member.__doc__ = add_example(cleandoc(summary), session)
