@@ -187,7 +187,11 @@ class UFunc:
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Reduce slices of an axis on the host, as `numpy.ufunc.reduceat`."""
+        """Reduce slices of an axis, as `numpy.ufunc.reduceat`. A GPU reduces slices in order; others are NumPy's."""
+        if out is None and isinstance(array, Array) and array.ndim:
+            segments = reductions.reduce_segments(self.row.name, array, indices, axis, dtype)
+            if segments is not None:
+                return segments
         note_fallback(f"{self.row.name}.reduceat", array, indices)
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))

@@ -25,6 +25,7 @@ from weft.fusion import (
     cast,
     constant,
     current_epoch,
+    iota,
     map_,
     reduce_,
     reshape,
@@ -165,6 +166,34 @@ def accumulate(
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
     return _deliver(op, scan(op, cast(node, kind), place, kind, location), out, casting="unsafe")
+
+
+# Ops that combine elements at the same place in any order.
+_SEGMENTED = frozenset({"add", "maximum", "minimum"})
+
+
+def reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: DTypeLike | None) -> Any:
+    """Reduce the slices between consecutive indices on a GPU, or return None if NumPy has to.
+
+    The indices increase, so that each element belongs to one slice at most.
+    """
+    begins = np.asarray(indices)
+    if not is_gpu(values.device) or op not in _SEGMENTED or begins.ndim != 1 or begins.dtype.kind not in "iu":
+        return None
+    place, kind = normalize_axis(axis, values.ndim), as_dtype(dtype, _fold_dtype(op, values.dtype))
+    count = values.shape[place]
+    increasing = begins.size and 0 <= begins[0] and begins[-1] < count and bool((np.diff(begins) > 0).all())
+    if not increasing or kind.kind not in "iuf" or is_half(kind):
+        return None
+    rows: Any = np.moveaxis(values.astype(kind), place, 0)[int(begins[0]) :]  # type: ignore[call-overload]
+    # (with -0.0, a sum of zeros keeps its sign)
+    neutral = -0.0 if op == "add" and kind.kind == "f" else identity_of(op, kind)
+    found = record(constant(neutral, kind, (begins.size, *rows.shape[1:]))).copy()
+    slices = (
+        np.searchsorted(as_array(begins - begins[0]), record(iota((count - int(begins[0]),), 0, np.int64)), "right") - 1
+    )
+    import_module("weft.dsl.arrays.indexing").fold_at(op, found, slices, rows)
+    return np.moveaxis(found, 0, place)  # type: ignore[call-overload]
 
 
 def _named(name: str, function: Any) -> Any:
