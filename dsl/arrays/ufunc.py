@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS, NoLoopError, OpDef, identity_of, resolve_dtypes
+from weft.codegen import OPS, NoLoopError, OpDef, identity_of, is_half, resolve_dtypes
 from weft.dsl.arrays.again import PLAIN, RECORD, apply
 from weft.dsl.arrays.array import (
     Array,
@@ -21,11 +21,13 @@ from weft.dsl.arrays.array import (
     as_operand,
     convert,
     expr_of,
+    record,
     start,
     user_location,
     whole,
     wrap,
 )
+from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.delivery import as_array, deliver, hand_over
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import has_foreign
@@ -33,10 +35,11 @@ from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.objections import ForeignOperandError, UnsupportedDtypeError, as_dtype
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
+from weft.dsl.arrays.places import is_gpu
 from weft.dsl.functions import reductions
 from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, way_of
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import map_
+from weft.fusion import constant, iota, map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,7 +199,11 @@ class UFunc:
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Reduce slices of an axis on the host, like `numpy.ufunc.reduceat`."""
+        """Reduce slices of an axis, like `numpy.ufunc.reduceat`. A GPU reduces slices in order; others are NumPy's."""
+        if out is None and isinstance(array, Array) and array.ndim:
+            segments = _reduce_segments(self.row.name, array, indices, axis, dtype)
+            if segments is not None:
+                return segments
         note_fallback(f"{self.row.name}.reduceat", array, indices)
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
@@ -220,6 +227,34 @@ class UFunc:
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         fold_at(self.row.name, array, indices, values)
+
+
+# Ops that combine elements at the same place in any order.
+_SEGMENTED = frozenset({"add", "maximum", "minimum"})
+
+
+def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
+    """Reduce the slices between consecutive indices on a GPU, or return None if NumPy has to.
+
+    The indices increase, so that each element belongs to one slice at most.
+    """
+    begins = np.asarray(indices)
+    if not is_gpu(values.device) or op not in _SEGMENTED or begins.ndim != 1 or begins.dtype.kind not in "iu":
+        return None
+    place, kind = normalize_axis(axis, values.ndim), as_dtype(dtype, reductions.fold_dtype(op, values.dtype))
+    count = values.shape[place]
+    increasing = begins.size and 0 <= begins[0] and begins[-1] < count and bool((np.diff(begins) > 0).all())
+    if not increasing or kind.kind not in "iuf" or is_half(kind):
+        return None
+    rows: Any = np.moveaxis(values.astype(kind), place, 0)[int(begins[0]) :]  # type: ignore[arg-type]
+    # (with -0.0, a sum of zeros keeps its sign)
+    neutral = -0.0 if op == "add" and kind.kind == "f" else identity_of(op, kind)
+    found = record(constant(neutral, kind, (begins.size, *rows.shape[1:]))).copy()
+    slices = (
+        np.searchsorted(as_array(begins - begins[0]), record(iota((count - int(begins[0]),), 0, np.int64)), "right") - 1
+    )
+    fold_at(op, found, slices, rows)
+    return np.moveaxis(found, 0, place)  # type: ignore[arg-type]
 
 
 def check_power(base: Any, exponent: Any) -> None:

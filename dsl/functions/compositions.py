@@ -18,7 +18,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.places import is_gpu
-from weft.dsl.functions.own_names import find_own
+from weft.dsl.functions.own_names import OWN, find_own
 from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
@@ -59,7 +59,7 @@ def compose_index(theirs: Any) -> Any:
     """Return an object such as `numpy.r_` or `numpy.mgrid`, whose index expressions make weft arrays."""
     kind = type(theirs)
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
-    members = {"__getitem__": compose(index), "concatenate": staticmethod(find_own(np.concatenate))}
+    members = {"__getitem__": compose(index), "concatenate": staticmethod(OWN["concatenate"])}
     return type(kind.__name__, (kind,), {**members, "__doc__": kind.__doc__})()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from weft.fusion import (
     cast,
     constant,
     current_epoch,
+    iota,
     map_,
     reduce_,
     reshape,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
 
-def _fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
+def fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
     """Return the dtype in which NumPy reduces by default."""
     if op in ("add", "multiply"):
         if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
@@ -84,13 +84,12 @@ def reduce(
     axes = normalize_axes(axis, len(node.shape))
     if dtype is None and out is not None and op[:7] != "logical":
         dtype = _kind_with(out, node.dtype)
-    kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
+    kind = as_dtype(dtype) if dtype is not None else fold_dtype(op, node.dtype)
     if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
         plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
         if plain and axes and node.size and op in ("maximum", "minimum"):
             if is_gpu(current_epoch().device):
-                extreme = import_module("weft.dsl.functions.complex_extremes").find_extreme
-                return _deliver(op, expr_of(extreme(op, record(node), axes, keep)), out, casting="unsafe")
+                return _deliver(op, _find_complex(op, node, axes, keep), out, casting="unsafe")
             return _deliver(op, reduce_on_host(op, node, axes, keep, where_from), out, casting="unsafe")
         ufunc = getattr(np, find_op(op).ufunc)
         options = {"axis": axis, "keepdims": keep, **({} if dtype is None else {"dtype": dtype})}
@@ -117,10 +116,7 @@ def reduce(
         node = map_("not_equal", [node, constant(0, node.dtype)])
     if where is not True and where is not _NO_VALUE:
         node = _masked(op, node, where)
-    if not axes:
-        result = node
-    else:
-        result = reduce_(op, node, axes, kind, keep, where_from)
+    result = reduce_(op, node, axes, kind, keep, where_from) if axes else node
     if has_initial:
         start_value, weak = as_operand(initial)
         result = map_(op, [result, start_value], [None, weak], None)
@@ -157,7 +153,7 @@ def accumulate(
     place = normalize_axis(axis, len(node.shape))
     if dtype is None and out is not None and op[:7] != "logical":
         dtype = _kind_with(out, node.dtype)
-    kind = as_dtype(dtype) if dtype is not None else _fold_dtype(op, node.dtype)
+    kind = as_dtype(dtype) if dtype is not None else fold_dtype(op, node.dtype)
     _check_bits(op, kind)
     if find_op(op).identity is None or is_half(kind) or (kind.kind in "bc" and op not in _EXACT_SCANS):
         forced = {} if dtype is None else {"dtype": dtype}
@@ -166,6 +162,43 @@ def accumulate(
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
     return _deliver(op, scan(op, cast(node, kind), place, kind, location), out, casting="unsafe")
+
+
+def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
+    """Return the maximum or minimum of complex numbers, or its position among the elements of the axes, for a GPU.
+
+    Complex numbers are ordered by their real parts, then by their imaginary parts. The first NaN is an extreme.
+    """
+    real, imag = map_("real", [node]), map_("imag", [node])
+    largest, kind = op in ("argmax", "maximum"), real.dtype
+    none = constant(-np.inf if largest else np.inf, kind)
+
+    def over_axes(operation: str, values: Expr) -> Expr:
+        return broadcast_to(reduce_(operation, values, axes, values.dtype, True), node.shape)
+
+    extreme = "maximum" if largest else "minimum"
+    unknown = map_("logical_or", [map_("isnan", [real]), map_("isnan", [imag])])
+    known = map_("logical_not", [unknown])
+    first = map_("equal", [real, over_axes(extreme, map_("where", [unknown, none, real]))])
+    first = map_("logical_and", [first, known])
+    both = map_("equal", [imag, over_axes(extreme, map_("where", [first, imag, none]))])
+    both = map_("logical_and", [both, first])
+    found = map_("where", [over_axes("logical_or", unknown), unknown, both])
+    place, step = constant(0, np.int64), 1
+    for axis in reversed(axes):
+        along = map_("multiply", [iota(node.shape, axis, np.dtype(np.int64)), constant(step, np.int64)])
+        place, step = map_("add", [place, along]), step * node.shape[axis]
+    position = reduce_(
+        "minimum", map_("where", [found, place, constant(step, np.int64)]), axes, np.dtype(np.int64), True
+    )
+    shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
+    if op[:3] == "arg":
+        return reshape(position, shape)
+    chosen = map_("equal", [place, broadcast_to(position, node.shape)])
+    parts = [
+        reduce_("add", map_("where", [chosen, part, constant(0, kind)]), axes, kind, True) for part in (real, imag)
+    ]
+    return reshape(map_("_complex", parts), shape)
 
 
 def _named(name: str, function: Any) -> Any:
@@ -408,8 +441,7 @@ def _position(op: str) -> Any:
         if not axes:
             return _place_out(op, constant(0, np.int64), out)
         if node.dtype.kind == "c" and is_gpu(current_epoch().device):
-            position = import_module("weft.dsl.functions.complex_extremes").find_position
-            return _place_out(op, expr_of(position(op, record(node), axes, keep)), out)
+            return _place_out(op, _find_complex(op, node, axes, keep), out)
         if node.dtype.kind == "c":
             return _place_out(op, reduce_on_host(op, node, axes, keep, location), out)
         if axis is None and len(node.shape) > 1:

@@ -16,7 +16,7 @@ CALLS: dict[str, Any] = {
     "numpy.packbits": lambda x: np.packbits(x > 1),
     "numpy.eigvals": lambda x: wf.linalg.eigvals(x),
     "numpy.apply_along_axis": lambda x: np.apply_along_axis(sum, 0, x),
-    "add.reduceat": lambda x: wf.add.reduceat(x, [0, 3]),
+    "add.reduceat": lambda x: wf.add.reduceat(x, [3, 0]),
     "logical_or.at": lambda x: wf.logical_or.at(x, [0, 3], 1.0),
     "byteswap": lambda x: x.byteswap(),
     "maximum": lambda x: (x * 1j).max(),

@@ -61,6 +61,7 @@ xp.linalg.multi_dot([a, b.T]), xp.linalg.multi_dot([a, b.T, a]), xp.linalg.multi
 xp.linalg.matrix_power(s, 5), xp.linalg.matrix_power(s, 0), xp.linalg.matrix_power(s, 1), xp.fft.fftshift(a), xp.fft.ifftshift(v, 0)
 xp.max(z), xp.min(z, axis=0), xp.argmax(z, axis=1), xp.argmin(xp.real(z) + 0j), xp.max(xp.where(z.real > 1, np.nan, z), axis=1, keepdims=True)
 xp.max(xp.round(z), axis=(0, 1)), xp.argmax(xp.round(z)), xp.argmin(xp.where(z.imag > 1, np.nan, z)), xp.ptp(xp.round(z), axis=0)
+xp.add.reduceat(a, [0, 3, 7]), xp.add.reduceat(i, [2, 5], axis=1), xp.maximum.reduceat(f, [0, 1, 2, 40]), xp.add.reduceat(a * -0.0, [1, 4])
 xp.r_[v, 1, 2:5], xp.r_[0:1:4j, 5.0], xp.c_[v, v], xp.c_[a, i], xp.mgrid[0:5, 0:3], xp.mgrid[0:5:2, 1:2:3j], xp.ogrid[0:5, 0:3]
 xp.lib.stride_tricks.as_strided(v, (10, 3), (8, 16)), xp.lib.stride_tricks.as_strided(v, (4, 4), (8, 0))
 """.strip().splitlines()
