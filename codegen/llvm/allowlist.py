@@ -28,6 +28,7 @@ HOST = (
 )
 NVPTX = (
     r"llvm\.(minimum|maximum)\.(v\d+)?f32",  # from sm_80 on
+    r"llvm\.(minnum|maxnum)\.(v\d+)?f(32|64)",
     r"llvm\.nvvm\.r(cp|sqrt)\.approx\.ftz\.[fd]",
     r"llvm\.nvvm\.read\.ptx\.sreg\.((tid|ctaid|ntid|nctaid)\.[xyz]|laneid|clock64)",
     r"llvm\.nvvm\.barrier0(\.(popc|and|or))?",

@@ -70,7 +70,6 @@ DIFFERENCES: dict[str, str] = {
     "cudapy/test_lineinfo::TestCudaLineInfo::test_lineinfo_with_compile_internal": _INTERNAL,
     "cudapy/test_localmem::TestCudaLocalMem::test_invalid_string_dtype": _TEXT,
     "cudapy/test_localmem::TestCudaLocalMem": _INTERNAL,
-    "cudapy/test_minmax::TestCudaMinMax": _PTX,
     "cudapy/test_multiprocessing::TestMultiprocessing::test_fork": "expects an error in a forked process: on the CPU device it goes on",
     "cudapy/test_optimization::TestOptimization::test_device_opt": "expects a fused multiply-add: weft rounds twice without fastmath",
     "cudapy/test_print::TestPrint::test_bfloat16": "expects six digits behind the point",
