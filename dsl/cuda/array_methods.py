@@ -101,6 +101,7 @@ METHODS: dict[str, Any] = {
         doc="Where the first element lies.",
     ),
     "gpu_data": property(lambda self: self.device_ctypes_pointer, doc="Where the first element lies."),
+    "stream": property(lambda self: 0, doc="0: arrays belong to no stream, and may be used in any."),
     "alloc_size": property(lambda self: self.nbytes, doc="Bytes of the elements."),
     "__cuda_array_interface__": property(_interface),
 }
