@@ -97,7 +97,7 @@ METHODS: dict[str, Any] = {
     "view": view,
     "get_ipc_handle": get_ipc_handle,
     "device_ctypes_pointer": property(
-        lambda self: DeviceAddress(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize),
+        lambda self: DeviceAddress(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize, self),
         doc="Where the first element lies.",
     ),
     "gpu_data": property(lambda self: self.device_ctypes_pointer, doc="Where the first element lies."),
