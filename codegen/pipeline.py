@@ -43,7 +43,7 @@ class Pass:
 
 def _expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
     expanded = expand_warp_reduce(kernel, target)
-    return kernel if expanded is kernel else expand_ops(expanded, target.has_extremes)
+    return kernel if expanded is kernel else expand_ops(expanded, target.extremes)
 
 
 def _expand_division(kernel: Kernel, target: Target) -> Kernel:
@@ -136,7 +136,7 @@ EXPAND = (
     Pass(
         "expand_ops",
         "Replace composite ops by ops that have a lowering.",
-        lambda kernel, target: expand_ops(kernel, target.has_extremes),
+        lambda kernel, target: expand_ops(kernel, target.extremes),
         fused=False,
     ),
 )

@@ -82,9 +82,14 @@ class Target:
         return GPU if self.scheduled_for.kind == "cuda" else CPU
 
     @property
-    def has_extremes(self) -> bool:
-        """Return whether one instruction computes the minimum or maximum of two float32 values and propagates NaN."""
-        return self.kind == "cuda" and self.compute_capability >= 80
+    def extremes(self) -> frozenset[tuple[str, str]]:
+        """The minima and maxima of floats that are instructions: op and dtype. `fmin` and `fmax` ignore NaN."""
+        if self.kind != "cuda":
+            return frozenset()
+        numbers = {(name, dtype) for name in ("fmin", "fmax") for dtype in ("float32", "float64")}
+        return frozenset(
+            numbers | ({("minimum", "float32"), ("maximum", "float32")} if self.compute_capability >= 80 else set())
+        )
 
     @property
     def has_masks(self) -> bool:

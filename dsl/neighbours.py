@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from weft.runtime import setting
 from weft.runtime.lazy_names import lazy_names
 
 _find_lazy = lazy_names(
@@ -43,7 +44,7 @@ class _RegisteringLoader:
 
     def __init__(self, loader: Any, function: str) -> None:
         self._loader = loader
-        self._function = function
+        self._function = function  # empty for a module of weft
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -53,23 +54,35 @@ class _RegisteringLoader:
         return found
 
     def exec_module(self, module: ModuleType) -> None:
+        if not self._function:
+            _hide_frames(module)
         self._loader.exec_module(module)
-        _register(self._function, module)
+        if self._function:
+            _register(self._function, module)
 
 
 class _Neighbours:
-    """A finder that finds only the modules in `_WAITING`."""
+    """A finder that finds only the modules in `_WAITING`, and under pytest also weft's own."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        function = _WAITING.pop(fullname, None)
+        own = fullname.startswith("weft.") and "_pytest" in sys.modules
+        function = "" if own else _WAITING.pop(fullname, None)
         spec = PathFinder.find_spec(fullname, path, target) if function is not None else None
         if spec is not None and spec.loader is not None and function is not None:
             spec.loader = _RegisteringLoader(spec.loader, function)  # type: ignore[assignment]
         return spec
 
 
+def _hide_frames(module: ModuleType) -> None:
+    """Let pytest hide the frames of a module, except with ``WEFT_STRICT=1``, as in weft's own tests."""
+    module.__dict__["__tracebackhide__"] = lambda error: not setting("strict")
+
+
 def install() -> None:
-    """Register with the packages that are loaded, and with the others when they are."""
+    """Register with the packages that are loaded, and with the others when they are. Hide weft's frames in pytest."""
+    if "_pytest" in sys.modules:
+        for name in [name for name in sys.modules if name.startswith("weft.")]:
+            _hide_frames(sys.modules[name])
     for name in [name for name in _WAITING if name in sys.modules]:
         _register(_WAITING.pop(name), sys.modules[name])
     sys.meta_path.insert(0, _Neighbours())  # type: ignore[arg-type]

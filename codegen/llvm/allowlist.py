@@ -28,10 +28,12 @@ HOST = (
 )
 NVPTX = (
     r"llvm\.(minimum|maximum)\.(v\d+)?f32",  # from sm_80 on
+    r"llvm\.(minnum|maxnum)\.(v\d+)?f(32|64)",
     r"llvm\.nvvm\.r(cp|sqrt)\.approx\.ftz\.[fd]",
     r"llvm\.nvvm\.read\.ptx\.sreg\.((tid|ctaid|ntid|nctaid)\.[xyz]|laneid|clock64)",
     r"llvm\.nvvm\.barrier0(\.(popc|and|or))?",
     r"llvm\.nvvm\.bar\.warp\.sync",
+    r"llvm\.nvvm\.membar\.(cta|gl|sys)",
     r"llvm\.nvvm\.shfl\.sync\.(bfly|idx|up|down)\.i32",
     r"llvm\.nvvm\.vote\.(all|any|uni|ballot)\.sync",
     r"llvm\.nvvm\.match\.(any\.sync\.i(32|64)|all\.sync\.i(32|64)p)",

@@ -132,6 +132,21 @@ def _extreme(emitter: Emitter, operation: Operation) -> bool:
     return True
 
 
+def _number_extreme(emitter: Emitter, operation: Operation) -> None:
+    """Emit fmin or fmax of float32 or float64, which ignore NaN.
+
+    The instruction orders zeros by their signs. Of equal numbers, the second is the result, as on other targets.
+    """
+    lanes = emitter.lanes if emitter.varying(operation.operands) else 0
+    name = scalar_type(operation.results[0].type)  # type: ignore[arg-type]
+    kind = wide(name, lanes)
+    x, y = (emitter.text_of(v, lanes) for v in operation.operands)
+    intrinsic = {"fmin": "minnum", "fmax": "maxnum"}[operation.opcode]
+    found = emitter.call(f"llvm.{intrinsic}.{suffix(name, lanes)}", kind, [(kind, x), (kind, y)])
+    equal = emitter.line(f"fcmp oeq {kind} {x}, {y}")
+    emitter.set(operation, Item(emitter.line(f"select {wide('i1', lanes)} {equal}, {kind} {y}, {kind} {found}"), lanes))
+
+
 def _approximate(emitter: Emitter, operation: Operation) -> None:
     """Emit an approximate function as one or a few instructions."""
     kind = emitter.type_of(operation.results[0].type)
@@ -144,6 +159,8 @@ def _approximate(emitter: Emitter, operation: Operation) -> None:
 _OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
     "minimum": _extreme,
     "maximum": _extreme,
+    "fmin": _number_extreme,
+    "fmax": _number_extreme,
     "approximate": _approximate,
     **nvptx_threads.OPERATIONS,
     **nvptx_memory.OPERATIONS,

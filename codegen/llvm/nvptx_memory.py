@@ -29,6 +29,7 @@ _ATOMICS = {
     "increment": ("", "uinc_wrap", ""),
     "decrement": ("", "udec_wrap", ""),
 }
+_BARRIERS = {"block": "cta", "device": "gl", "system": "sys"}
 _PTX_SCOPES = {"block": "cta", "device": "gpu", "system": "sys"}
 # LLVM's name -> type -> PTX's name, of the atomics that are one instruction.
 _INSTRUCTIONS = {
@@ -129,8 +130,14 @@ def atomic_cas(emitter: Emitter, operation: Operation) -> None:
 
 
 def fence(emitter: Emitter, operation: Operation) -> None:
-    """Emit a memory fence."""
-    emitter.do(f"fence {_SCOPES[operation.attributes['scope']]}{operation.attributes.get('order', 'seq_cst')}")
+    """Emit a memory fence. A sequentially consistent one is spelt as CUDA C++ spells its ``__threadfence()``."""
+    scope, order = operation.attributes["scope"], operation.attributes.get("order", "seq_cst")
+    if order == "seq_cst":
+        name = f"llvm.nvvm.membar.{_BARRIERS[scope]}"
+        emitter.declare(name, "void", [])
+        emitter.do(f"call void @{name}()")
+    else:
+        emitter.do(f"fence {_SCOPES[scope]}{order}")
 
 
 def load(emitter: Emitter, operation: Operation) -> bool:

@@ -14,24 +14,23 @@ from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Valu
 from weft.codegen.ops import find_op
 from weft.codegen.passes.rewrite import Rewriter
 
-_EXTREMES = frozenset({"minimum", "maximum"})
 # Ops that only move bits and need no wider arithmetic.
 _MOVES = frozenset({"where", "positive", "conjugate", "real"})
 # Maximum depth of expansions that use composite ops.
 _DEPTH = 8
 
 
-def expand_ops(kernel: Kernel, extremes: bool = False) -> Kernel:
+def expand_ops(kernel: Kernel, extremes: frozenset[tuple[str, str]] = frozenset()) -> Kernel:
     """Expand composite ops repeatedly until only ops with a lowering are left.
 
-    With `extremes`, the target has instructions for the minimum and maximum of float32.
+    The target has instructions for the minima and maxima in `extremes`: op and dtype.
     """
     for _ in range(_DEPTH):
         changed = False
 
         def rule(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
             nonlocal changed
-            if extremes and operation.opcode in _EXTREMES and operation.results[0].type == np.float32:
+            if extremes and operation.results and (operation.opcode, str(operation.results[0].type)) in extremes:
                 return None
             made = _expand(b, operation, operands)
             changed = changed or made is not None

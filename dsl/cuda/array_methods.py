@@ -123,7 +123,7 @@ def _device_ctypes_pointer(self: Array) -> DeviceAddress:
     >>> cuda.to_device(np.arange(3)).device_ctypes_pointer.value > 0
     True
     """
-    return DeviceAddress(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize)
+    return DeviceAddress(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize, self)
 
 
 def _gpu_data(self: Array) -> Any:
@@ -135,6 +135,17 @@ def _gpu_data(self: Array) -> Any:
     True
     """
     return self.device_ctypes_pointer  # type: ignore[attr-defined]
+
+
+def _stream(self: Array) -> int:
+    """Return 0, because arrays may be used in any stream.
+
+    Examples
+    --------
+    >>> cuda.to_device(np.arange(3)).stream
+    0
+    """
+    return 0
 
 
 def _alloc_size(self: Array) -> int:
@@ -182,6 +193,7 @@ METHODS: dict[str, Any] = {
     "get_ipc_handle": get_ipc_handle,
     "device_ctypes_pointer": property(_device_ctypes_pointer),
     "gpu_data": property(_gpu_data),
+    "stream": property(_stream),
     "alloc_size": property(_alloc_size),
     "__cuda_array_interface__": property(_interface),
 }

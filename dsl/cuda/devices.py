@@ -138,6 +138,15 @@ class Context:
         """Return the free and total bytes of the device."""
         return MemoryInfo(*self.device.device.memory_info())
 
+    def get_ipc_handle(self, memory: Any) -> Any:
+        """Return a handle for another process to the memory of an array, given as its `gpu_data`."""
+        array = getattr(memory, "array", None)
+        if array is None:
+            raise ValueError(
+                "a handle is made for the memory of an array: give its gpu_data, or call its get_ipc_handle()"
+            )
+        return array.get_ipc_handle()
+
     def push(self) -> None:
         """Make the context's device current until `pop`."""
         self.device.__enter__()

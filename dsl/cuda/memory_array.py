@@ -25,7 +25,11 @@ BYTE = np.dtype(np.uint8)
 
 
 class DeviceAddress(ctypes.c_void_p):
-    """An address in a device's memory. Equal addresses are equal."""
+    """The address of an array in a device's memory. Equal addresses are equal."""
+
+    def __init__(self, address: int, array: Any = None) -> None:
+        super().__init__(address)
+        self.array = array
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ctypes.c_void_p) and self.value == other.value
@@ -104,7 +108,7 @@ class MemoryArray:
     @property
     def device_ctypes_pointer(self) -> ctypes.c_void_p:
         """Address of the first element."""
-        return DeviceAddress(self.exclusive().address + self.offset)
+        return DeviceAddress(self.exclusive().address + self.offset, self)
 
     gpu_data = device_ctypes_pointer
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,15 @@ from weft.fusion import Storage, exclusive
 from weft.runtime import Device, default_device, get_device
 
 _shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak reference to it, its handle
+
+
+class HandleBytes(bytes):
+    """The bytes of a handle, also under the name of CUDA's structure."""
+
+    @property
+    def reserved(self) -> bytes:
+        """The bytes."""
+        return bytes(self)
 
 
 class IpcArrayHandle:
@@ -42,13 +52,18 @@ class IpcArrayHandle:
         offset: int,
     ) -> None:
         self._device = device
-        self.handle = handle
+        self.handle = HandleBytes(handle)
         self._nbytes = nbytes
         self._dtype = dtype
         self._shape = shape
         self._strides = strides
         self._offset = offset
         self._opened: Any = None
+
+    @property
+    def size(self) -> int:
+        """Size of the array's elements in bytes."""
+        return prod(self._shape) * self._dtype.itemsize
 
     def __repr__(self) -> str:
         return f"<handle of a shared {self._dtype} array of shape {self._shape} on {self._device}>"

@@ -26,6 +26,7 @@ from weft.dsl.functions.creation import asarray, in_order
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
 from weft.dsl.functions.products import is_fused, multiply_into
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
+from weft.runtime import IMMEDIATE
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, Output
@@ -217,7 +218,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     free = "".join([terms[0][k] for k in x_free] + [terms[1][k] for k in y_free])
     fused = _contract(terms, free, [x, y], kind, location)
     if fused is not None:
-        return record_array(fused)
+        return fused if fused.ndim else deliver("multiply", expr_of(fused), None)
     sizes = [_product(tuple(a.shape[k] for k in axes)) for a, axes in ((x, x_free), (y, y_free), (x, first))]
     left = reshape(moveaxis(x, first, list(range(x.ndim - len(first), x.ndim))), (sizes[0], sizes[2]))
     right = reshape(moveaxis(y, second, list(range(len(second)))), (sizes[2], sizes[1]))
@@ -335,7 +336,7 @@ def _contract_pair(
     """Contract one or two operands, as a sum of products or a matrix product."""
     fused = _contract(terms, result, found, kind, location)
     if fused is not None:
-        return record(fused)
+        return fused
     sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
     if any(array.shape != tuple(sizes[c] for c in term) for term, array in zip(terms, found, strict=True)):
         return None
@@ -350,7 +351,7 @@ def _contract_pair(
             summed = _contract([terms[k]], own, [found[k]], kind, location)
             assert summed is not None
             terms, found = [*terms], [*found]
-            terms[k], found[k] = own, record(summed)
+            terms[k], found[k] = own, summed
     first, second = terms
     batch = "".join(c for c in result if c in first and c in second)
     rows, columns = ("".join(c for c in result if c in term and c not in batch) for term in terms)
@@ -366,7 +367,7 @@ def _contract_pair(
     return transpose(reshape(product, tuple(sizes[c] for c in made)), [made.index(c) for c in result])
 
 
-def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Expr | None:
+def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Array | None:
     """Contract one or two operands as a sum of products. Return None if BLAS is faster."""
     sizes: dict[str, int] = {}
     for term, array in zip(terms, found, strict=True):
@@ -380,10 +381,13 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
         if not is_fused(found[0].device, kind, rows, columns, length, batch):
             return None
     letters = result + "".join(sorted(set("".join(terms)) - set(result)))
-    factors = []
-    for term, array in zip(terms, found, strict=True):
-        factors.append(expr_of(_seen(array, term, letters, sizes)))
-    return _sum_of_products(factors, tuple(range(len(result), len(letters))), kind, location)
+    factors = [_seen(array, term, letters, sizes) for term, array in zip(terms, found, strict=True)]
+    axes = tuple(range(len(result), len(letters)))
+    if not axes and _product(tuple(sizes.values())) <= IMMEDIATE[0] and kind.kind != "b":
+        # by the operator, which executes immediately
+        product: Any = factors[0] if len(factors) == 1 else factors[0] * factors[1]  # type: ignore[operator]
+        return product if product.dtype == kind else product.astype(kind)
+    return record(_sum_of_products([expr_of(factor) for factor in factors], axes, kind, location))
 
 
 def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:

@@ -409,3 +409,16 @@ def test_outer_products_are_made_at_the_call_where_they_are_small() -> None:
     large = wf.outer(x, x)
     assert large._home is None and large._storage.buffer is None
     assert same(large, np.outer(v, v))
+
+
+@pytest.mark.parametrize("subscripts", ["ij,ijk->ijk", "ki,ij->kij", "i,j->ji", "ij->ji", "ii->i"])
+def test_small_products_by_subscripts_are_done_at_the_call(subscripts: str) -> None:
+    source = np.random.default_rng(1)
+    sizes = dict(zip("kij", (6, 4, 4), strict=True))
+    arrays = [source.normal(size=[sizes[c] for c in term]) for term in subscripts.partition("->")[0].split(",")]
+    small = wf.einsum(subscripts, *map(wf.asarray, arrays))
+    assert isinstance(small, np.generic) or small._values is not None
+    with override(immediate=0):
+        recorded = np.asarray(wf.einsum(subscripts, *map(wf.asarray, arrays)))
+    assert np.asarray(small).tobytes() == recorded.tobytes()
+    np.testing.assert_allclose(small, np.einsum(subscripts, *arrays), rtol=1e-12)

@@ -66,3 +66,31 @@ def test_a_package_without_the_table_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "torch/utils/data/_utils/collate.py").write_text("default_collate_fn_map = {}\n")
     code = "import weft, torch.utils.data._utils.collate as c; print(c.default_collate_fn_map)"
     assert run(code, tmp_path) == "{}\n"
+
+
+def test_pytest_hides_wefts_frames(tmp_path: Path) -> None:
+    (tmp_path / "test_shapes.py").write_text(
+        "import weft as wf\ndef test_shapes():\n    wf.ones(3) + wf.ones(4)\n"
+        "def test_later():\n    wf.linalg.inv(wf.ones((2, 3)))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    shown = [
+        subprocess.run(
+            command, env={**environment, "WEFT_STRICT": strict}, capture_output=True, text=True, check=False
+        ).stdout
+        for strict in ("0", "1")
+    ]
+    for text in shown:
+        assert "could not be broadcast" in text and "wf.ones(3) + wf.ones(4)" in text and "2 failed" in text
+    assert "dsl/" not in shown[0] and "dsl/arrays/operators.py" in shown[1]

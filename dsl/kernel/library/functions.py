@@ -283,6 +283,8 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
     """Convert the Python format specification of a scalar to the format of C's printf."""
+    if not spec and c.numba and dtype_kind(number.dtype) == "f":
+        return "f"  # as Numba's CUDA target
     if not spec:
         return ""
     floating = dtype_kind(number.dtype) in "fc"

@@ -92,6 +92,8 @@ class GeneralizedFunction:
             raise ValueError("cannot specify argument 'out' as both positional and keyword")
         if out is not None:
             given = out if isinstance(out, tuple) else (out,)
+        if any(isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "mM" for value in operands[:count]):
+            return self._of_dates([np.asarray(value) for value in operands[:count]], given)
         given = tuple(convert(t) if hasattr(t, "__cuda_array_interface__") else t for t in given)
         arrays = [value if isinstance(value, Array) else convert(value) for value in operands[:count]]
         dtypes_in, dtypes_out, signature = self._dtypes(arrays, given)
@@ -115,6 +117,24 @@ class GeneralizedFunction:
         of_host = not given and any(isinstance(x, np.ndarray) for x in operands)
         if of_host and self.kernel.options.numba and not any(isinstance(x, Array) for x in operands):
             returned = [np.array(result) for result in returned]  # NumPy arrays give NumPy arrays, as in Numba
+        return returned[0] if len(returned) == 1 else tuple(returned)
+
+    def _of_dates(self, arrays: list[np.ndarray], given: tuple[Any, ...]) -> Any:
+        """Apply the function to NumPy arrays of which some hold dates, which weft arrays do not."""
+        _, dtypes, _ = self._dtypes(arrays, given)  # type: ignore[arg-type]
+        sizes, outer = self._sizes(arrays)  # type: ignore[arg-type]
+        lengths = [tuple(sizes[name] for name in core) for core in (*self.inputs, *self.outputs)]
+        count, flat = prod(outer), []
+        for array, own in zip(arrays, lengths, strict=False):
+            flat.append(np.broadcast_to(array, outer + own).reshape(count, *own))
+        outs = lengths[len(arrays) :]
+        results = [np.empty((count, *(own or (1,))), dtype) for own, dtype in zip(outs, dtypes, strict=True)]
+        if count:
+            self.kernel.forall(count)(tuple(flat), tuple(results), count)
+        shaped = [result.reshape(outer + own) for result, own in zip(results, outs, strict=True)]
+        for target, result in zip(given, shaped, strict=False):
+            np.copyto(target, result)
+        returned = [*given, *shaped[len(given) :]]
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:

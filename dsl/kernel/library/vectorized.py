@@ -30,11 +30,12 @@ from weft.codegen import (
 )
 from weft.dsl.arrays.array import Array, as_operand, start
 from weft.dsl.arrays.delivery import deliver
+from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.specialise import Options, specialise
 from weft.dsl.kernel.language.types import Signature, as_signatures
-from weft.dsl.kernel.launch.dispatcher import make_options
+from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 from weft.fusion import map_
 
 INDEX = np.dtype(np.int32)
@@ -89,6 +90,10 @@ class VectorFunction(DeviceFunction):
             *operands, out = operands  # type: ignore[assignment]
         if len(operands) != self.nin:
             raise KernelTypeError(f"{self.__name__}() takes {self.nin} arguments, but {len(operands)} were given")
+        if any(
+            np.asarray(value).dtype.kind in "mM" for value in operands if isinstance(value, (np.ndarray, np.generic))
+        ):
+            return self._of_dates([np.asarray(value) for value in operands], out)
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)
@@ -107,6 +112,19 @@ class VectorFunction(DeviceFunction):
         if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
             return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
         return result
+
+    def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
+        """Apply the function to NumPy arrays of which some hold dates, which weft arrays do not, by a kernel."""
+        shape = np.broadcast_shapes(*(value.shape for value in operands))
+        flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
+        dtype = np.asarray(self.function(*(np.ones((), value.dtype)[()] for value in flat))).dtype
+        result = np.empty(flat[0].shape, dtype)
+        if result.size:
+            _over_elements(self.function, self.kernel_options).forall(result.size)(flat, result)
+        if out is None:
+            return result.reshape(shape)
+        np.copyto(out, result.reshape(shape))
+        return out  # type: ignore[no-any-return]
 
     def reduce(self, array: Any, axis: Any = 0, stream: Any = 0, **ignored: Any) -> Any:
         """Reduce a 1-D array with the function."""
@@ -218,6 +236,18 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
         return np.vectorize(one, otypes=[dtype])(*operands)
 
     return functools.wraps(function)(run)
+
+
+@functools.lru_cache(maxsize=256)
+def _over_elements(function: Any, options: Any) -> KernelDispatcher:
+    """Return a kernel that calls the function once for each element of the outputs."""
+
+    def over_elements(inputs: Any, out: Any) -> None:
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = function(*[part[i] for part in inputs])
+
+    return KernelDispatcher(over_elements, options=options)  # type: ignore[arg-type]
 
 
 def vectorize(

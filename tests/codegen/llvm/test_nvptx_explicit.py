@@ -203,9 +203,9 @@ def test_memory_and_calls() -> None:
         "ld.const.b32",
         "add.s32",
         '// a note: $ "quoted"',
-        "fence.sc.cta",
-        "fence.sc.gpu",
-        "fence.sc.sys",
+        "membar.cta",
+        "membar.gl",
+        "membar.sys",
         "%clock64",
         "nanosleep.u32",
         "vprintf",
@@ -386,3 +386,17 @@ def test_lines() -> None:
     assert {int(n) for n in re.findall(r"\.loc\s+1 (\d+)", ptx)} >= {30, 41, 42, 43}
     kernel.attributes["line_info"] = False
     assert ".loc" not in ptx_of(kernel)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("dtype", [F4, np.dtype(np.float64)])
+def test_minima_that_ignore_nan_are_instructions(arch: str, dtype: np.dtype) -> None:
+    """Of equal numbers, such as zeros of both signs, the second is the result, as in the op's reference."""
+    b = Builder("extremes")
+    out = b.pointer("out", dtype, writable=True)
+    x, y = b.scalar("x", dtype), b.scalar("y", dtype)
+    b.store(out, b.constant(0), b.op("fmax", x, y))
+    b.store(out, b.constant(1), b.op("fmin", x, y))
+    ptx = ptx_of(b.finish(), arch)
+    bits = 8 * dtype.itemsize
+    assert f"max.f{bits}" in ptx and f"min.f{bits}" in ptx and f"setp.eq.f{bits}" in ptx

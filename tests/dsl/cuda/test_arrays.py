@@ -346,6 +346,18 @@ def test_other_libraries_arrays_that_cannot_be_used() -> None:
 
 # -- other processes -----------------------------------------------------------------------------------
 
+
+def test_a_handle_of_the_memory_of_an_array() -> None:
+    array = cuda.to_device(np.arange(4.0))
+    address = array.gpu_data
+    handle = cuda.current_context().get_ipc_handle(address)
+    assert handle.size == 32 and handle.handle.reserved == bytes(array.get_ipc_handle().handle)
+    with cuda.open_ipc_array(handle.handle.reserved, shape=4, dtype=np.float64) as opened:
+        assert opened.copy_to_host().tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="gpu_data"):
+        cuda.current_context().get_ipc_handle(address.value)
+
+
 OTHER = """
 import pickle, sys
 import numpy as np

@@ -150,3 +150,38 @@ def test_refusals() -> None:
             cuda.jit(function)[1, 1](DAYS, np.zeros(1, "m8[D]"))
     with pytest.raises(KernelError, match="object"):
         cuda.jit(added)[1, 1](np.array([None]), np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    "signatures", [(), ([cuda.types.NPTimedelta("D")(cuda.types.NPDatetime("D"), cuda.types.NPDatetime("D"))],)]
+)
+def test_vectorized_functions_of_dates(signatures: Any) -> None:
+    def elapsed(start: Any, end: Any) -> Any:
+        return end - start
+
+    function = cuda.vectorize(*signatures)(elapsed) if signatures else cuda.vectorize(elapsed)
+    np.testing.assert_array_equal(function(DAYS, DAYS[:, None]), DAYS[:, None] - DAYS)
+    np.testing.assert_array_equal(function(DAYS, np.datetime64("2020-01-01")), np.datetime64("2020-01-01") - DAYS)
+    out = np.zeros(4, "m8[D]")
+    assert function(DAYS, DAYS[::-1], out=out) is out
+    np.testing.assert_array_equal(out, DAYS[::-1] - DAYS)
+    assert function(DAYS[:0], DAYS[:0]).shape == (0,)
+
+
+def test_generalized_functions_of_dates() -> None:
+    date, duration = cuda.types.NPDatetime("D"), cuda.types.NPTimedelta("D")
+
+    @cuda.guvectorize([cuda.types.void(date, date, duration[:])], "(),()->()")
+    def elapsed(start: Any, end: Any, out: Any) -> None:
+        out[0] = end - start
+
+    @cuda.guvectorize([cuda.types.void(date[:], duration[:])], "(n)->()")
+    def span(days: Any, out: Any) -> None:
+        out[0] = days[days.size - 1] - days[0]
+
+    np.testing.assert_array_equal(elapsed(DAYS, DAYS[::-1]), DAYS[::-1] - DAYS)
+    grid = np.stack([DAYS, DAYS[::-1]])
+    np.testing.assert_array_equal(span(grid), grid[:, -1] - grid[:, 0])
+    out = np.zeros(2, "m8[D]")
+    assert span(grid, out) is out
+    np.testing.assert_array_equal(out, grid[:, -1] - grid[:, 0])

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.dsl.kernel.probes import arrays, control_flow, library, more, threads, values, warps
+from tests.dsl.kernel.probes import arrays, control_flow, library, more, threads, values, warps, wholes
 from tests.dsl.kernel.probes.definition import PROBES, Probe, same
 
-__all__ = ["PROBES", "Probe", "arrays", "control_flow", "library", "more", "same", "threads", "values", "warps"]
+__all__ = [
+    "PROBES",
+    "Probe",
+    "arrays",
+    "control_flow",
+    "library",
+    "more",
+    "same",
+    "threads",
+    "values",
+    "warps",
+    "wholes",
+]
