@@ -179,6 +179,14 @@ array([0, 1, 2])""",
 >>> x.fill(2)
 >>> x
 array([2., 2., 2.])""",
+    "getfield": """\
+>>> wf.asarray([1, 258], dtype=np.int16).getfield(np.int8, 1)
+array([0, 1], dtype=int8)""",
+    "setfield": """\
+>>> x = wf.zeros(2, dtype=np.int16)
+>>> x.setfield([1, 2], np.int8, 1)
+>>> x
+array([256, 512], dtype=int16)""",
     "flags": """\
 >>> x = wf.arange(3)
 >>> x.flags.writeable = False
@@ -361,6 +369,192 @@ FUNCTIONS = {
         "Return percentiles of the elements that are not NaN, as `numpy.nanpercentile`.",
         ">>> wf.nanpercentile([1.0, np.nan, 3.0], 50)\nnp.float64(2.0)",
     ),
+    "einsum_path": (
+        "Return the order of products in which an Einstein sum is cheapest, and a report, like `numpy.einsum_path`.",
+        ">>> x, y = wf.ones((9, 2)), wf.ones((2, 9))\n>>> wf.einsum_path('ij,jk,kl', x, y, x)[0]\n"
+        "['einsum_path', (1, 2), (0, 1)]",
+    ),
+    "fill_diagonal": (
+        "Fill the main diagonal of an array in place, like `numpy.fill_diagonal`.",
+        ">>> x = wf.zeros((2, 2))\n>>> wf.fill_diagonal(x, 7)\n>>> x\narray([[7., 0.],\n       [0., 7.]])",
+    ),
+    "put": (
+        "Assign values at flat indices, like `numpy.put`.",
+        ">>> x = wf.zeros((2, 2))\n>>> wf.put(x, [0, 3], [7, 8])\n>>> x\narray([[7., 0.],\n       [0., 8.]])",
+    ),
+}
+
+# Summaries, arguments and values, by function that has NumPy's code or NumPy's answer
+_COMPOSED = {
+    "apply_over_axes": (
+        "Return an array with a function applied over axes one after the other",
+        "np.sum, wf.ones((2, 3)), [0, 1]",
+        "array([[6.]])",
+    ),
+    "array_equiv": ("Return whether two arrays are equal after broadcasting", "[1, 2], [[1, 2], [1, 2]]", "True"),
+    "asarray_chkfinite": (
+        "Return an array, or raise ValueError if an element is NaN or infinite",
+        "[1.0, 2.0]",
+        "array([1., 2.])",
+    ),
+    "require": (
+        "Return an array of a dtype that meets requirements of its memory",
+        "[1, 2], dtype=np.float32",
+        "array([1., 2.], dtype=float32)",
+    ),
+    "block": (
+        "Return an array that is assembled from nested lists of blocks",
+        "[wf.ones(2), wf.zeros(1)]",
+        "array([1., 1., 0.])",
+    ),
+    "corrcoef": (
+        "Return the correlation coefficients of variables",
+        "[[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]",
+        "array([[ 1., -1.],\n       [-1.,  1.]])",
+    ),
+    "cov": (
+        "Return the covariance matrix of variables",
+        "[[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]",
+        "array([[ 1., -2.],\n       [-2.,  4.]])",
+    ),
+    "diagflat": (
+        "Return a matrix with the elements of an array on a diagonal",
+        "[1, 2]",
+        "array([[1, 0],\n       [0, 2]])",
+    ),
+    "dsplit": (
+        "Return the parts of an array along the third axis",
+        "[[[1, 2]]], 2",
+        "[array([[[1]]]), array([[[2]]])]",
+    ),
+    "fix": ("Return the nearest integers toward zero", "[-1.5, 1.5]", "array([-1.,  1.])"),
+    "insert": (
+        "Return a copy of an array with values inserted before indices",
+        "[1, 2, 3], 1, 9",
+        "array([1, 9, 2, 3])",
+    ),
+    "iscomplex": (
+        "Return where elements have an imaginary part other than zero",
+        "[1 + 2j, 3]",
+        "array([ True, False])",
+    ),
+    "isneginf": (
+        "Return where elements are negative infinity",
+        "[-np.inf, 0.0, np.inf]",
+        "array([ True, False, False])",
+    ),
+    "isposinf": (
+        "Return where elements are positive infinity",
+        "[-np.inf, 0.0, np.inf]",
+        "array([False, False,  True])",
+    ),
+    "isreal": ("Return where elements have no imaginary part, or zero", "[1 + 2j, 3]", "array([False,  True])"),
+    "ix_": (
+        "Return index arrays of the grid that sequences of indices span",
+        "[0, 2], [1, 3]",
+        "(array([[0],\n       [2]]), array([[1, 3]]))",
+    ),
+    "nanargmax": (
+        "Return the index of the first maximum of the elements that are not NaN",
+        "[1.0, np.nan, 3.0]",
+        "np.int64(2)",
+    ),
+    "nanargmin": (
+        "Return the index of the first minimum of the elements that are not NaN",
+        "[np.nan, 1.0, 3.0]",
+        "np.int64(1)",
+    ),
+    "piecewise": (
+        "Return the values of a function that is defined piece by piece",
+        "[-2.0, 3.0], [[True, False]], [0, np.square]",
+        "array([0., 9.])",
+    ),
+    "polyadd": ("Return the coefficients of the sum of two polynomials", "[1, 2], [9, 5, 4]", "array([9, 6, 6])"),
+    "polyder": ("Return the coefficients of a derivative of a polynomial", "[1, 2, 3]", "array([2, 2])"),
+    "polymul": ("Return the coefficients of the product of two polynomials", "[1, 2], [1, 3]", "array([1, 5, 6])"),
+    "polysub": ("Return the coefficients of the difference of two polynomials", "[2, 10], [1, 4]", "array([1, 6])"),
+    "resize": (
+        "Return an array of another shape, with the elements repeated as needed",
+        "[1, 2], (2, 3)",
+        "array([[1, 2, 1],\n       [2, 1, 2]])",
+    ),
+    "sort_complex": (
+        "Return the elements sorted by real part, then by imaginary part, as complex numbers",
+        "[2 + 1j, 1, 2]",
+        "array([1.+0.j, 2.+0.j, 2.+1.j])",
+    ),
+    "trim_zeros": ("Return an array without the zeros at its ends", "wf.asarray([0, 1, 0, 2, 0])", "array([1, 0, 2])"),
+    "unstack": (
+        "Return the slices of an array along an axis",
+        "wf.asarray([[1, 2], [3, 4]])",
+        "(array([1, 2]), array([3, 4]))",
+    ),
+    "unwrap": (
+        "Return angles without jumps, by adding multiples of the period",
+        "[0.0, 3.0, 6.0, 9.0 - 2 * np.pi]",
+        "array([0., 3., 6., 9.])",
+    ),
+    "vander": ("Return the Vandermonde matrix of points", "[2, 3], 3", "array([[4, 2, 1],\n       [9, 3, 1]])"),
+    "real_if_close": (
+        "Return the real parts if all imaginary parts are close to zero",
+        "[1 + 1e-20j, 2]",
+        "array([1., 2.])",
+    ),
+    "histogramdd": (
+        "Return the counts of points in the bins of several dimensions, and the edges",
+        "wf.asarray([[0.0], [1.0]]), 2",
+        "(array([1., 1.]), [array([0. , 0.5, 1. ])])",
+    ),
+    "cumulative_prod": (
+        "Return the cumulative product of the elements along an axis",
+        "[2, 3, 4]",
+        "array([ 2,  6, 24])",
+    ),
+    "histogram_bin_edges": ("Return the edges of the bins of a histogram", "[0, 1, 4], bins=2", "array([0., 2., 4.])"),
+    "i0": (
+        "Return the modified Bessel function of the first kind and order 0",
+        "[0.0, 1.0]",
+        "array([1.        , 1.26606588])",
+    ),
+    "polyfit": (
+        "Return the coefficients of the polynomial that fits points best",
+        "[0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1",
+        "array([2., 1.])",
+    ),
+    "can_cast": ("Return whether one dtype casts to another under a rule", "np.int32, np.float32", "False"),
+    "common_type": (
+        "Return the inexact scalar type to which arrays convert",
+        "wf.ones(2, dtype=np.float32), wf.arange(2)",
+        "<class 'numpy.float64'>",
+    ),
+    "iscomplexobj": ("Return whether an array has a complex dtype", "[1 + 0j, 2]", "True"),
+    "isrealobj": ("Return whether an array has a dtype that is not complex", "[1 + 0j, 2]", "False"),
+    "mintypecode": ("Return the character of the smallest type to which types convert safely", '["i", "f"]', "'f'"),
+    "result_type": (
+        "Return the dtype to which dtypes and operands promote",
+        "np.int8, wf.ones(3, dtype=np.float32)",
+        "dtype('float32')",
+    ),
+    "diag_indices_from": (
+        "Return the indices of the main diagonal of an array",
+        "wf.ones((2, 2))",
+        "(array([0, 1]), array([0, 1]))",
+    ),
+    "tril_indices_from": (
+        "Return the indices of the lower triangle of a matrix",
+        "wf.ones((2, 2))",
+        "(array([0, 1, 1]), array([0, 0, 1]))",
+    ),
+    "triu_indices_from": (
+        "Return the indices of the upper triangle of a matrix",
+        "wf.ones((2, 2))",
+        "(array([0, 0, 1]), array([0, 1, 1]))",
+    ),
+}
+
+FUNCTIONS |= {
+    name: (f"{summary}, like `numpy.{name}`.", f">>> wf.{name}({operands})\n{result}")
+    for name, (summary, operands, result) in _COMPOSED.items()
 }
 
 

@@ -215,7 +215,13 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Take each element from the choice that an index array names, as `numpy.choose`."""
+    """Take each element from the choice that an index array names, like `numpy.choose`.
+
+    Examples
+    --------
+    >>> wf.choose([0, 1, 0], [[1, 2, 3], [10, 20, 30]])
+    array([ 1, 20,  3])
+    """
     options = list(choices) if isinstance(choices, (Array, np.ndarray)) else choices
     which, given = as_array(a), [as_array(c) for c in options]
     if which.dtype.kind not in "biu" or not given or mode not in ("raise", "wrap", "clip"):
@@ -244,7 +250,15 @@ def _as_stored(values: Any, dtype: np.dtype) -> Array:
 
 
 def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
-    """Assign values, repeated as needed, at the elements that a mask selects, as `numpy.place`."""
+    """Assign values, repeated as needed, at the elements that a mask selects, like `numpy.place`.
+
+    Examples
+    --------
+    >>> x = wf.arange(5)
+    >>> wf.place(x, x > 1, [7, 8])
+    >>> x
+    array([0, 1, 7, 8, 7])
+    """
     if not isinstance(arr, Array) or not is_gpu(arr.device):
         on_host(np.place, arr, mask, vals)
         return
@@ -263,7 +277,15 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
 
 
 def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
-    """Assign the elements of `values` at the same positions where a mask is true, as `numpy.putmask`."""
+    """Assign the elements of `values` at the same positions where a mask is true, like `numpy.putmask`.
+
+    Examples
+    --------
+    >>> x = wf.arange(5)
+    >>> wf.putmask(x, x > 2, x * 10)
+    >>> x
+    array([ 0,  1,  2, 30, 40])
+    """
     if not isinstance(a, Array):
         np.putmask(a, np.asarray(mask), np.asarray(values))
         return

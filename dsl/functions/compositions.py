@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.docstrings import FUNCTIONS, describe_function
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.places import is_gpu
 from weft.dsl.functions.own_names import OWN, find_own
@@ -38,7 +39,10 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a Python function of NumPy's that calls weft's functions."""
     plain = inspect.unwrap(getattr(function, "_implementation", function))
     assert isinstance(plain, FunctionType)
-    return _with_names(plain, _Names(plain.__globals__))
+    made = _with_names(plain, _Names(plain.__globals__))
+    if plain.__name__ in FUNCTIONS:
+        made.__doc__ = describe_function(plain.__name__)
+    return made
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -471,7 +471,14 @@ def sliding_window_view(
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """Exchange the last two axes, as a view."""
+    """Exchange the last two axes, as a view.
+
+    Examples
+    --------
+    >>> wf.matrix_transpose([[1, 2], [3, 4]])
+    array([[1, 3],
+           [2, 4]])
+    """
     array = asarray(x)
     if array.ndim < 2:
         raise ValueError(f"Input array must be at least 2-dimensional, but it is {array.ndim}")

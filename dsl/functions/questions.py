@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, whole
+from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.on_host import from_host, to_host
 from weft.dsl.functions import creation, reductions
 from weft.dsl.immediate.host_values import values_of
@@ -38,6 +39,7 @@ def _of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
     def ask(*arguments: Any, **options: Any) -> Any:
         return from_host(function(*stand_in(arguments), **{k: stand_in(v) for k, v in options.items()}))
 
+    ask.__doc__ = describe_function(function.__name__)
     return ask
 
 
@@ -54,37 +56,81 @@ triu_indices_from = _of_stand_ins(np.triu_indices_from)
 
 
 def min_scalar_type(a: ArrayLike, /) -> np.dtype:
-    """Return the smallest dtype that holds a number, or the dtype of an array. Evaluates a 0-d array."""
+    """Return the smallest dtype that holds a number, or the dtype of an array, like `numpy.min_scalar_type`.
+
+    Evaluates a 0-d array.
+
+    Examples
+    --------
+    >>> wf.min_scalar_type(300)
+    dtype('uint16')
+    """
     return np.min_scalar_type(stand_in(a) if np.ndim(a) else to_host(a))
 
 
 def isscalar(element: Any) -> bool:
-    """Return whether a value is a scalar. A 0-d array is none."""
+    """Return whether a value is a scalar, like `numpy.isscalar`. A 0-d array is none.
+
+    Examples
+    --------
+    >>> wf.isscalar(3.0), wf.isscalar(wf.asarray(3.0))
+    (True, False)
+    """
     return np.isscalar(element)
 
 
 def isfortran(a: Any) -> bool:
-    """Return whether an array is Fortran contiguous and not C contiguous."""
+    """Return whether an array is Fortran contiguous and not C contiguous, like `numpy.isfortran`.
+
+    Examples
+    --------
+    >>> wf.isfortran(wf.ones((2, 3)).T)
+    True
+    """
     return a.flags["F_CONTIGUOUS"] and not a.flags["C_CONTIGUOUS"]
 
 
 def iterable(y: Any) -> bool:
-    """Return whether a value can be iterated over."""
+    """Return whether a value can be iterated over, like `numpy.iterable`.
+
+    Examples
+    --------
+    >>> wf.iterable(wf.arange(3)), wf.iterable(3)
+    (True, False)
+    """
     return np.iterable(y)
 
 
 def shape(a: ArrayLike) -> tuple[int, ...]:
-    """Return the lengths of the axes."""
+    """Return the lengths of the axes, like `numpy.shape`.
+
+    Examples
+    --------
+    >>> wf.shape([[1, 2, 3], [4, 5, 6]])
+    (2, 3)
+    """
     return tuple(a.shape) if hasattr(a, "shape") else creation.asarray(a).shape
 
 
 def ndim(a: ArrayLike) -> int:
-    """Return the number of axes."""
+    """Return the number of axes, like `numpy.ndim`.
+
+    Examples
+    --------
+    >>> wf.ndim([[1, 2, 3], [4, 5, 6]])
+    2
+    """
     return len(shape(a))
 
 
 def size(a: ArrayLike, axis: Any = None) -> int:
-    """Return the number of elements, or of those along axes."""
+    """Return the number of elements, or of those along axes, like `numpy.size`.
+
+    Examples
+    --------
+    >>> wf.size([[1, 2, 3], [4, 5, 6]], axis=1)
+    3
+    """
     lengths = shape(a)
     return prod(lengths[k] for k in reductions.normalize_axes(axis, len(lengths)))
 
@@ -103,12 +149,28 @@ class _Extent:
 
 
 def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
-    """Return whether two arrays share memory. Copies share none, although their memory may be the same until a write."""
+    """Return whether two arrays share memory, like `numpy.shares_memory`.
+
+    Copies share none, although their memory may be the same until a write.
+
+    Examples
+    --------
+    >>> x = wf.arange(6)
+    >>> wf.shares_memory(x[::2], x[2:]), wf.shares_memory(x[::2], x[1::2])
+    (True, False)
+    """
     return _overlap(np.shares_memory, a, b, max_work)
 
 
 def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
-    """Return whether the bounds of two arrays in memory overlap."""
+    """Return whether the bounds of two arrays in memory overlap, like `numpy.may_share_memory`.
+
+    Examples
+    --------
+    >>> x = wf.arange(6)
+    >>> wf.may_share_memory(x[::2], x[1::2]), wf.may_share_memory(x[:3], x[3:])
+    (True, False)
+    """
     return _overlap(np.may_share_memory, a, b, max_work)
 
 

@@ -82,12 +82,24 @@ def _as_floats(value: Any, ufunc: np.ufunc) -> Any:
 
 
 def _divmod(x: Any, y: Any) -> Any:
-    """Return the quotients of a floor division, and the remainders."""
+    """Return the quotients of a floor division, and the remainders, like `numpy.divmod`.
+
+    Examples
+    --------
+    >>> wf.divmod([7, -7], 3)
+    (array([ 2, -3]), array([1, 2]))
+    """
     return UFUNCS["floor_divide"](x, y), UFUNCS["remainder"](x, y)
 
 
 def _modf(x: Any) -> Any:
-    """Return the fractional and the integral parts, which have the sign of the argument."""
+    """Return the fractional and the integral parts, which have the sign of the argument, like `numpy.modf`.
+
+    Examples
+    --------
+    >>> wf.modf([1.5, -2.25])
+    (array([ 0.5 , -0.25]), array([ 1., -2.]))
+    """
     values = _as_floats(x, np.modf)
     if values is None:
         return NotImplemented
@@ -98,7 +110,13 @@ def _modf(x: Any) -> Any:
 
 
 def _frexp(x: Any) -> Any:
-    """Return the mantissas, of magnitude 0.5 up to 1, and the exponents of 2."""
+    """Return the mantissas, of magnitude 0.5 up to 1, and the exponents of 2, like `numpy.frexp`.
+
+    Examples
+    --------
+    >>> wf.frexp([6.0, 0.25])
+    (array([0.75, 0.5 ]), array([ 3, -1], dtype=int32))
+    """
     values = _as_floats(x, np.frexp)
     if values is None or not is_gpu(values.device) or values.dtype.itemsize == 2:
         return NotImplemented
@@ -118,21 +136,39 @@ def _frexp(x: Any) -> Any:
 
 
 def _vecdot(x1: Any, x2: Any) -> Any:
-    """Return the dot products of vectors, the first conjugated."""
+    """Return the dot products of vectors, the first conjugated, like `numpy.vecdot`.
+
+    Examples
+    --------
+    >>> wf.vecdot([[1, 2], [3, 4]], [5, 6])
+    array([17, 39])
+    """
     if not x1.ndim or not x2.ndim or x1.shape[-1] != x2.shape[-1]:
         return np.vecdot(*stand_in((x1, x2)))  # says what is wrong
     return matmul(x1.conj()[..., None, :], x2[..., :, None])[..., 0, 0]
 
 
 def _matvec(x1: Any, x2: Any) -> Any:
-    """Return the products of matrices and vectors."""
+    """Return the products of matrices and vectors, like `numpy.matvec`.
+
+    Examples
+    --------
+    >>> wf.matvec([[1, 2], [3, 4]], [5, 6])
+    array([17, 39])
+    """
     if x1.ndim < 2 or not x2.ndim or x1.shape[-1] != x2.shape[-1]:
         return np.matvec(*stand_in((x1, x2)))  # says what is wrong
     return matmul(x1, x2[..., :, None])[..., 0]
 
 
 def _vecmat(x1: Any, x2: Any) -> Any:
-    """Return the products of vectors, conjugated, and matrices."""
+    """Return the products of vectors, conjugated, and matrices, like `numpy.vecmat`.
+
+    Examples
+    --------
+    >>> wf.vecmat([5, 6], [[1, 2], [3, 4]])
+    array([23, 34])
+    """
     if not x1.ndim or x2.ndim < 2 or x1.shape[-1] != x2.shape[-2]:
         return np.vecmat(*stand_in((x1, x2)))  # says what is wrong
     return matmul(x1.conj()[..., None, :], x2)[..., 0, :]

@@ -26,7 +26,13 @@ _MODES = {"valid": 0, "same": 1, "full": 2, 0: 0, 1: 1, 2: 2, "v": 0, "s": 1, "f
 
 
 def convolve(a: ArrayLike, v: ArrayLike, mode: Any = "full") -> Any:
-    """Return the discrete convolution of two 1-D arrays, as `numpy.convolve`."""
+    """Return the discrete convolution of two 1-D arrays, like `numpy.convolve`.
+
+    Examples
+    --------
+    >>> wf.convolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5])
+    array([0. , 1. , 2.5, 4. , 1.5])
+    """
     x, y = (each.reshape(1) if not each.ndim else each for each in map(as_array, (a, v)))  # type: ignore[attr-defined]
     if not _is_slid(x, y, mode):
         return on_host(np.convolve, a, v, mode)
@@ -36,7 +42,13 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: Any = "full") -> Any:
 
 
 def correlate(a: ArrayLike, v: ArrayLike, mode: Any = "valid") -> Any:
-    """Return the cross-correlation of two 1-D arrays, as `numpy.correlate`."""
+    """Return the cross-correlation of two 1-D arrays, like `numpy.correlate`.
+
+    Examples
+    --------
+    >>> wf.correlate([1.0, 2.0, 3.0], [1.0, 0.5])
+    array([2. , 3.5])
+    """
     x, y = as_array(a), as_array(v)
     if not _is_slid(x, y, mode):
         return on_host(np.correlate, a, v, mode)
@@ -62,7 +74,13 @@ def _slide(x: Any, window: Any, mode: int) -> Any:
 
 
 def unravel_index(indices: ArrayLike, shape: ShapeLike, order: str = "C") -> Any:
-    """Convert flat indices to a tuple of index arrays, as `numpy.unravel_index`."""
+    """Convert flat indices to a tuple of index arrays, like `numpy.unravel_index`.
+
+    Examples
+    --------
+    >>> wf.unravel_index([1, 5], (2, 3))
+    (array([0, 1]), array([1, 2]))
+    """
     lengths = as_shape(shape)
     values: Any = indices
     if not isinstance(indices, Array) or indices.dtype.kind not in "iu" or order not in ("C", "F") or not lengths:
@@ -80,7 +98,13 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike, order: str = "C") -> Any
 
 
 def ravel_multi_index(multi_index: Any, dims: ShapeLike, mode: Any = "raise", order: str = "C") -> Any:
-    """Convert a tuple of index arrays to flat indices, as `numpy.ravel_multi_index`."""
+    """Convert a tuple of index arrays to flat indices, like `numpy.ravel_multi_index`.
+
+    Examples
+    --------
+    >>> wf.ravel_multi_index(([0, 1], [1, 2]), (2, 3))
+    array([1, 5])
+    """
     lengths = as_shape(dims)
     modes = mode if isinstance(mode, tuple) else (mode,) * len(lengths)
     given = tuple(multi_index) if isinstance(multi_index, (tuple, list, Array)) else ()
