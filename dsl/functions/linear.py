@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import is_bfloat16, widened
-from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, start
+from weft.dsl.arrays.array import Array, expr_of, record, scalar, start
 from weft.dsl.arrays.axes import normalize_axis, settled
 from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.objections import check_order
