@@ -14,7 +14,6 @@ from weft.dsl.arrays.array import (
     Array,
     as_operand,
     convert,
-    expr_of,
     from_protocol,
     record,
     record_array,
@@ -24,7 +23,6 @@ from weft.dsl.arrays.array import (
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.objections import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
-from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.immediate.at_call import NUMBERS, make_small
 from weft.dsl.immediate.host_values import values_of
@@ -35,7 +33,6 @@ from weft.runtime import device as on_device
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, ShapeLike
-    from weft.dsl.arrays.array import Array
     from weft.runtime import Device
 
 _HERE = nullcontext()
@@ -512,61 +509,6 @@ def identity(n: int, dtype: DTypeLike | None = None, *, like: object = None) -> 
            [0., 1.]])
     """
     return eye(n, dtype=float if dtype is None else dtype)
-
-
-def _triangle(values: Any, k: int, lower: bool) -> Array:
-    beyond = int(k)
-    begin()
-    source = asarray(values)
-    if not source.ndim:
-        raise TypeError("a triangle is of an array with at least one axis")
-    node = expr_of(source)
-    if len(node.shape) < 2:
-        node = broadcast_to(node, (node.shape[0], node.shape[0]))
-    shape = node.shape[-2:]
-    row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
-    column = iota(shape, 1, np.int64)
-    keep = map_("less_equal" if lower else "greater_equal", [column, row])
-    return record(map_("where", [keep, node, constant(0, node.dtype)]))
-
-
-@recalled
-def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Return the lower triangle of a matrix, with zeros above it.
-
-    Examples
-    --------
-    >>> wf.tril([[1, 2], [3, 4]])
-    array([[1, 0],
-           [3, 4]])
-    """
-    return _triangle(m, k, True)
-
-
-@recalled
-def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Return the upper triangle of a matrix, with zeros below it.
-
-    Examples
-    --------
-    >>> wf.triu([[1, 2], [3, 4]])
-    array([[1, 2],
-           [0, 4]])
-    """
-    return _triangle(m, k, False)
-
-
-def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
-    """Return a matrix with ones at and below a diagonal.
-
-    Examples
-    --------
-    >>> wf.tri(3, dtype=np.int64)
-    array([[1, 0, 0],
-           [1, 1, 0],
-           [1, 1, 1]])
-    """
-    return tril(ones((N, N if M is None else M), dtype), k)
 
 
 def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:

@@ -25,7 +25,8 @@ from weft.runtime import IMMEDIATE, default_device
 # Names by module. ``new=old`` gives the module's own name, `old`, if it differs.
 _MODULES = {
     "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
-    "tril triu tri copy ascontiguousarray asanyarray=asarray asfortranarray",
+    "copy ascontiguousarray asanyarray=asarray asfortranarray",
+    "functions.triangles": "tril triu tri",
     "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "
     "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace matrix_transpose",
     "functions.selecting": "where clip take",

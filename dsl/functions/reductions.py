@@ -331,8 +331,6 @@ def var(
 
     Examples
     --------
-    >>> wf.var([2.0, 4.0])
-    np.float64(1.0)
     >>> wf.var([2.0, 4.0], ddof=1)
     np.float64(2.0)
     """

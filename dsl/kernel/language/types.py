@@ -424,11 +424,8 @@ _PYTHON: dict[type, ScalarType] = {
 def typeof(value: Any) -> Type:
     """Return the type of a value as a kernel argument.
 
-    Parameters
-    ----------
-    value
-        A number, an array of NumPy or weft, an object with ``__cuda_array_interface__``, a record, an enum member, a
-        (named) tuple or dataclass of such values, or None.
+    The value is a number, an array of NumPy or weft, an object with ``__cuda_array_interface__``, a record, an enum
+    member, a (named) tuple or dataclass of such values, or None.
 
     Raises
     ------

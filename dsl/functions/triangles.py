@@ -1,0 +1,71 @@
+"""Triangles of matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, expr_of, record
+from weft.dsl.arrays.array import start as begin
+from weft.dsl.arrays.recalled import recalled
+from weft.dsl.functions.creation import asarray, ones
+from weft.fusion import broadcast_to, constant, iota, map_
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike
+
+
+def _triangle(values: Any, k: int, lower: bool) -> Array:
+    beyond = int(k)
+    begin()
+    source = asarray(values)
+    if not source.ndim:
+        raise TypeError("a triangle is of an array with at least one axis")
+    node = expr_of(source)
+    if len(node.shape) < 2:
+        node = broadcast_to(node, (node.shape[0], node.shape[0]))
+    shape = node.shape[-2:]
+    row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
+    column = iota(shape, 1, np.int64)
+    keep = map_("less_equal" if lower else "greater_equal", [column, row])
+    return record(map_("where", [keep, node, constant(0, node.dtype)]))
+
+
+@recalled
+def tril(m: ArrayLike, k: int = 0) -> Array:
+    """Return the lower triangle of a matrix, with zeros above it.
+
+    Examples
+    --------
+    >>> wf.tril([[1, 2], [3, 4]])
+    array([[1, 0],
+           [3, 4]])
+    """
+    return _triangle(m, k, True)
+
+
+@recalled
+def triu(m: ArrayLike, k: int = 0) -> Array:
+    """Return the upper triangle of a matrix, with zeros below it.
+
+    Examples
+    --------
+    >>> wf.triu([[1, 2], [3, 4]])
+    array([[1, 2],
+           [0, 4]])
+    """
+    return _triangle(m, k, False)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
+    """Return a matrix with ones at and below a diagonal.
+
+    Examples
+    --------
+    >>> wf.tri(3, dtype=np.int64)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1]])
+    """
+    return tril(ones((N, N if M is None else M), dtype), k)
