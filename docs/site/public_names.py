@@ -14,7 +14,6 @@ from typing import Any
 import weft as wf
 from weft import cuda
 from weft.dsl import OWN
-from weft.dsl.arrays.ufunc import UFunc
 
 KERNELS = "guvectorize kernel reduce sanitize texture vectorize".split()
 COMPILED = "compile compile_all compile_for_current_device compile_ptx compile_ptx_for_current_device declare_device jit".split()
@@ -31,12 +30,12 @@ class PublicName:
     @property
     def needs_example(self) -> bool:
         """Whether the docstring must have an example: for functions, ufuncs, methods and properties."""
-        return inspect.isroutine(self.target) or isinstance(self.target, (UFunc, property))
+        return self.kind != "class" and (callable(self.target) or isinstance(self.target, property))
 
     @cached_property
     def kind(self) -> str:
         """The kind of the name: function, class, method or attribute."""
-        if isinstance(self.target, property):
+        if isinstance(self.target, property) or not callable(self.target):
             return "attribute"
         if ".Array." in self.name:
             return "method"

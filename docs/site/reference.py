@@ -16,16 +16,33 @@ from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.cli import _parser as command_parser
 from weft.dsl.kernel.language.names import TABLE, TRIPLES
 
-# Titles of the pages of functions by the module that has them
+# Titles of the pages of functions, and the modules of these functions; single functions of `compositions` by name
 GROUPS = {
-    "creation": ("Creating arrays", "creation grids padding standard"),
-    "shapes": ("Changing shapes and joining arrays", "manipulation joining"),
-    "reductions": ("Sums, means and other reductions", "reductions nan_statistics"),
-    "order": ("Sorting, searching and sets", "sorting sets quantiles histograms"),
-    "selecting": ("Selecting elements", "selecting choosing along_axis indexing"),
-    "algebra": ("Products and calculus", "linear calculus"),
-    "attributes": ("Attributes and memory of arrays", "attribute_functions methods"),
+    "creation": (
+        "Creating arrays",
+        "creation grids padding standard asarray_chkfinite c_ diagflat ix_ mgrid ogrid r_ require vander",
+    ),
+    "shapes": (
+        "Changing shapes and joining arrays",
+        "manipulation joining block dsplit insert resize trim_zeros unstack",
+    ),
+    "reductions": (
+        "Sums, means and other reductions",
+        "reductions nan_statistics apply_over_axes array_equiv corrcoef cov cumulative_prod nanargmax nanargmin",
+    ),
+    "order": (
+        "Sorting, searching and sets",
+        "sorting sets quantiles histograms histogram_bin_edges histogramdd sort_complex",
+    ),
+    "selecting": ("Selecting elements", "selecting choosing along_axis indexing fill_diagonal piecewise put"),
+    "algebra": (
+        "Products and calculus",
+        "linear calculus signals matvec polyadd polyder polyfit polymul polysub unwrap vecdot vecmat",
+    ),
+    "attributes": ("Attributes and memory of arrays", "attribute_functions methods questions"),
 }
+# Elementwise functions that are no single op
+ELEMENTWISE = "divmod fix frexp i0 iscomplex isneginf isposinf isreal modf real_if_close".split()
 RUNNING = "evaluate explain Explanation compile lambdify profile statistics reset_statistics".split()
 MACHINES = "default_device devices device set_default_device stream".split()
 KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()
@@ -36,6 +53,7 @@ REMEDIES = {
     "DeviceLostError": "Start a new process. Run the kernel with WEFT_SANITIZE=1 on the CPU to find its invalid access.",
     "DeviceMismatchError": "Move one array, for example with `x.to('cpu')`.",
     "DeviceNotFoundError": "Run `weft info`. It says what is missing and how to install it.",
+    "HostFallbackWarning": "Copy the array once by `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore silences the warning.",
     "KernelError": "See the subclasses.",
     "KernelSyntaxError": "Use the alternative that the message names.",
     "KernelTypeError": "Convert one operand, or use two variables with different names.",
@@ -80,14 +98,16 @@ def function_pages(names: dict[str, PublicName]) -> Pages:
     """Return the pages of weft's functions under NumPy's names."""
     pages: Pages = {}
     module_of = {name: OWN._origin[name][0].rpartition(".")[2] for name in OWN._origin}  # type: ignore[attr-defined]
-    for slug, (title, modules) in GROUPS.items():
-        wanted = sorted(name for name, module in module_of.items() if module in modules.split() and name[0] != "_")
+    for slug, (title, shown) in GROUPS.items():
+        wanted = sorted(n for n, module in module_of.items() if {n, module} & set(shown.split()) and n[0] != "_")
         text = "These functions have NumPy's parameters and results. They record their work on large arrays."
         pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
     ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
     own = [name for name in ufuncs if name.name == f"weft.{name.target.row.name}"]
     text = "These functions work element by element, and operands broadcast. They fuse with each other and with\nreductions. Aliases have no entry of their own."
-    pages["elementwise"] = heading("Elementwise functions", text) + entries([names["weft.UFunc"], *own], names)
+    pages["elementwise"] = heading("Elementwise functions", text) + entries(
+        [names["weft.UFunc"], *own, *(names[f"weft.{n}"] for n in ELEMENTWISE)], names
+    )
     return pages
 
 
