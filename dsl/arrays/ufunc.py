@@ -246,7 +246,7 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
     increasing = begins.size and 0 <= begins[0] and begins[-1] < count and bool((np.diff(begins) > 0).all())
     if not increasing or kind.kind not in "iuf" or is_half(kind):
         return None
-    rows: Any = np.moveaxis(values.astype(kind), place, 0)[int(begins[0]) :]  # type: ignore[arg-type, type-var]
+    rows: Any = np.moveaxis(values.astype(kind), place, 0)[int(begins[0]) :]  # type: ignore[type-var]
     # (with -0.0, a sum of zeros keeps its sign)
     neutral = -0.0 if op == "add" and kind.kind == "f" else identity_of(op, kind)
     found = record(constant(neutral, kind, (begins.size, *rows.shape[1:]))).copy()
@@ -254,7 +254,7 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
         np.searchsorted(as_array(begins - begins[0]), record(iota((count - int(begins[0]),), 0, np.int64)), "right") - 1
     )
     fold_at(op, found, slices, rows)
-    return np.moveaxis(found, 0, place)  # type: ignore[arg-type, type-var]
+    return np.moveaxis(found, 0, place)  # type: ignore[type-var]
 
 
 def check_power(base: Any, exponent: Any) -> None:
