@@ -1,23 +1,26 @@
 """The programs of the documentation's gallery, at sizes at which weft should pay.
 
 Each program is a file with a function ``main(size)``, in `benchmarks.classical` or in ``docs/gallery``. Each side runs in a
-process of its own (`benchmarks.processes`).
+process of its own, on one core. What is measured is the processor time, which depends little on other work on the machine.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import programs_report
-from benchmarks.processes import WEFT, Effort, Outcome, measure
+from benchmarks.reports import write
 from benchmarks.subjects import compare, load_module, numpy_results, numpy_subject, weft_subject
-from benchmarks.worker import Subject
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSICAL, OWN = "benchmarks/classical", "docs/gallery"
@@ -37,52 +40,105 @@ class Shown:
 
 
 PROGRAMS = {
-    "black_scholes": Shown(CLASSICAL, 1_000_000, 20_000),
+    "black_scholes": Shown(CLASSICAL, 400_000, 20_000),
     "gray_scott": Shown(CLASSICAL, 512, 160),
-    "heat": Shown(OWN, 1500, 200),
-    "image_filters": Shown(OWN, 2000, 300),
-    "ising": Shown(CLASSICAL, 1000, 200),
+    "heat": Shown(OWN, 1200, 200),
+    "image_filters": Shown(OWN, 1500, 300),
+    "ising": Shown(CLASSICAL, 800, 200),
     "k_means": Shown(CLASSICAL, 200_000, 20_000),
-    "lattice_boltzmann": Shown(CLASSICAL, 600, 260),
-    "life": Shown(CLASSICAL, 1500, 200),
-    "mandelbrot": Shown(CLASSICAL, 1000, 400),
-    "n_body": Shown(CLASSICAL, 600, 300),
-    "pagerank": Shown(CLASSICAL, 400_000, 20_000),
-    "poisson": Shown(CLASSICAL, 600, 160),
+    "lattice_boltzmann": Shown(CLASSICAL, 500, 260),
+    "life": Shown(CLASSICAL, 1000, 200),
+    "mandelbrot": Shown(CLASSICAL, 800, 400),
+    "n_body": Shown(CLASSICAL, 500, 300),
+    "pagerank": Shown(CLASSICAL, 200_000, 20_000),
+    "poisson": Shown(CLASSICAL, 500, 160),
     "principal_components": Shown(CLASSICAL, 50_000, 5_000),
-    "ray_marcher": Shown(CLASSICAL, 480, 240),
-    "seawater": Shown(OWN, 1500, 200),
-    "spectrogram": Shown(CLASSICAL, 500_000, 100_000),
-    "wave_fdtd": Shown(CLASSICAL, 800, 140),
+    "ray_marcher": Shown(CLASSICAL, 400, 240),
+    "seawater": Shown(OWN, 1200, 200),
+    "spectrogram": Shown(CLASSICAL, 400_000, 100_000),
+    "wave_fdtd": Shown(CLASSICAL, 700, 140),
 }
 
 
-def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program for NumPy or for weft."""
-    path = PROGRAMS[spec["name"]].path(spec["name"])
-    if spec["side"] == WEFT:
-        return weft_subject(path, "main", [spec["size"]], numpy_results)
-    return numpy_subject(load_module(path).main, [spec["size"]], numpy_results)
+NUMPY, WEFT = "NumPy", "weft"
+ONE_CORE = dict.fromkeys(("WEFT_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# Calls until a program is warm: at least so many, and for so many seconds; then the calls whose shortest time counts
+WARM_CALLS, WARM_SECONDS, TIMED_CALLS = 5, 1.5, 4
+MOST_CALLS = 60
 
 
-def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-    """Return a description of how a side's results differ from NumPy's."""
-    return compare(ours, theirs)
+def time_calls(name: str, side: str, size: int, results: Path) -> dict[str, float]:
+    """Time the calls of a program in this process, and save its results.
+
+    Returns
+    -------
+    dict
+        Processor seconds of the ``first`` call, and of the shortest ``warm`` call.
+    """
+    path = PROGRAMS[name].path(name)
+    if side == WEFT:
+        subject = weft_subject(path, "main", [size], numpy_results)
+    else:
+        subject = numpy_subject(load_module(path).main, [size], numpy_results)
+    seconds: list[float] = []
+    last = WARM_CALLS
+    while len(seconds) < last + TIMED_CALLS:
+        arguments = subject.arguments()
+        begin = time.process_time()
+        returned = subject.call(arguments)
+        seconds.append(time.process_time() - begin)
+        if len(seconds) == last and sum(seconds) < WARM_SECONDS and last < MOST_CALLS:
+            last += 1
+    np.savez(results, **subject.results(arguments, returned))
+    return {"first": seconds[0], "warm": min(seconds[last:])}
 
 
-def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the programs that are slower than NumPy's when warm."""
-    slower = [o.program for o in outcomes if (ratio := o.ratio()) is not None and ratio < 1]
-    return {"slower than NumPy": f"{len(slower)}: {', '.join(slower)}"}
+def start(name: str, side: str, size: int, results: Path, cache: Path) -> dict[str, float]:
+    """Time the calls of a program in a new process."""
+    command = [sys.executable, "-m", "benchmarks.gallery", name, side, str(size), str(results)]
+    environment = {**os.environ, **ONE_CORE, "WEFT_CACHE_DIR": str(cache), "WEFT_DEVICE": "cpu"}
+    done = subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(name: str, size: int) -> dict[str, Any]:
+    """Measure a program on both sides, weft in two processes. Raises ValueError if the results differ."""
+    with tempfile.TemporaryDirectory(prefix="weft-gallery-") as folder:
+        files = {side: Path(folder) / f"{side}.npz" for side in (NUMPY, WEFT)}
+        numpy = start(name, NUMPY, size, files[NUMPY], Path(folder))
+        empty = start(name, WEFT, size, files[WEFT], Path(folder))
+        filled = start(name, WEFT, size, files[WEFT], Path(folder))
+        with np.load(files[NUMPY]) as theirs, np.load(files[WEFT]) as ours:
+            if text := compare(dict(ours), dict(theirs)):
+                raise ValueError(f"{name}: {text}")
+    warm = min(empty["warm"], filled["warm"])
+    return {
+        "program": name,
+        "size": size,
+        "numpy": numpy["warm"],
+        "weft": warm,
+        "ratio": numpy["warm"] / warm,
+        "first call, NumPy": numpy["first"],
+        "first call, empty cache": empty["first"],
+        "first call, filled cache": filled["first"],
+    }
 
 
 def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Measure the programs, print a line for each, and write the results."""
-    effort = Effort(options.limit, options.seconds, options.turns, 1 if options.quick else options.rounds)
-    report = programs_report.Report("gallery", facts, options.out, totals=totals)
-    outcomes = list[Outcome]()
+    """Measure the programs, print a line for each, and write the results after each."""
+    results = []
     for name in options.programs.split(",") if options.programs else PROGRAMS:
         size = PROGRAMS[name].picture if options.quick else PROGRAMS[name].size
-        outcomes.append(measure({"suite": "gallery", "name": name, "size": size}, (), differs, effort))
-        report.add(outcomes)
-    print(report.text(outcomes))
+        found = measure(name, size)
+        results.append(found)
+        print(
+            f"{name}: NumPy {found['numpy']:.4f} s, weft {found['weft']:.4f} s, ratio {found['ratio']:.2f}", flush=True
+        )
+        if options.out is not None:
+            kept = {**facts, "seconds": "processor time on one core", "results": results}
+            write(options.out, "gallery.json", json.dumps(kept, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    print(json.dumps(time_calls(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))))

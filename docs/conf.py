@@ -16,7 +16,7 @@ nitpicky = True
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_block"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
-nb_execution_timeout = 120
+nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
@@ -24,6 +24,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "weft"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_sidebars: dict[str, list[str]] = {"index": [], "start": [], "measured": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

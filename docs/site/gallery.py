@@ -6,11 +6,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from benchmarks.gallery import PROGRAMS, ROOT
-from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT
 
 TIMES = ROOT / "benchmarks" / "results" / "gallery" / "gallery.json"
 
@@ -111,23 +109,24 @@ def show_ms(seconds: float) -> str:
     return f"{1e3 * seconds:,.0f} ms" if seconds >= 0.1 else f"{1e3 * seconds:.3g} ms"
 
 
-def time_table(facts: dict[str, Any], result: dict[str, Any] | None, size: int) -> str:
+def time_table(facts: dict[str, Any], result: dict[str, Any] | None) -> str:
     """Return the table of a program's times."""
-    if result is None or not {NUMPY, WEFT} <= set(result["turns"]):
+    if result is None:
         return "There are no measured times of this program.\n"
-    numpy, weft = (median(result["turns"][side]) for side in (NUMPY, WEFT))
-    rows = [f"| `main({size:_})` | NumPy | weft |", "| --- | --- | --- |"]
-    first = result["first"]
-    if EMPTY_CACHE in first:
-        rows.append(
-            f"| first call, empty cache | {show_ms(median(first[NUMPY]))} | {show_ms(median(first[EMPTY_CACHE]))} |"
-        )
-    rows.append(f"| first call, filled cache | {show_ms(median(first[NUMPY]))} | {show_ms(median(first[WEFT]))} |")
-    rows.append(f"| warm | {show_ms(numpy)} | {show_ms(weft)} |")
+    rows = [
+        f"| `main({result['size']:_})` | NumPy | weft |",
+        "| --- | --- | --- |",
+        f"| first call, empty cache | {show_ms(result['first call, NumPy'])} | {show_ms(result['first call, empty cache'])} |",
+        f"| first call, filled cache | {show_ms(result['first call, NumPy'])} | {show_ms(result['first call, filled cache'])} |",
+        f"| warm | {show_ms(result['numpy'])} | {show_ms(result['weft'])} |",
+    ]
     ratio = result["ratio"]
     verdict = f"Warm, weft has {ratio:.3g} times NumPy's speed." if ratio >= 1 else SLOWER
-    where = f"Measured on two cores of {facts['machine'].removeprefix('CPU: ')}, which were shared with other work; the sides took turns."
-    return "\n".join(rows) + f"\n\n{verdict} {where}\n"
+    processor = facts["machine"].removeprefix("CPU: ")
+    return (
+        "\n".join(rows)
+        + f"\n\n{verdict} These are processor times on one core of {processor}, with NumPy {facts['numpy']}.\n"
+    )
 
 
 def program_page(name: str, facts: dict[str, Any], result: dict[str, Any] | None) -> str:
@@ -135,9 +134,9 @@ def program_page(name: str, facts: dict[str, Any], result: dict[str, Any] | None
     title, text = TEXTS[name]
     shown = PROGRAMS[name]
     return (
-        f"# {title}\n\n{text}\n\n![{title}]({name}.png)\n\n{time_table(facts, result, shown.size)}\n"
+        f"# {title}\n\n{text}\n\n![{title}]({name}.png)\n\n{time_table(facts, result)}\n"
         f"The picture is drawn from `main({shown.picture})`, which ran on weft when this page was built.\n\n"
-        f"## The program\n\nThis is plain NumPy. `weft run` runs it unchanged.\n\n"
+        f"## The program\n\nThis is plain NumPy. Add a line that calls `main`, and `weft run` runs the file on weft.\n\n"
         f"```{{literalinclude}} ../../../../{shown.folder}/{name}.py\n:language: python\n```\n"
     )
 
@@ -153,7 +152,8 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
         )
     listed = "\n".join(name for name, _ in sorted(TEXTS.items(), key=lambda item: item[1][0]))
     return (
-        f"# Gallery\n\n{len(TEXTS)} short programs in plain NumPy, with pictures and with their times on NumPy and on weft.\n\n"
+        f"# Gallery\n\n{len(TEXTS)} short programs in plain NumPy, with pictures and with their times on NumPy and on weft.\n"
+        "The speed is that of one core, warm. weft uses all cores of a machine, and a GPU if there is one.\n\n"
         "::::{grid} 1 2 3 3\n:gutter: 3\n\n" + "\n".join(cards) + "\n::::\n\n"
         "`python -m benchmarks --device cpu --suite gallery --out FOLDER` measures the times again.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"

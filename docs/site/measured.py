@@ -11,8 +11,8 @@ RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 HEAD = """# Performance
 
 This page is generated from the folder `benchmarks/results`. [Measure a program](guide/measuring.md) has the commands that measure
-everything again. All times below are from two CPU cores. weft's kernels have so far run on an emulated GPU only, so there are no times of
-GPUs.
+everything again. All times below are from two CPU cores. weft's GPU kernels have so far run on
+an emulated GPU only, so there are no times of GPUs.
 
 *Warm* is a repeated call in the same process. *Cold* is the first call in a new process, with an empty cache of compiled kernels, or with a
 filled one. Results are compared with NumPy's before a program is measured. The sides take turns, so that other work on the machine affects

@@ -1,0 +1,54 @@
+"""The gallery has a page, a picture and measured times for each program, and its programs have NumPy's results on weft."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.gallery import OWN, PROGRAMS
+from benchmarks.subjects import compare, load_module, numpy_results
+from docs.site.gallery import TEXTS, TIMES, gallery_pages, time_table
+from docs.site.measured import load, measured_page
+from weft.dsl.script.redirect import load_program
+
+
+def test_every_program_has_a_text_and_a_picture() -> None:
+    assert len(PROGRAMS) >= 16
+    assert set(TEXTS) == set(PROGRAMS)
+    pictures = pytest.importorskip("docs.site.pictures", exc_type=ImportError)
+    assert set(pictures.DRAW) == set(PROGRAMS)
+
+
+def test_every_program_was_measured_at_its_size() -> None:
+    measured = {result["program"]: result["size"] for result in json.loads(TIMES.read_text())["results"]}
+    assert measured == {name: shown.size for name, shown in PROGRAMS.items()}
+
+
+def test_pages_show_program_and_times() -> None:
+    pages = gallery_pages()
+    assert set(pages) == {*PROGRAMS, "index"}
+    for name in PROGRAMS:
+        assert f"{name}.py" in pages[name] and f"![{TEXTS[name][0]}]" in pages[name]
+
+
+def test_slower_programs_say_why() -> None:
+    firsts = {f"first call, {kind}": 1.0 for kind in ("NumPy", "empty cache", "filled cache")}
+    result = {"program": "x", "size": 1000, "numpy": 1.0, "weft": 2.0, "ratio": 0.5, **firsts}
+    assert "NumPy is faster here" in time_table({"machine": "m", "numpy": "2"}, result)
+    assert "2 times NumPy's speed" in time_table({"machine": "m", "numpy": "2"}, {**result, "ratio": 2.0})
+
+
+@pytest.mark.parametrize("name", [name for name, shown in PROGRAMS.items() if shown.folder == OWN])
+def test_programs_have_numpys_results(name: str) -> None:
+    path = PROGRAMS[name].path(name)
+    theirs = numpy_results([], load_module(path).main(60))
+    ours = numpy_results([], [np.asarray(value) for value in load_program(path, name)["main"](60)])
+    assert not compare(ours, theirs)
+
+
+def test_every_measured_program_is_on_the_page() -> None:
+    page = measured_page()
+    for result in load("npbench/npbench-M")["results"]:
+        assert f"| {result['program']} | " in page
