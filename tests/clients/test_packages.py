@@ -20,9 +20,6 @@ PROGRAMS = sorted(Path(__file__).with_name("packages").glob("*.py"), key=lambda 
 # Programs that raise an error under weft, and the reason.
 UNSUPPORTED: dict[str, str] = {
     "bottleneck_replace": "it writes to its argument, which must be an instance of numpy.ndarray",
-    "pywt_denoise": "its compiled code asks for writable memory, although it only reads",
-    "sgp4_orbit": "it creates arrays by calling its argument's type with a shape, and writes to their memory",
-    "skimage_restore": "its compiled code asks for writable memory, although it only reads",
 }
 
 pytestmark = pytest.mark.clients
