@@ -3,8 +3,8 @@
 ``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]``, where FOLDER is an unpacked wheel of
 numba-cuda, which is not part of this project. Each test file runs in a child process, in which ``numba.cuda`` is
 `weft.cuda`. A test that ends its process, or prints nothing for too long, counts as failed, and a new process continues
-with the next test. The command prints a line for each file, then the causes of failures by frequency. ``--failures``
-also prints each failing test with its cause.
+with the next test. Some files need the package cffi. The command prints a line for each file, then the causes of
+failures by frequency. ``--failures`` also prints each failing test with its cause.
 """
 
 from __future__ import annotations
