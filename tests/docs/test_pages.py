@@ -10,9 +10,10 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [path for path in sorted(DOCS.rglob("*.md")) if "_build" not in path.parts]
 LONGEST = 1500
+REFERENCE = {DOCS / "clients.md", DOCS / "functions.md"}  # generated tables
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for path in PAGES if path not in REFERENCE], ids=lambda path: path.name)
 def test_pages_are_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").split()) <= LONGEST
 
