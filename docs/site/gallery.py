@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from benchmarks.classics import PROGRAMS as CLASSICS
 from benchmarks.gallery import PROGRAMS, ROOT
 
 TIMES = ROOT / "benchmarks" / "results" / "gallery" / "gallery.json"
+CLASSICAL_TIMES = ROOT / "benchmarks" / "results" / "classical" / "classical.json"
 
 # Titles and what there is to see, by program
 TEXTS = {
@@ -96,12 +99,28 @@ SLOWER = (
 )
 
 
-def read_times() -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the facts about the measurement, and the result of each program."""
-    if not TIMES.exists():
-        return {}, {}
-    found = json.loads(TIMES.read_text(encoding="utf-8"))
-    return found, {result["program"]: result for result in found["results"]}
+def read_times() -> dict[str, dict[str, Any]]:
+    """Return the measured times of each program: those of the gallery, otherwise those of the classical programs."""
+    classical = json.loads(CLASSICAL_TIMES.read_text(encoding="utf-8"))
+    how = f"times on two cores of {classical['machine'].removeprefix('CPU: ')}, with NumPy {classical['numpy']}"
+    found = {r["program"]: _from_classical(r) | {"how": how} for r in classical["results"] if r["program"] in PROGRAMS}
+    measured = json.loads(TIMES.read_text(encoding="utf-8"))
+    how = f"processor times on one core of {measured['machine'].removeprefix('CPU: ')}, with NumPy {measured['numpy']}"
+    return found | {r["program"]: r | {"how": how} for r in measured["results"]}
+
+
+def _from_classical(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result of the suite of classical programs in the form of the gallery's suite."""
+    first = {side: median(seconds) for side, seconds in result["first"].items()}
+    return {
+        "size": CLASSICS[result["program"]].size,
+        "numpy": median(result["turns"]["NumPy"]),
+        "weft": median(result["turns"]["weft"]),
+        "ratio": result["ratio"],
+        "first call, NumPy": first["NumPy"],
+        "first call, empty cache": first["weft, empty cache"],
+        "first call, filled cache": first["weft"],
+    }
 
 
 def show_ms(seconds: float) -> str:
@@ -109,7 +128,7 @@ def show_ms(seconds: float) -> str:
     return f"{1e3 * seconds:,.0f} ms" if seconds >= 0.1 else f"{1e3 * seconds:.3g} ms"
 
 
-def time_table(facts: dict[str, Any], result: dict[str, Any] | None) -> str:
+def time_table(result: dict[str, Any] | None) -> str:
     """Return the table of a program's times."""
     if result is None:
         return "There are no measured times of this program.\n"
@@ -122,19 +141,15 @@ def time_table(facts: dict[str, Any], result: dict[str, Any] | None) -> str:
     ]
     ratio = result["ratio"]
     verdict = f"Warm, weft has {ratio:.3g} times NumPy's speed." if ratio >= 1 else SLOWER
-    processor = facts["machine"].removeprefix("CPU: ")
-    return (
-        "\n".join(rows)
-        + f"\n\n{verdict} These are processor times on one core of {processor}, with NumPy {facts['numpy']}.\n"
-    )
+    return "\n".join(rows) + f"\n\n{verdict} These are {result['how']}.\n"
 
 
-def program_page(name: str, facts: dict[str, Any], result: dict[str, Any] | None) -> str:
+def program_page(name: str, result: dict[str, Any] | None) -> str:
     """Return the page of a program."""
     title, text = TEXTS[name]
     shown = PROGRAMS[name]
     return (
-        f"# {title}\n\n{text}\n\n![{title}]({name}.png)\n\n{time_table(facts, result)}\n"
+        f"# {title}\n\n{text}\n\n![{title}]({name}.png)\n\n{time_table(result)}\n"
         f"The picture is drawn from `main({shown.picture})`, which ran on weft when this page was built.\n\n"
         f"## The program\n\nThis is plain NumPy. Add a line that calls `main`, and `weft run` runs the file on weft.\n\n"
         f"```{{literalinclude}} ../../../../{shown.folder}/{name}.py\n:language: python\n```\n"
@@ -146,14 +161,14 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
     cards = []
     for name, (title, _) in sorted(TEXTS.items(), key=lambda item: item[1][0]):
         ratio = results.get(name, {}).get("ratio")
-        speed = f"{ratio:.2g} times NumPy's speed" if ratio else "not measured"
+        speed = f"{ratio:.2g} times NumPy's speed" if ratio else ""
         cards.append(
             f":::{{grid-item-card}} {title}\n:link: {name}\n:link-type: doc\n:img-top: {name}.png\n\n{speed}\n:::\n"
         )
     listed = "\n".join(name for name, _ in sorted(TEXTS.items(), key=lambda item: item[1][0]))
     return (
         f"# Gallery\n\n{len(TEXTS)} short programs in plain NumPy, with pictures and with their times on NumPy and on weft.\n"
-        "The speed is that of one core, warm. weft uses all cores of a machine, and a GPU if there is one.\n\n"
+        "The speed below a picture is that of a repeated call. Each page says how it was measured.\n\n"
         "::::{grid} 1 2 3 3\n:gutter: 3\n\n" + "\n".join(cards) + "\n::::\n\n"
         "`python -m benchmarks --device cpu --suite gallery --out FOLDER` measures the times again.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
@@ -162,8 +177,8 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
 
 def gallery_pages() -> dict[str, str]:
     """Return the pages of the gallery by name."""
-    facts, results = read_times()
-    pages = {name: program_page(name, facts, results.get(name)) for name in TEXTS}
+    results = read_times()
+    pages = {name: program_page(name, results.get(name)) for name in TEXTS}
     pages["index"] = index_page(results)
     return pages
 

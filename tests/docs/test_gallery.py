@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.gallery import OWN, PROGRAMS
 from benchmarks.subjects import compare, load_module, numpy_results
-from docs.site.gallery import TEXTS, TIMES, gallery_pages, time_table
+from docs.site.gallery import TEXTS, TIMES, gallery_pages, read_times, time_table
 from docs.site.measured import load, measured_page
 from weft.dsl.script.redirect import load_program
 
@@ -21,9 +21,10 @@ def test_every_program_has_a_text_and_a_picture() -> None:
     assert set(pictures.DRAW) == set(PROGRAMS)
 
 
-def test_every_program_was_measured_at_its_size() -> None:
+def test_times_are_those_of_the_sizes_shown() -> None:
     measured = {result["program"]: result["size"] for result in json.loads(TIMES.read_text())["results"]}
-    assert measured == {name: shown.size for name, shown in PROGRAMS.items()}
+    assert measured
+    assert measured.items() <= {name: shown.size for name, shown in PROGRAMS.items()}.items()
 
 
 def test_pages_show_program_and_times() -> None:
@@ -35,9 +36,13 @@ def test_pages_show_program_and_times() -> None:
 
 def test_slower_programs_say_why() -> None:
     firsts = {f"first call, {kind}": 1.0 for kind in ("NumPy", "empty cache", "filled cache")}
-    result = {"program": "x", "size": 1000, "numpy": 1.0, "weft": 2.0, "ratio": 0.5, **firsts}
-    assert "NumPy is faster here" in time_table({"machine": "m", "numpy": "2"}, result)
-    assert "2 times NumPy's speed" in time_table({"machine": "m", "numpy": "2"}, {**result, "ratio": 2.0})
+    result = {"size": 1000, "numpy": 1.0, "weft": 2.0, "ratio": 0.5, "how": "times", **firsts}
+    assert "NumPy is faster here" in time_table(result)
+    assert "2 times NumPy's speed" in time_table({**result, "ratio": 2.0})
+
+
+def test_every_program_has_times() -> None:
+    assert set(read_times()) == set(PROGRAMS)
 
 
 @pytest.mark.parametrize("name", [name for name, shown in PROGRAMS.items() if shown.folder == OWN])
