@@ -369,6 +369,22 @@ FUNCTIONS = {
         "Return percentiles of the elements that are not NaN, as `numpy.nanpercentile`.",
         ">>> wf.nanpercentile([1.0, np.nan, 3.0], 50)\nnp.float64(2.0)",
     ),
+    "c_": (
+        "Join arrays as columns by an index expression, like `numpy.c_`.",
+        ">>> wf.c_[[1, 2], [3, 4]]\narray([[1, 3],\n       [2, 4]])",
+    ),
+    "r_": (
+        "Join arrays and ranges along the first axis by an index expression, like `numpy.r_`.",
+        ">>> wf.r_[1:4, 0, [7, 8]]\narray([1, 2, 3, 0, 7, 8])",
+    ),
+    "mgrid": (
+        "Make the full coordinate arrays of a grid by an index expression, like `numpy.mgrid`.",
+        ">>> wf.mgrid[0:2, 5:7][1]\narray([[5, 6],\n       [5, 6]])",
+    ),
+    "ogrid": (
+        "Make coordinate arrays that broadcast to a grid by an index expression, like `numpy.ogrid`.",
+        ">>> x, y = wf.ogrid[0:2, 5:8]\n>>> x.shape, y.shape\n((2, 1), (1, 3))",
+    ),
     "einsum_path": (
         "Return the order of products in which an Einstein sum is cheapest, and a report, like `numpy.einsum_path`.",
         ">>> x, y = wf.ones((9, 2)), wf.ones((2, 9))\n>>> wf.einsum_path('ij,jk,kl', x, y, x)[0]\n"

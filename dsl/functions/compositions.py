@@ -63,8 +63,9 @@ def compose_index(theirs: Any) -> Any:
     """Return an object such as `numpy.r_` or `numpy.mgrid`, whose index expressions make weft arrays."""
     kind = type(theirs)
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
+    name = next(name for name, value in vars(np).items() if value is theirs)
     members = {"__getitem__": compose(index), "concatenate": staticmethod(OWN["concatenate"])}
-    return type(kind.__name__, (kind,), {**members, "__doc__": kind.__doc__})()
+    return type(kind.__name__, (kind,), {**members, "__doc__": describe_function(name)})()
 
 
 def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
