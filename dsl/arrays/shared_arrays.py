@@ -2,7 +2,8 @@
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program
-(`fusion/record/shared_memory.py`). Within an operation nothing is shared, since that would end the recording.
+(`fusion/record/shared_memory.py`). Within an operation or an evaluation nothing is shared, since that would end the
+recording.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NO_COPY = "Unable to avoid copy while creating an array as requested."
 
 def shared_array(array: Array) -> np.ndarray | None:
     """Return a NumPy array over an array's memory. Return None if the array cannot share its memory."""
-    if array.device.name != "cpu" or not array.size or type(array) in (Scalar, Part) or recording.held:
+    if array.device.name != "cpu" or not array.size or type(array) in (Scalar, Part) or _is_busy():
         return None
     LOOKS[0] += 1
     storage = array._storage
@@ -37,6 +38,12 @@ def shared_array(array: Array) -> np.ndarray | None:
     values = share_memory(storage).array(storage.dtype, shape, tuple([s * width for s in strides]), offset * width)
     values.flags.writeable = is_writable(array)
     return values
+
+
+def _is_busy() -> bool:
+    """Return whether this thread is within an operation, an evaluation or a garbage collection."""
+    epoch = recording.epoch
+    return recording.held or recording.interrupted is not None or (epoch is not None and bool(epoch.stage))
 
 
 def exported(array: Array) -> np.ndarray:
