@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import is_bfloat16, widened
-from weft.dsl.arrays.array import Array, expr_of, record, scalar, start
+from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, start
 from weft.dsl.arrays.axes import normalize_axis, settled
 from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.objections import check_order
@@ -218,7 +218,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     free = "".join([terms[0][k] for k in x_free] + [terms[1][k] for k in y_free])
     fused = _contract(terms, free, [x, y], kind, location)
     if fused is not None:
-        return fused if fused.ndim else deliver("multiply", expr_of(fused), None)
+        return fused if fused.ndim else record_array(expr_of(fused))
     sizes = [_product(tuple(a.shape[k] for k in axes)) for a, axes in ((x, x_free), (y, y_free), (x, first))]
     left = reshape(moveaxis(x, first, list(range(x.ndim - len(first), x.ndim))), (sizes[0], sizes[2]))
     right = reshape(moveaxis(y, second, list(range(len(second)))), (sizes[2], sizes[1]))

@@ -105,7 +105,7 @@ def test_a_whole_array_is_assigned_in_place(name: str) -> None:
 
 KEPT: dict[str, Callable[[Any], Any]] = {
     "NumPy's array": lambda x: x.numpy(),
-    "part of NumPy's array": lambda x: np.asarray(x)[1:],
+    "part of NumPy's array": lambda x: x.numpy()[1:],
     "memory": lambda x: memoryview(x.numpy()),
     "pending": lambda x: x + 1,
     "copy": lambda x: x.copy(),

@@ -115,7 +115,7 @@ def test_other_sizes_find_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
         forget(monkeypatch)
         for shape in ((50, 80), (61, 70), (200, 33)):
             x, y = arrays(shape)
-            a, b = np.asarray(x), np.asarray(y)
+            a, b = x.numpy(), y.numpy()
             found, made, _ = counts(lambda x=x, y=y: np.array(chain(x, y)))  # type: ignore[misc]
             assert made == 0
             assert np.array_equal(found, np.sqrt(a * 2 + b) - a / 3.7)
