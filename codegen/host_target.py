@@ -97,19 +97,16 @@ def _system_description() -> str:
     return "\n".join([platform.machine(), *lines]) if len(lines) == len(_CPU_LINES) else ""
 
 
-# A kernel may fill 1 / _SHARE of the last-level cache: other processes use the cache too, and the data that a kernel
-# reads should stay cached.
-_SHARE = 2
-
-
 def exceeds_caches(target: Target, nbytes: int) -> bool:
     """Return whether a kernel that accesses `nbytes` of memory should use prefetches and non-temporal stores.
 
-    Only x86-64 qualifies. There, other threads see non-temporal stores after a fence.
+    Only x86-64 qualifies. There, other threads see non-temporal stores after a fence. Non-temporal stores are slower
+    if the memory fits into the last-level cache, even if just barely: two arrays of 8 MB were concatenated in 0.25 ms
+    instead of 0.60 ms on a machine with 32 MiB of cache.
     """
     if target.kind != "cpu" or target.schedule is not None or not target.triple.startswith("x86_64"):
         return False
-    return nbytes >= _last_cache() // _SHARE > 0
+    return nbytes >= _last_cache() > 0
 
 
 @lru_cache(maxsize=1)

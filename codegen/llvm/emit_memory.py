@@ -109,11 +109,16 @@ class MemoryEmitter(StreamEmitter):
         return parts[0]
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
-        """Emit a load of a vector under the mask. Lanes outside the mask get 0."""
+        """Emit a load of a vector under the mask. Lanes outside the mask get 1 if they are floats, and 0 otherwise.
+
+        Vector functions and divisions are slow if any lane holds 0: ``hypot`` calls a scalar function for each.
+        """
         dtype = self.element_type(pointer)
-        vector = wide(memory_type(dtype), lanes)
+        memory = memory_type(dtype)
+        vector = wide(memory, lanes)
         word, name, *where = self._lane_places(pointer, index, lanes, "load", "gather")
-        bits = [("i32", str(dtype.itemsize)), (f"<{lanes} x i1>", self.mask), (vector, "zeroinitializer")]
+        outside = f"<{', '.join([f'{memory} 1.0'] * lanes)}>" if dtype.kind == "f" else "zeroinitializer"
+        bits = [("i32", str(dtype.itemsize)), (f"<{lanes} x i1>", self.mask), (vector, outside)]
         return self.call(f"llvm.masked.{word}.{name}", vector, [(where[0], where[1]), *bits])
 
     def _masked_store(self, pointer: Value, index: Value, text: str, lanes: int) -> None:

@@ -84,7 +84,7 @@ def test_what_is_written_past_the_caches_is_waited_for() -> None:
 def test_what_fits_the_caches_is_left_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_target, "_last_cache", lambda: 1 << 20)
     assert not exceeds_caches(resolve_target("sm_90"), 1 << 40)
-    assert not exceeds_caches(resolve_target("host"), 1 << 10)
+    assert not exceeds_caches(resolve_target("host"), (1 << 20) - 1)
 
 
 @pytest.mark.parametrize(("length", "fetched"), [(5, False), (60, True)])
