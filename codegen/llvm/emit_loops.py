@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from weft.codegen.kernel_ir.operation import Block, Operation, Pointer
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Operation, Pointer
 from weft.codegen.llvm.emit_streams import StreamEmitter
 from weft.codegen.llvm.emit_text import Item, scalar_type, wide
+from weft.codegen.ops import find_op
 from weft.codegen.passes.choose_lanes import maskable
+from weft.codegen.passes.index_steps import index_steps, program_order
 
 # Minimum number of operations in a loop body whose loads are prefetched. The hardware looks less than one iteration of
 # such a loop ahead, and the prefetches cost little beside so many operations.
 LONG = 50
 ROLLED = 1000  # number of the first metadata node of a loop
+# Up to so many elements, a gather and a scatter take longer than scalar loads and stores: each costs as much as for a
+# whole vector.
+SCALAR = 4
+EXPENSIVE = 8  # cost from which an operation is a function or a division
 
 
 class LoopEmitter(StreamEmitter):
@@ -169,7 +175,16 @@ class LoopEmitter(StreamEmitter):
             vectors = self.plain_loop(body, start, whole, lanes, wide_start, lanes, linear=True, last=last)
         self.fetching = False
         if masked and not apart:
-            vectors = self.masked_turn(body, whole, stop, vectors, lanes)
+            end = stop
+            if not half and self.gathers_in_rows(operation):
+                few = self.line(f"icmp sle {kind} {self.line(f'sub nsw {kind} {stop}, {whole}')}, {SCALAR}")
+                end = self.line(f"select i1 {few}, {kind} {whole}, {kind} {stop}")
+            # (half as many lanes: the rows of many arrays are shorter than two vectors)
+            self.lanes = lanes if half else max(4, lanes // 2)
+            vectors = self.masked_turns(body, whole, end, vectors, self.lanes)
+            if end != stop:
+                self.lanes = 0
+                self.plain_loop(body, end, stop, 1, [], 0)
         if half:
             initial = self.fold_lanes(operation.regions[1], vectors, initial, lanes)
         self.lanes = 0
@@ -178,8 +193,25 @@ class LoopEmitter(StreamEmitter):
         for value, text in zip(operation.results, results, strict=True):
             self.environment[value] = Item(text)
 
-    def masked_turn(self, body: Block, start: str, stop: str, carried: list[str], lanes: int) -> list[str]:
-        """Emit the iterations from `start` to `stop` under a mask. There are fewer iterations than lanes."""
+    def gathers_in_rows(self, loop: Operation) -> bool:
+        """Return whether a loop over each row of an array has strided accesses and no expensive operations.
+
+        The results of such operations may depend on whether a vector function computes them.
+        """
+        body = loop.regions[0]
+        inside = list(program_order(body.operations))
+        if any(operation is loop for operation in self.kernel.body.operations):
+            return False
+        if any(o.opcode not in STRUCTURAL and find_op(o.opcode).cost >= EXPENSIVE for o in inside):
+            return False
+        steps = index_steps(inside, body.parameters[0])
+        return any(o.opcode in ("load", "store") and steps.get(o.operands[1], 0) not in (0, 1) for o in inside)
+
+    def masked_turns(self, body: Block, start: str, stop: str, carried: list[str], lanes: int) -> list[str]:
+        """Emit the iterations from `start` to `stop` under a mask.
+
+        A body that carries values gets one turn, for fewer iterations than lanes. Other bodies get a loop.
+        """
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()
         inside, after = f"rest{number}", f"after{number}"
@@ -187,11 +219,15 @@ class LoopEmitter(StreamEmitter):
         before = self.label
         self.lines.append(f"  br i1 {some}, label %{inside}, label %{after}")
         self.start_label(inside)
-        self.active = self.line(f"sub nsw {kind} {stop}, {start}")
+        first, slot = self.name(), len(self.lines)
+        self.lines.append("")
+        left = self.line(f"sub nsw {kind} {stop}, {first}")
+        several = self.line(f"icmp sgt {kind} {left}, {lanes}")
+        self.active = self.line(f"select i1 {several}, {kind} {lanes}, {kind} {left}")
         every = "<" + ", ".join(f"{kind} {k}" for k in range(lanes)) + ">"
         self.mask = self.line(f"icmp slt <{lanes} x {kind}> {every}, {self.splat(self.active, kind, lanes)}")
         taken = self.mask
-        self.environment[body.parameters[0]] = Item(start, lanes, 1)
+        self.environment[body.parameters[0]] = Item(first, lanes, 1)
         for value, text in zip(body.parameters[1:], carried, strict=True):
             self.environment[value] = Item(text, lanes)
         yielded = [self.text_of(v, lanes) for v in self.block(body)]
@@ -201,8 +237,11 @@ class LoopEmitter(StreamEmitter):
             self.line(f"select <{lanes} x i1> {taken}, {of} {new}, {of} {old}")
             for of, new, old in zip(kinds, yielded, carried, strict=True)
         ]
+        following = self.line(f"add nsw {kind} {first}, {lanes}")
+        more = "false" if carried else self.line(f"icmp slt {kind} {following}, {stop}")
         ended = self.label
-        self.lines.append(f"  br label %{after}")
+        self.lines[slot] = f"  {first} = phi {kind} [ {start}, %{before} ], [ {following}, %{ended} ]"
+        self.lines.append(f"  br i1 {more}, label %{inside}, label %{after}")
         self.start_label(after)
         return [
             self.line(f"phi {of} [ {old}, %{before} ], [ {new}, %{ended} ]")

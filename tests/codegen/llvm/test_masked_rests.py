@@ -15,7 +15,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.llvm.host import emit_host
 from weft.codegen.target import Target
 
-LENGTHS = (3, 16, 33)
+LENGTHS = (3, 5, 16, 20, 33)
 KINDS = ("float32", "float64", "int8", "bool", "complex128")
 MASKS = "+avx512f,+avx512bw,+avx512vl,+avx512dq,+fma"
 
@@ -31,6 +31,7 @@ def test_rows_of_every_length(kind: str) -> None:
         y = wf.asarray(x)
         np.testing.assert_array_equal(np.array(y + y), x + x)
         np.testing.assert_array_equal(np.array(y[:, ::-1] + y), x[:, ::-1] + x)
+        np.testing.assert_array_equal(np.array(abs(y[::-1, ::2])), abs(x[::-1, ::2]))
         np.testing.assert_array_equal(np.array(y.sum(axis=1)), x.sum(axis=1))
         np.testing.assert_array_equal(np.array(y.any(axis=1)), x.any(axis=1))
         if kind != "complex128":
