@@ -16,6 +16,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, hand_out, seen
+from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_index_text import IndexText
 from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
@@ -41,6 +42,7 @@ FUNCTIONS = (
     "PyList_New",
     "PyList_SetItem",
     "PyList_AsTuple",
+    "PyEval_GetGlobals",
 )
 # Sets of dtypes for assignments in which NumPy casts as weft does: destinations that accept any scalar, destinations
 # that accept real scalars, real values, and integers.
@@ -89,6 +91,7 @@ SHARED: dict[str, Any] = {
     "cpu": get_device("cpu"),
     "nbytes": "nbytes",
     "shape": "shape",
+    "is_library": is_library,
 }
 
 
@@ -108,7 +111,7 @@ class _Immediate(IndexText):
     def __init__(self, at: Mapping[str, int]) -> None:
         self._at = at
         self._t = t = Text()
-        own = ("function", "loops", "table", "slow", "limit", "looks", "types", "mode", "exact")
+        own = ("function", "loops", "table", "slow", "limit", "looks", "callers", "types", "mode", "exact")
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
         self._pair = t.new(f"alloca ptr, i64 {MOST + 2}")
@@ -348,19 +351,25 @@ class _Immediate(IndexText):
         self._hand_out(result)
 
     def _hand_out(self, result: str) -> None:
-        """Return an ndarray as a weft array.
+        """Return an ndarray as a weft array, or unchanged if it is new and a library executes the operation.
 
         A new array in C order is wrapped here; Python's `hand_out` converts all others.
         """
         t, known = self._t, self._known
-        base = self._word(result, BASE)
+        t.branch(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")
+        t.label("owner")
+        self._ask_caller("caller", "library", "program", "caller.failed")
+        t.label("library")
+        self._return(result)
+        t.label("caller.failed")
+        self._drop(result)
+        t.do("br label %leave")
+        t.label("program")
         flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {C_ORDER}")
-        owner = t.new(f"icmp eq ptr {base}, null")
         in_order = t.new(f"icmp ne i32 {flags}, 0")
         number = self._word(self._word(result, DTYPE), NUMBER, "i32")
         common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")
-        usual = t.new(f"and i1 {t.new(f'and i1 {owner}, {in_order}')}, {common}")
-        t.branch(f"icmp eq i1 {usual}, 1", "new", "unusual")
+        t.branch(f"and i1 {in_order}, {common}", "new", "unusual")
         t.label("unusual")
         for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")

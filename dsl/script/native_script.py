@@ -17,7 +17,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.host_values import DATA
-from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, take
+from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import IMMEDIATE, Builtin, Text, is_kept, python_function
 
 NAME = "weft_script"
@@ -46,7 +46,7 @@ _OBJECTS: dict[str, Any] = {
 _UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
 _VALUED = {**_UNNAMED, float: True, np.float64: True}
 _RANGE = 2
-_WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike")
+_WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike", "computes")
 # Functions that are equivalent to a method of the same name, with the same arguments. Calling the method is the fastest
 # way for small weft arrays.
 _METHODS = {
@@ -82,9 +82,10 @@ def make_native(
         own = own.__call__
     method = vars(Array)[_METHODS[name]] if has_method else own
     alike = (_RANGE if name == "arange" else 1) if kind is MemoryEffect.CREATE and name in ALIKE else 0
+    computes = int(is_computed(name, kind))
     given = {**_OBJECTS, "plain.lengths": [_OBJECTS["plain.lengths"], _VALUED, _UNNAMED][alike]}
     objects: Sequence[Any] = (*given.values(), wrapped, own, method, slow)
-    words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind), alike]
+    words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind), alike, computes]
     return Builtin(NAME, native_text(), words, (*objects, IMMEDIATE), getattr(wrapped, "__name__", "call")).call
 
 
@@ -158,8 +159,13 @@ not.float:
   br i1 %is.array, label %array, label %not.array
 array:
   %size = call i64 @size(ptr %x)
+  %computes = word computes
+  %wide = icmp ne ptr %computes, null
+  %within = icmp sle i64 %size, %limit
+  %left.to.numpy = and i1 %wide, %within
   %small = call i1 @few(i64 %size, i64 %limit)
-  ret i1 %small
+  %fine.size = or i1 %left.to.numpy, %small
+  ret i1 %fine.size
 not.array:
   %int = word int
   %is.int = icmp eq ptr %type, %int

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays import array
+from weft.dsl.immediate import callers
 from weft.dsl.script import script_namespace
 from weft.dsl.tracebacks import is_hidden
 
@@ -36,6 +37,7 @@ def redirect(*folders: str) -> None:
     """Redirect NumPy imports in `__main__` and in the modules of these folders, including in child processes."""
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
+    callers.expect(is_program if _folders else None)
     if not isinstance(builtins.__import__, _Import):
         from multiprocessing import spawn  # (takes a few milliseconds)
 
