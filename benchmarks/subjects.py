@@ -83,10 +83,9 @@ def weft_subject(path: Path, function: str, values: Sequence[Any], results: Resu
     The arrays are created as the program would create them.
     """
     from weft.dsl.script.numpy_face import submodule
-    from weft.dsl.script.redirect import load_program, redirect
+    from weft.dsl.script.redirect import load_program
 
     program = load_program(path, path.stem)[function]
-    redirect(str(path.parent))
     return weft_call(program, submodule("numpy").array, values, results)
 
 

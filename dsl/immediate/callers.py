@@ -29,10 +29,17 @@ def expect(is_program: Callable[[FrameType], bool] | None) -> None:
     _names.clear()
 
 
-def is_library(depth: int = 1) -> bool:
-    """Return whether the caller, `depth` frames up, belongs to a library. Modules that use weft do not count."""
-    frame = sys._getframe(depth)
+def is_library(depth: int = 1, between: str = "") -> bool:
+    """Return whether the caller, `depth` frames up, belongs to a library. Modules that use weft do not count.
+
+    Frames of the module `between` stand for their callers.
+    """
     if not _programs:
+        return False
+    frame: FrameType | None = sys._getframe(depth)
+    while between and frame is not None and frame.f_globals.get("__name__") == between:
+        frame = frame.f_back
+    if frame is None:
         return False
     names = frame.f_globals
     slot = 1 + 2 * ((id(names) >> SHIFT) % SLOTS)
@@ -46,12 +53,11 @@ def is_library(depth: int = 1) -> bool:
 
 def _uses_weft(names: dict[str, Any]) -> bool:
     """Return whether a module is weft's own or imports anything from weft."""
-    if _is_wefts(names.get("__name__")):
-        return True
     for value in tuple(names.values()):
-        if _is_wefts(value.__name__ if isinstance(value, ModuleType) else vars(type(value)).get("__module__")):
+        kind = type(value)
+        if _is_wefts(vars(kind).get("__module__")) or (issubclass(kind, ModuleType) and _is_wefts(value.__name__)):
             return True
-    return False
+    return _is_wefts(names.get("__name__"))
 
 
 def _is_wefts(module: Any) -> bool:

@@ -27,13 +27,12 @@ _FUNCTIONS = (
     "PyTuple_Size",
     "PyList_Size",
     "PyTuple_GetItem",
+    "PyType_GetFlags",
     "PyLong_AsLongLongAndOverflow",
 )
 _OBJECTS: dict[str, Any] = {
     "Array": Array,
     "ndarray": np.ndarray,
-    "tuple": tuple,
-    "list": list,
     "float": float,
     "int": int,
     "plain": dict.fromkeys(PLAIN, True),
@@ -85,7 +84,14 @@ def make_native(
     computes = int(is_computed(name, kind))
     given = {**_OBJECTS, "plain.lengths": [_OBJECTS["plain.lengths"], _VALUED, _UNNAMED][alike]}
     objects: Sequence[Any] = (*given.values(), wrapped, own, method, slow)
-    words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind), alike, computes]
+    words = [
+        *map(python_function, _FUNCTIONS),
+        *map(id, objects),
+        IMMEDIATE.buffer_info()[0],
+        int(kind),
+        alike,
+        computes,
+    ]
     return Builtin(NAME, native_text(), words, (*objects, IMMEDIATE), getattr(wrapped, "__name__", "call")).call
 
 
@@ -106,6 +112,7 @@ def native_text() -> str:
 
 
 _AXES, _LENGTHS, _TYPE = DATA + 8, DATA + 16, 8
+_LIST, _TUPLE = 1 << 25, 1 << 26  # flags of types, which subclasses have, too
 _MOST = 1 << 31  # maximum length whose square fits in a word
 
 
@@ -199,10 +206,12 @@ multiply:
   %in.bound = or i1 %few, %grows
   ret i1 %in.bound
 other:
-  %tuple = word tuple
-  %list = word list
-  %is.tuple = icmp eq ptr %type, %tuple
-  %is.list = icmp eq ptr %type, %list
+  %flags.of = word PyType_GetFlags
+  %flags = call i64 %flags.of(ptr %type)
+  %tuple.flag = and i64 %flags, {_TUPLE}
+  %list.flag = and i64 %flags, {_LIST}
+  %is.tuple = icmp ne i64 %tuple.flag, 0
+  %is.list = icmp ne i64 %list.flag, 0
   %is.sequence = or i1 %is.tuple, %is.list
   br i1 %is.sequence, label %sequence, label %look
 look:

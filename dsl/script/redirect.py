@@ -53,11 +53,13 @@ def _seen_class(value: Any) -> type:
     Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the
     array by `numpy.asarray`.
     """
+    if _folders:
+        return np.ndarray if callers.is_library(3) else type(value)
     frame: types.FrameType | None = sys._getframe(2)  # the caller of `Array.__class__`
     assert frame is not None
     if frame.f_globals.get("__name__", "").startswith("weft.") or is_program(frame):
         return type(value)
-    while not _folders and frame is not None and _LOADED not in frame.f_globals:
+    while frame is not None and _LOADED not in frame.f_globals:
         frame = frame.f_back
     return type(value) if frame is None else np.ndarray
 
@@ -93,7 +95,7 @@ class _Import:
     @property
     def __call__(self) -> Any:
         frame = sys._getframe(1)
-        return _import_numpy if is_program(frame) and _imported(frame).startswith("numpy") else _import
+        return _import_numpy if _imported(frame).startswith("numpy") and is_program(frame) else _import
 
 
 def _imported(frame: types.FrameType) -> str:

@@ -210,7 +210,8 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
         given = (*arguments, *options.values())
-        if kind is MemoryEffect.DRAW and "device" not in options and types_in(given) <= PLAIN:
+        # (NumPy takes longer to convert a list than to compute with its elements)
+        if (computes or kind is MemoryEffect.DRAW) and "device" not in options and types_in(given) <= PLAIN:
             return take(wrapped(*arguments, **options))
         target = options.get("out") if kind is not MemoryEffect.WRITE else arguments[0] if arguments else None
         if inputs is not None and len(arguments) > inputs:
