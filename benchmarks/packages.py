@@ -19,13 +19,14 @@ from benchmarks import programs_report
 from benchmarks.processes import WEFT, Effort, Outcome, measure
 from benchmarks.subjects import load_module, numpy_subject, weft_subject
 from benchmarks.worker import Subject
+from weft.dsl.script.redirect import redirect
 
 FOLDER = Path(__file__).parent.parent / "tests" / "clients" / "packages"
 SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program for NumPy or for weft."""
+    """Load a program for NumPy or for weft, in a process of its own: weft's redirection of imports stays in effect."""
     path, printed = FOLDER / f"{spec['name']}.py", io.StringIO()
 
     def results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
@@ -33,6 +34,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
     if spec["side"] == WEFT:
         subject = weft_subject(path, "main", [], results)
+        redirect(str(FOLDER))  # (as in ``weft run``, so that libraries are told from the program)
     else:
         subject = numpy_subject(load_module(path).main, [], results)
     run = subject.call

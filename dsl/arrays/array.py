@@ -23,6 +23,7 @@ from weft.codegen import is_supported, native_dtype
 from weft.dsl.arrays.foreign_memory import over_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.objections import UnsupportedDtypeError, check_unmasked
+from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import adopt, overlaps, values_of, view_of
 from weft.fusion import (
     Expr,
@@ -243,11 +244,12 @@ class Array(ArrayMembers):
     def __reduce__(self) -> Any:
         return _restore, (np.array(self.numpy()), isinstance(self, Scalar))
 
-    def __copy__(self) -> Array:
-        return self.copy()
+    def __copy__(self, memo: Any = None) -> Any:
+        made = self.copy()
+        # (new small arrays of a library are NumPy's)
+        return made._values if made._home is not None and is_library(2, "copy") else made
 
-    def __deepcopy__(self, memo: Any) -> Array:
-        return self.copy()
+    __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
         """Do what a write to this array entails. `Part` writes to its complex array."""

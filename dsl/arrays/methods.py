@@ -41,8 +41,10 @@ from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.windows import lies_in_order, recalled_view
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selecting, sorting
 from weft.dsl.functions.own_names import find_own
-from weft.dsl.immediate.at_call import at_once, hand_out, seen
+from weft.dsl.immediate.at_call import MISSED, at_once, hand_out, seen
+from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
+from weft.dsl.immediate.library_calls import call_for_library
 from weft.dsl.immediate.small_work import WHOLE
 from weft.fusion import (
     Expr,
@@ -556,6 +558,8 @@ _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
     """Implement NumPy's ``__array_function__``: call weft's version of the function, otherwise NumPy's on the host."""
+    if is_library(2) and (found := call_for_library(function, arguments, options)) is not MISSED:
+        return found
     if function in _LIKE and array.seen_class(self) is np.ndarray:
         return function(*to_host(arguments), **to_host(options))
     ours = find_own(function)

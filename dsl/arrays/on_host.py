@@ -38,7 +38,7 @@ from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard
 # Modules whose functions do not write to their arguments.
 _READERS = frozenset({"numpy.linalg", "numpy.fft"})
 # Functions that write to their first argument.
-_WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
+WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle"})
 
 
 class Wrapper:
@@ -159,13 +159,13 @@ def call_numpy(
         return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
     name = getattr(function, "__name__", "")
     note_fallback(f"numpy.{name}", *arguments, *options.values())
-    place = _place_of_out(function)
+    place = place_of_out(function)
     if place is not None and len(arguments) > place and "out" not in options:
         arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
     host_arguments = list(to_host(arguments, None, taken))
-    in_place = name in _WRITERS or (name == "nan_to_num" and options.get("copy") is False)
+    in_place = name in WRITERS or (name == "nan_to_num" and options.get("copy") is False)
     if in_place and arguments and isinstance(arguments[0], Array):
         host_arguments[0] = to_host(arguments[0], written)
     # (The host arrays are weft's memory, which only weft may write to.)
@@ -214,7 +214,7 @@ def _parameters(function: Any) -> tuple[str, ...]:
     return found
 
 
-def _place_of_out(function: Any) -> int | None:
+def place_of_out(function: Any) -> int | None:
     """Return the position of the parameter ``out``, or None."""
     names = _parameters(function)
     return names.index("out") if "out" in names else None

@@ -19,9 +19,9 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, is_writable, whole, wrap
 from weft.dsl.arrays.foreign_memory import over_address
 from weft.dsl.arrays.parts import Part
-from weft.dsl.immediate.host_values import address_of
-from weft.fusion import Storage, contiguous_strides, keep_shared, recording, share, share_memory
-from weft.runtime import Buffer, get_device
+from weft.dsl.immediate.host_values import address_of, is_free, values_of
+from weft.fusion import Storage, contiguous_strides, keep_shared, lend, lender_of, recording, share, share_memory
+from weft.runtime import IMMEDIATE, Buffer, get_device
 
 _CPU_DEVICE = (1, 0)  # DLPack's number of the kind, and the number of the device
 _NO_COPY = "Unable to avoid copy while creating an array as requested."
@@ -29,14 +29,42 @@ _NO_COPY = "Unable to avoid copy while creating an array as requested."
 
 def shared_array(array: Array) -> np.ndarray | None:
     """Return a NumPy array over an array's memory. Return None if the array cannot share its memory."""
-    if array.device.name != "cpu" or not array.size or type(array) in (Scalar, Part) or _is_busy():
+    if type(array) in (Scalar, Part) or _is_busy():
+        return None
+    storage = array._storage
+    if storage.device.name != "cpu" or 0 in array.shape:
         return None
     LOOKS[0] += 1
-    storage = array._storage
+    lender = _lend_small(array) if storage.host is None else lender_of(storage)
+    if lender is not None:
+        return _over(array, lender)
     shape, strides, offset = array._view or whole(storage)
     width = storage.dtype.itemsize
     values = share_memory(storage).array(storage.dtype, shape, tuple([s * width for s in strides]), offset * width)
     values.flags.writeable = is_writable(array)
+    return values
+
+
+def _lend_small(array: Array) -> np.ndarray | None:
+    """Share the memory of a small array that NumPy has allocated. Return None for other memory."""
+    buffer = array._storage.buffer
+    values = None if buffer is None else buffer.values
+    del buffer  # (`is_free` counts references)
+    if values is None or values.size > IMMEDIATE[0] or not is_free(array):
+        return None
+    if not (values.flags.owndata and values.flags.carray):
+        return None
+    return lend(array._storage, values)
+
+
+def _over(array: Array, lender: np.ndarray) -> np.ndarray:
+    """Return a NumPy array over an array's memory, with the base `lender`."""
+    own = values_of(array)
+    assert own is not None
+    offset = 0 if own is array._storage.host else address_of(own) - address_of(lender)
+    values: np.ndarray = np.ndarray(own.shape, own.dtype, lender, offset, own.strides)  # type: ignore[arg-type]
+    if type(array) is ReadOnly or not own.flags.writeable:
+        values.flags.writeable = False
     return values
 
 
@@ -60,8 +88,12 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
         return values
     if copy is False:
         raise ValueError(_NO_COPY)
-    values = self.numpy()
-    return values.astype(dtype) if other else values.copy() if copy else values
+    own = values_of(self)
+    if own is None:
+        own = self.numpy()
+    else:
+        LOOKS[0] += 1
+    return own.astype(dtype) if other else own.copy() if copy or own.flags.writeable else own
 
 
 def export_dlpack(
@@ -169,12 +201,14 @@ _BUFFER_OF_TYPE = 160  # offset of `tp_as_buffer` in a type object of CPython's 
 def _fill_buffer(array: Any, view: int, flags: int) -> int:
     """Fill a buffer structure in Python 3.11, whose classes have no ``__buffer__``. Return -1 on failure."""
     try:
-        fill = ctypes.pythonapi.PyObject_GetBuffer
-        return int(fill(ctypes.py_object(_requested(array, flags)), ctypes.c_void_p(view), ctypes.c_int(flags)))
+        return int(_GET(_requested(array, flags), view, flags))
     except (BufferError, ValueError, TypeError):
         return -1
 
 
+_GET = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(
+    ("PyObject_GetBuffer", ctypes.pythonapi)
+)
 _FILL = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(_fill_buffer)
 _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(lambda array, view: None)
 

@@ -24,6 +24,7 @@ from weft.dsl.arrays.on_host import WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate.at_call import BASIC, COMMON, Way, plainly, way_of
+from weft.dsl.immediate.callers import CALLERS
 from weft.dsl.immediate.inner_loops import note_numpys
 from weft.dsl.immediate.native_elements import put_elements_first
 from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
@@ -66,12 +67,12 @@ def make_immediate(
     """
     function, types, loops = way[:3] if way is not None else (None, 0, {})
     objects = (*SHARED.values(), function, loops, table or {}, slow)
-    addresses = [IMMEDIATE.buffer_info()[0], LOOKS.buffer_info()[0]]
+    addresses = [each.buffer_info()[0] for each in (IMMEDIATE, LOOKS, CALLERS)]
     name = getattr(slow, "__name__", "method")
     exact = EXACT_BYTES if name in EXACT else 0
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact]
     text = f"{name}{_signature(slow)}\n--\n\n{slow.__doc__ or ''}"
-    return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS), name, text)
+    return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS, CALLERS), name, text)
 
 
 def _signature(function: Callable[..., Any]) -> Signature:

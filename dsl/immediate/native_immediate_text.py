@@ -16,10 +16,11 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, hand_out, seen
+from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import DATA
-from weft.dsl.immediate.native_index_text import IndexText
-from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
+from weft.dsl.immediate.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
 from weft.dsl.immediate.native_operands_text import MOST, Mode
+from weft.dsl.immediate.native_results_text import ResultText
 from weft.fusion import Storage
 from weft.runtime import Buffer, Listening, Text, get_device, slots_of
 
@@ -41,6 +42,7 @@ FUNCTIONS = (
     "PyList_New",
     "PyList_SetItem",
     "PyList_AsTuple",
+    "PyEval_GetGlobals",
 )
 # Sets of dtypes for assignments in which NumPy casts as weft does: destinations that accept any scalar, destinations
 # that accept real scalars, real values, and integers.
@@ -89,6 +91,7 @@ SHARED: dict[str, Any] = {
     "cpu": get_device("cpu"),
     "nbytes": "nbytes",
     "shape": "shape",
+    "is_library": is_library,
 }
 
 
@@ -104,11 +107,11 @@ def immediate_text() -> str:
     return _Immediate(at).text()
 
 
-class _Immediate(IndexText):
+class _Immediate(ResultText):
     def __init__(self, at: Mapping[str, int]) -> None:
         self._at = at
         self._t = t = Text()
-        own = ("function", "loops", "table", "slow", "limit", "looks", "types", "mode", "exact")
+        own = ("function", "loops", "table", "slow", "limit", "looks", "callers", "types", "mode", "exact")
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
         self._pair = t.new(f"alloca ptr, i64 {MOST + 2}")
@@ -347,34 +350,6 @@ class _Immediate(IndexText):
         result = t.new(f"phi ptr [ {result}, %made.new ], [ {shown}, %show.taken ]")
         self._hand_out(result)
 
-    def _hand_out(self, result: str) -> None:
-        """Return an ndarray as a weft array.
-
-        A new array in C order is wrapped here; Python's `hand_out` converts all others.
-        """
-        t, known = self._t, self._known
-        base = self._word(result, BASE)
-        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {C_ORDER}")
-        owner = t.new(f"icmp eq ptr {base}, null")
-        in_order = t.new(f"icmp ne i32 {flags}, 0")
-        number = self._word(self._word(result, DTYPE), NUMBER, "i32")
-        common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")
-        usual = t.new(f"and i1 {t.new(f'and i1 {owner}, {in_order}')}, {common}")
-        t.branch(f"icmp eq i1 {usual}, 1", "new", "unusual")
-        t.label("unusual")
-        for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
-            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
-        handed = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['hand_out']}, ptr {self._pair}, i64 2, ptr null)"
-        )
-        self._drop(result)
-        self._return(handed)
-        t.label("new")
-        array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
-        self._check(array, "new.set", "leave")
-        self._fill(array, result)
-        self._return(array)
-
     def _open_out(self) -> None:
         """Load the last operand as the destination of the result, then branch to ``call`` if it is writable."""
         t, last = self._t, self._last
@@ -391,14 +366,6 @@ class _Immediate(IndexText):
         self._is_free("out", out, taken)
         t.do("br label %call")
         t.label("taken.free")
-
-    def _is_plain(self, name: str, kind: str) -> None:
-        """Branch to ``plain`` if a type is that of a scalar or None, otherwise to ``finish``."""
-        t, known = self._t, self._known
-        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
-        t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
-        t.label(f"{name}.listed")
-        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.finish", f"{name}.plain")
 
     def _finish(self, result: str) -> None:
         """Call Python to convert results that are tuples or views of operands."""
@@ -593,7 +560,3 @@ class _Immediate(IndexText):
         self._drop(t.load(self._taken, k, "ptr"))
         t.end_loop("release")
         t.do(f"ret ptr {t.load(self._result, 0, 'ptr')}")
-
-    def _return(self, value: str) -> None:
-        self._t.do(f"store ptr {value}, ptr {self._result}")
-        self._t.do("br label %leave")

@@ -17,6 +17,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import LOOKS, Array
 from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.immediate.callers import CALLERS, is_library
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.inner_loops import (
     BYTES,
@@ -57,6 +58,8 @@ _FUNCTIONS = (
     "PyUnicode_Compare",
     "PyLong_AsLongLongAndOverflow",
     "Py_IncRef",
+    "PyEval_GetGlobals",
+    "PyObject_Vectorcall",
 )
 _OBJECTS: dict[str, Any] = {
     "Array": Array,
@@ -69,8 +72,9 @@ _OBJECTS: dict[str, Any] = {
     "double": np.float64,
     "call": "__call__",
     "host_math": "host_math",
+    "is_library": is_library,
 }
-_OWN = ("new", "scalar", "flags", "clear", "next", "bound", "looks", "limit", "mode", "loops", "table")
+_OWN = ("new", "scalar", "flags", "clear", "next", "bound", "looks", "limit", "callers", "mode", "loops", "table")
 # Floating-point flags about which NumPy warns.
 _RAISED = {"x86_64": 1 + 4 + 8 + 16, "AMD64": 1 + 4 + 8 + 16, "aarch64": 15, "arm64": 15}
 SCRATCH = 512  # maximum words of an in-place result, which is copied to its destination after checks
@@ -108,11 +112,11 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
         for code in "fdFD":
             note_loop("matmul", np.matmul, np.dtype(code))
         loops = loops_of("matmul").buffer_info()[0]
-    objects = (*_OBJECTS.values(), following, following.table, table, LOOKS, IMMEDIATE)
+    objects = (*_OBJECTS.values(), following, following.table, table, LOOKS, IMMEDIATE, CALLERS)
     words = [*map(python_function, _FUNCTIONS), *map(id, _OBJECTS.values())]
     words += [numpy_function("_ARRAY_API", place) for place in (_NEW_ARRAY, _NEW_SCALAR)]
     words += [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in flags]
-    words += [following.address, id(following.table), LOOKS.buffer_info()[0], IMMEDIATE.buffer_info()[0]]
+    words += [following.address, id(following.table), *(each.buffer_info()[0] for each in (LOOKS, IMMEDIATE, CALLERS))]
     return Builtin(NAME, loop_text(raised), [*words, int(mode), loops, id(table)], objects, *following.named)
 
 
@@ -435,11 +439,15 @@ class _Loop(OperandText):
         t.label(name)
 
     def _return_array(self, result: str) -> None:
-        """Wrap a NumPy array in a weft array and return it."""
+        """Wrap a NumPy array in a weft array and return it. A library gets the NumPy array itself."""
         t, known = self._t, self._known
         self._looked()
-        array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
         name = f"array.{result[1:]}"
+        self._ask_caller(f"{name}.caller", f"{name}.library", f"{name}.program", f"{name}.none")
+        t.label(f"{name}.library")
+        t.do(f"ret ptr {result}")
+        t.label(f"{name}.program")
+        array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
         t.branch(f"icmp eq ptr {array}, null", f"{name}.none", f"{name}.set")
         t.label(f"{name}.none")
         self._drop(result)

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from weft.dsl.functions.products import SHORT_SUM
 from weft.dsl.immediate.at_call import types_of
+from weft.dsl.immediate.callers import SHIFT, SLOTS
 from weft.dsl.immediate.native_objects_text import (
     BASE,
     C_ORDER,
@@ -208,9 +209,16 @@ class OperandText(ObjectText):
         storage = self._field(thing, "Array._storage")
         self._check(storage, f"{name}.storage", "give.up")
         buffer = self._field(storage, "Storage.buffer")
-        self._is_some(buffer, f"{name}.buffer", "give.up")
-        root = self._field(buffer, "Buffer.values")
-        self._is_some(root, f"{name}.root", "give.up")
+        self._is_some(buffer, f"{name}.buffer", f"{name}.lent")
+        seen = self._field(buffer, "Buffer.values")
+        self._is_some(seen, f"{name}.seen", "give.up")
+        t.do(f"br label %{name}.root")
+        t.label(f"{name}.lent")
+        host = self._field(storage, "Storage.host")
+        self._is_some(host, f"{name}.host", "give.up")
+        t.do(f"br label %{name}.root")
+        t.label(f"{name}.root")
+        root = t.new(f"phi ptr [ {seen}, %{name}.seen ], [ {host}, %{name}.host ]")
         whole = t.new(f"icmp eq ptr {root}, {values}")
         part = t.new(f"icmp eq ptr {root}, {self._word(values, BASE)}")
         device = self._field(storage, "Storage.device")
@@ -255,8 +263,13 @@ class OperandText(ObjectText):
         self._is_some(self._field(thing, "Array._home"), f"{name}.own", f"{name}.shared")
         t.do(f"br label %{name}.free")
         t.label(f"{name}.shared")
-        buffer = self._field(self._field(thing, "Array._storage"), "Storage.buffer")
+        storage = self._field(thing, "Array._storage")
+        buffer = self._field(storage, "Storage.buffer")
+        self._is_some(buffer, f"{name}.unlent", f"{name}.on.host")
         t.branch(f"icmp eq i32 {self._word(buffer, 0, 'i32')}, 1", f"{name}.free", "give.up")
+        t.label(f"{name}.on.host")
+        self._is_some(self._field(storage, "Storage.host"), f"{name}.held", "give.up")
+        t.do(f"br label %{name}.free")
         t.label(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
@@ -416,6 +429,25 @@ class OperandText(ObjectText):
         for name, value in (("_home", self._t.load(self._home, 0, "ptr")), ("_view", self._known["None"])):
             self._share(value)
             self._set(array, f"Array.{name}", value)
+
+    def _ask_caller(self, name: str, library: str, own: str, failed: str) -> None:
+        """Branch to `library` if a library executes the operation, otherwise to `own`. Python decides about a module
+        that is not in the table, and may fail."""
+        t, known = self._t, self._known
+        callers, get = known["callers"], known["PyEval_GetGlobals"]
+        t.branch(f"icmp eq i64 {t.load(callers, 0)}, 0", own, f"{name}.redirected")
+        t.label(f"{name}.redirected")
+        names = t.new(f"ptrtoint ptr {t.new(f'call ptr {get}()')} to i64")
+        slot = t.new(f"and i64 {t.new(f'lshr i64 {names}, {SHIFT}')}, {SLOTS - 1}")
+        at = t.new(f"add i64 {t.new(f'shl i64 {slot}, 1')}, 1")
+        t.branch(f"icmp eq i64 {t.load(callers, at)}, {names}", f"{name}.known", f"{name}.unknown")
+        t.label(f"{name}.known")
+        t.branch(f"icmp eq i64 {t.load(callers, t.new(f'add i64 {at}, 1'))}, 0", own, library)
+        t.label(f"{name}.unknown")
+        judged = t.new(f"call ptr {known['PyObject_Vectorcall']}(ptr {known['is_library']}, ptr null, i64 0, ptr null)")
+        self._check(judged, f"{name}.judged", failed)
+        self._drop(judged)  # (True and False are immortal)
+        t.branch(f"icmp eq ptr {judged}, {known['True']}", library, own)
 
     def _looked(self) -> None:
         """Count a read of values on the host."""

@@ -6,8 +6,9 @@ limit, and the results of medium-sized reductions that NumPy also computes immed
 
 from __future__ import annotations
 
-from itertools import pairwise
-from math import prod
+from functools import lru_cache
+from itertools import chain, pairwise
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,9 @@ _LOGIC_BOOLS = 8
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return the maximum number of argument elements for which a call is executed immediately."""
+    if name == "einsum":
+        # (kernels add up in another order)
+        return IMMEDIATE[0] if einsum_products(arguments, summed=False) <= IMMEDIATE[0] else GROWN
     if name in GROWING:
         known = name == "outer" and {type(each) for each in arguments} <= {Array, np.ndarray}
         return IMMEDIATE[0] if known and prod([each.size for each in arguments]) <= IMMEDIATE[0] else GROWN
@@ -52,6 +56,33 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
         if values is not None and values.dtype.kind in "biu" and _is_in_order(name, values, arguments[1:], options):
             return EXACT_BYTES * IMMEDIATE[0] // values.itemsize
     return IMMEDIATE[0]
+
+
+def einsum_products(arguments: Any, summed: bool = True) -> float:
+    """Return the number of products that `numpy.einsum` computes if it contracts all operands in one loop.
+
+    Return infinity for arguments other than subscripts and arrays, and for sums of products unless `summed`.
+    """
+    if not arguments or type(arguments[0]) is not str or not {type(each) for each in arguments[1:]} <= _ARRAYS:
+        return inf
+    return _count_products(arguments[0], tuple([each.shape for each in arguments[1:]]), summed)
+
+
+@lru_cache(maxsize=512)
+def _count_products(subscripts: str, shapes: tuple[tuple[int, ...], ...], summed: bool) -> float:
+    given, arrow, result = subscripts.replace(" ", "").partition("->")
+    terms = given.split(",")
+    if "." in given or [len(term) for term in terms] != [len(shape) for shape in shapes]:
+        return inf
+    if not summed and not (arrow and set(given) - {","} <= set(result)):
+        return inf
+    lengths: dict[str, int] = {}
+    for letter, n in zip("".join(terms), chain.from_iterable(shapes), strict=True):
+        lengths[letter] = max(n, lengths.get(letter, 1))
+    return prod(lengths.values())
+
+
+_ARRAYS = {Array, np.ndarray}
 
 
 def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:

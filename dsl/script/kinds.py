@@ -12,6 +12,7 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import convert
 from weft.dsl.arrays.on_host import keep_few
 from weft.dsl.immediate.at_call import hand_out
+from weft.dsl.immediate.small_work import GROWING
 from weft.runtime import IMMEDIATE, default_device
 
 
@@ -23,6 +24,14 @@ class MemoryEffect(IntEnum):
     VIEW = 2  # its results may be views of its arguments, which it does not change
     WRITE = 3  # it writes to its first argument
     DRAW = 4  # it creates arrays from sequences, files and random numbers
+
+
+def is_computed(name: str, kind: MemoryEffect) -> bool:
+    """Return whether a function computes elements, and few more of them than its arguments have.
+
+    Such functions leave NumPy's arrays to NumPy up to tier 0's limit.
+    """
+    return kind is MemoryEffect.COMPUTE and name not in GROWING
 
 
 # Functions that create the same elements as weft's.

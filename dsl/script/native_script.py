@@ -17,7 +17,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.host_values import DATA
-from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, take
+from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import IMMEDIATE, Builtin, Text, is_kept, python_function
 
 NAME = "weft_script"
@@ -27,13 +27,12 @@ _FUNCTIONS = (
     "PyTuple_Size",
     "PyList_Size",
     "PyTuple_GetItem",
+    "PyType_GetFlags",
     "PyLong_AsLongLongAndOverflow",
 )
 _OBJECTS: dict[str, Any] = {
     "Array": Array,
     "ndarray": np.ndarray,
-    "tuple": tuple,
-    "list": list,
     "float": float,
     "int": int,
     "plain": dict.fromkeys(PLAIN, True),
@@ -46,7 +45,7 @@ _OBJECTS: dict[str, Any] = {
 _UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
 _VALUED = {**_UNNAMED, float: True, np.float64: True}
 _RANGE = 2
-_WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike")
+_WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike", "computes")
 # Functions that are equivalent to a method of the same name, with the same arguments. Calling the method is the fastest
 # way for small weft arrays.
 _METHODS = {
@@ -82,9 +81,17 @@ def make_native(
         own = own.__call__
     method = vars(Array)[_METHODS[name]] if has_method else own
     alike = (_RANGE if name == "arange" else 1) if kind is MemoryEffect.CREATE and name in ALIKE else 0
+    computes = int(is_computed(name, kind))
     given = {**_OBJECTS, "plain.lengths": [_OBJECTS["plain.lengths"], _VALUED, _UNNAMED][alike]}
     objects: Sequence[Any] = (*given.values(), wrapped, own, method, slow)
-    words = [*map(python_function, _FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], int(kind), alike]
+    words = [
+        *map(python_function, _FUNCTIONS),
+        *map(id, objects),
+        IMMEDIATE.buffer_info()[0],
+        int(kind),
+        alike,
+        computes,
+    ]
     return Builtin(NAME, native_text(), words, (*objects, IMMEDIATE), getattr(wrapped, "__name__", "call")).call
 
 
@@ -105,6 +112,7 @@ def native_text() -> str:
 
 
 _AXES, _LENGTHS, _TYPE = DATA + 8, DATA + 16, 8
+_LIST, _TUPLE = 1 << 25, 1 << 26  # flags of types, which subclasses have, too
 _MOST = 1 << 31  # maximum length whose square fits in a word
 
 
@@ -158,8 +166,13 @@ not.float:
   br i1 %is.array, label %array, label %not.array
 array:
   %size = call i64 @size(ptr %x)
+  %computes = word computes
+  %wide = icmp ne ptr %computes, null
+  %within = icmp sle i64 %size, %limit
+  %left.to.numpy = and i1 %wide, %within
   %small = call i1 @few(i64 %size, i64 %limit)
-  ret i1 %small
+  %fine.size = or i1 %left.to.numpy, %small
+  ret i1 %fine.size
 not.array:
   %int = word int
   %is.int = icmp eq ptr %type, %int
@@ -193,10 +206,12 @@ multiply:
   %in.bound = or i1 %few, %grows
   ret i1 %in.bound
 other:
-  %tuple = word tuple
-  %list = word list
-  %is.tuple = icmp eq ptr %type, %tuple
-  %is.list = icmp eq ptr %type, %list
+  %flags.of = word PyType_GetFlags
+  %flags = call i64 %flags.of(ptr %type)
+  %tuple.flag = and i64 %flags, {_TUPLE}
+  %list.flag = and i64 %flags, {_LIST}
+  %is.tuple = icmp ne i64 %tuple.flag, 0
+  %is.list = icmp ne i64 %list.flag, 0
   %is.sequence = or i1 %is.tuple, %is.list
   br i1 %is.sequence, label %sequence, label %look
 look:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays import array
+from weft.dsl.immediate import callers
 from weft.dsl.script import script_namespace
 from weft.dsl.tracebacks import is_hidden
 
@@ -36,6 +37,7 @@ def redirect(*folders: str) -> None:
     """Redirect NumPy imports in `__main__` and in the modules of these folders, including in child processes."""
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
+    callers.expect(is_program if _folders else None)
     if not isinstance(builtins.__import__, _Import):
         from multiprocessing import spawn  # (takes a few milliseconds)
 
@@ -51,11 +53,13 @@ def _seen_class(value: Any) -> type:
     Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the
     array by `numpy.asarray`.
     """
+    if _folders:
+        return np.ndarray if callers.is_library(3) else type(value)
     frame: types.FrameType | None = sys._getframe(2)  # the caller of `Array.__class__`
     assert frame is not None
     if frame.f_globals.get("__name__", "").startswith("weft.") or is_program(frame):
         return type(value)
-    while not _folders and frame is not None and _LOADED not in frame.f_globals:
+    while frame is not None and _LOADED not in frame.f_globals:
         frame = frame.f_back
     return type(value) if frame is None else np.ndarray
 
@@ -91,7 +95,7 @@ class _Import:
     @property
     def __call__(self) -> Any:
         frame = sys._getframe(1)
-        return _import_numpy if is_program(frame) and _imported(frame).startswith("numpy") else _import
+        return _import_numpy if _imported(frame).startswith("numpy") and is_program(frame) else _import
 
 
 def _imported(frame: types.FrameType) -> str:

@@ -3,7 +3,8 @@
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: a call without a weft array, with
 small NumPy arrays, scalars and short sequences as arguments, calls NumPy's function and returns its result, or a weft
 array if the result is large. Arrays are small up to the square root of tier 0's limit (the setting `immediate`), so
-that two small arrays broadcast to at most this limit.
+that two small arrays broadcast to at most this limit. In computations, NumPy arrays are small up to the limit itself:
+a conversion would cost more than it could save.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.immediate.at_call import ENOUGH
-from weft.dsl.immediate.small_work import is_few
-from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, take
+from weft.dsl.immediate.small_work import einsum_products, is_few
+from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import IMMEDIATE, CompileError
 
 MANY = 20_000  # number of calls after which native code is compiled if it is not in the disk cache
@@ -47,15 +48,18 @@ _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split
 _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray"})
 
 
-def _are_small(values: Iterable[Any]) -> bool:
-    """Return whether all values are small arrays, scalars, or short sequences of them."""
+def _are_small(values: Iterable[Any], most: int = 0) -> bool:
+    """Return whether all values are small arrays, scalars, or short sequences of them.
+
+    Arrays of up to `most` elements are small, too.
+    """
     for value in values:
         kind = type(value)
         if kind is np.ndarray:
-            if not is_few(value.size):
+            if value.size > most and not is_few(value.size):
                 return False
         elif kind is list or kind is tuple:
-            if not is_few(len(value)) or not is_few(_count(value)) or not _are_small(value):
+            if not is_few(len(value)) or not is_few(_count(value)) or not _are_small(value, most):
                 return False
         elif kind is range:
             if not is_few(len(value)):
@@ -197,6 +201,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
     """Return a function that calls `wrapped` for small arguments, and `own` otherwise."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
+    computes = is_computed(name, kind)
 
     def call(*arguments: Any, **options: Any) -> Any:
         number = next(_calls)
@@ -205,7 +210,8 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
         given = (*arguments, *options.values())
-        if kind is MemoryEffect.DRAW and "device" not in options and types_in(given) <= PLAIN:
+        # (NumPy takes longer to convert a list than to compute with its elements)
+        if (computes or kind is MemoryEffect.DRAW) and "device" not in options and types_in(given) <= PLAIN:
             return take(wrapped(*arguments, **options))
         target = options.get("out") if kind is not MemoryEffect.WRITE else arguments[0] if arguments else None
         if inputs is not None and len(arguments) > inputs:
@@ -227,7 +233,8 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
         if kind is MemoryEffect.CREATE and not is_few(made := int(min(_made_elements(name, arguments, options), 1e9))):
             if not (made <= IMMEDIATE[0] and name in ALIKE and _are_small(given)) or "device" in options:
                 return own(*arguments, **options)
-        if not _are_small(given):
+        most = IMMEDIATE[0] if computes or (name == "einsum" and einsum_products(arguments) <= IMMEDIATE[0]) else 0
+        if not _are_small(given, most):
             return own(*arguments, **options)
         found = wrapped(*arguments, **options)
         if kind is MemoryEffect.WRITE or (kind is MemoryEffect.COMPUTE and getattr(found, "size", 0) <= IMMEDIATE[0]):

@@ -150,10 +150,24 @@ def test_numbers_are_numpys(xp: Any) -> None:
 
 
 def test_large_arrays_of_numpys_become_wefts(xp: Any) -> None:
-    theirs = np.arange(900.0)
-    square = theirs.reshape(30, 30) + np.eye(30) * 1e3
+    theirs = np.arange(IMMEDIATE + 265.0)
+    square = np.arange(130.0**2).reshape(130, 130) % 7 + np.eye(130) * 1e3
     for found in (xp.exp(-theirs), xp.add(theirs, 1), xp.array(theirs), xp.sort(theirs), xp.linalg.inv(square)):
         assert isinstance(found, Array)
+    assert isinstance(xp.array(np.ones(FEW + 1)), Array)
+    assert isinstance(xp.sort(list(range(IMMEDIATE + 1))), Array)
+
+
+def test_numpys_arrays_up_to_tier_zeros_limit_stay_numpys_in_computations(xp: Any) -> None:
+    theirs = np.arange(900.0)
+    square = theirs.reshape(30, 30) + np.eye(30) * 1e3
+    for found in (xp.exp(-theirs), xp.add(theirs, 1), xp.sort(theirs), xp.linalg.inv(square), xp.cumsum(theirs)):
+        assert type(found) is np.ndarray
+    assert type(xp.einsum("ij,ij,j->i", square, square, theirs[:30])) is np.ndarray
+    # ... unless the result or the number of products may be large
+    assert isinstance(xp.add(theirs, theirs[:, None]), Array)
+    assert isinstance(xp.outer(theirs, theirs), Array)
+    assert isinstance(xp.einsum("i,j->ij", theirs, theirs), Array)
 
 
 def test_long_sequences_are_numpys_until_they_are_large(xp: Any) -> None:
@@ -352,8 +366,12 @@ def test_python_chooses_as_native_code_does() -> None:
     function = choose(np.ones_like, lambda *a, **o: called.append("own"), script_function.MemoryEffect.COMPUTE)
     function([1, 2]), function(np.ones(FEW)), function(1.5)
     assert not called
-    function(np.ones(FEW + 1)), function(wf.ones(3)), function([0] * (FEW + 1)), function([[0] * FEW] * 2)
-    assert called == ["own"] * 4
+    function(np.ones(IMMEDIATE)), function([np.ones(IMMEDIATE)])
+    assert not called
+    function([0] * (FEW + 1)), function([[0] * FEW] * 2)  # (of which conversion is the greater part)
+    assert not called
+    function(np.ones(IMMEDIATE + 1)), function(wf.ones(3))
+    assert called == ["own"] * 2
 
 
 def test_new_arrays_of_some_elements_are_made_in_native_code() -> None:

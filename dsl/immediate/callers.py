@@ -1,0 +1,64 @@
+"""The callers of small operations: a program that ``weft run`` redirects, or a library that it uses.
+
+In: the frame that executes an operation. Out: whether it belongs to a library. A library computes with NumPy, whose
+operations on small arrays cost least if no weft array takes part. So new small arrays are NumPy's there. Invariant: no
+frame belongs to a library unless a program is redirected.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable
+from types import FrameType, ModuleType
+from typing import Any
+
+SLOTS = 256  # a power of two
+SHIFT = 5  # bits of an address that tell little
+# For native code: whether a program is redirected. Then, for each slot, the address of a module's global names, and
+# whether the module belongs to a library.
+CALLERS = array("q", [0] * (1 + 2 * SLOTS))
+_names: dict[int, dict[str, Any]] = {}  # by slot; kept alive, so that no other module has their address
+_programs: list[Callable[[FrameType], bool]] = []
+
+
+def expect(is_program: Callable[[FrameType], bool] | None) -> None:
+    """Set the function that recognizes the redirected program's frames, or None if no program is redirected."""
+    _programs[:] = [] if is_program is None else [is_program]
+    CALLERS[:] = array("q", [int(is_program is not None)] + [0] * (2 * SLOTS))
+    _names.clear()
+
+
+def is_library(depth: int = 1, between: str = "") -> bool:
+    """Return whether the caller, `depth` frames up, belongs to a library. Modules that use weft do not count.
+
+    Frames of the module `between` stand for their callers.
+    """
+    if not _programs:
+        return False
+    frame: FrameType | None = sys._getframe(depth)
+    while between and frame is not None and frame.f_globals.get("__name__") == between:
+        frame = frame.f_back
+    if frame is None:
+        return False
+    names = frame.f_globals
+    slot = 1 + 2 * ((id(names) >> SHIFT) % SLOTS)
+    if CALLERS[slot] == id(names):
+        return bool(CALLERS[slot + 1])
+    found = not _programs[0](frame) and not _uses_weft(names)
+    if "__file__" in names:  # (the names of ``exec`` may hold large arrays)
+        CALLERS[slot], CALLERS[slot + 1], _names[slot] = id(names), int(found), names
+    return found
+
+
+def _uses_weft(names: dict[str, Any]) -> bool:
+    """Return whether a module is weft's own or imports anything from weft."""
+    for value in tuple(names.values()):
+        kind = type(value)
+        if _is_wefts(vars(kind).get("__module__")) or (issubclass(kind, ModuleType) and _is_wefts(value.__name__)):
+            return True
+    return _is_wefts(names.get("__name__"))
+
+
+def _is_wefts(module: Any) -> bool:
+    return type(module) is str and module.partition(".")[0] == "weft"

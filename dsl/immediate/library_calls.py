@@ -1,0 +1,66 @@
+"""NumPy's functions that a library calls with small weft arrays.
+
+In: a NumPy function and its arguments. Out: the result of NumPy's function, or `MISSED` if an array is not small or not
+in host memory. Invariant: arrays in the result that share memory with an argument are weft arrays over the same
+storage. Other arrays in it are NumPy's (see `callers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar
+from weft.dsl.arrays.on_host import WRITERS, place_of_out
+from weft.dsl.arrays.parts import Part
+from weft.dsl.immediate.at_call import MISSED, hand_out, take_host
+from weft.runtime import IMMEDIATE
+
+# Options with which a function may write to its arguments, or does not return what the dispatch expects.
+_UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device"})
+
+
+def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """Call a NumPy function on small arrays. Return `MISSED` if an array is not small, or if it may be written."""
+    if not _UNUSUAL.isdisjoint(options) or getattr(function, "__name__", "") in WRITERS:
+        return MISSED
+    place = place_of_out(function)
+    if place is not None and len(arguments) > place:
+        return MISSED
+    found: list[tuple[np.ndarray, Array]] = []
+    given = [_take(value, found) for value in arguments]
+    named = {name: _take(value, found) for name, value in options.items()}
+    if not found or any(value is MISSED for value in (*given, *named.values())):
+        return MISSED
+    LOOKS[0] += 1
+    return _leave(function(*given, **named), found)
+
+
+def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
+    """Return an argument with NumPy arrays instead of weft arrays, or `MISSED` if a weft array is not small."""
+    kind = type(value)
+    if kind in _OWN:
+        return take_host(value, found, IMMEDIATE[0])
+    if (kind is list or kind is tuple) and not _CONVERTED.isdisjoint(map(type, value)):
+        taken = kind([_take(each, found) for each in value])
+        return MISSED if any(each is MISSED for each in taken) else taken
+    return MISSED if isinstance(value, Array) else value
+
+
+_OWN = {Array, Scalar}
+_CONVERTED = {Array, Scalar, ReadOnly, Part, list, tuple}
+
+
+def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
+    """Return a result with weft arrays instead of the NumPy arrays that share memory with an argument."""
+    kind = type(result)
+    if kind is np.ndarray:
+        shared = any(np.may_share_memory(result, values) for values, _ in found)
+        return hand_out(result, found[0][1].device, found) if shared else result
+    if kind is tuple or kind is list:
+        return kind([_leave(each, found) for each in result])
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return kind(*[_leave(each, found) for each in result])
+    return result

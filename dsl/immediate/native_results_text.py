@@ -1,0 +1,64 @@
+"""LLVM IR that returns the result of a NumPy function.
+
+In: an ndarray or another object. Out: code that returns a weft array, or the ndarray itself if a library executes the
+operation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.dsl.immediate.native_index_text import IndexText
+from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, FLAGS, NUMBER
+
+
+class ResultText(IndexText):
+    """Emitter of LLVM IR for a builtin's result."""
+
+    _result: str  # address of a stack slot
+
+    def _hand_out(self, result: str) -> None:
+        """Return an ndarray as a weft array, or unchanged if it is new and a library executes the operation.
+
+        A new array in C order is wrapped here; Python's `hand_out` converts all others.
+        """
+        t, known = self._t, self._known
+        t.branch(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")
+        t.label("owner")
+        self._ask_caller("caller", "library", "program", "caller.failed")
+        t.label("library")
+        self._return(result)
+        t.label("caller.failed")
+        self._drop(result)
+        t.do("br label %leave")
+        t.label("program")
+        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {C_ORDER}")
+        in_order = t.new(f"icmp ne i32 {flags}, 0")
+        number = self._word(self._word(result, DTYPE), NUMBER, "i32")
+        common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")
+        t.branch(f"and i1 {in_order}, {common}", "new", "unusual")
+        t.label("unusual")
+        for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
+            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
+        handed = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['hand_out']}, ptr {self._pair}, i64 2, ptr null)"
+        )
+        self._drop(result)
+        self._return(handed)
+        t.label("new")
+        array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
+        self._check(array, "new.set", "leave")
+        self._fill(array, result)
+        self._return(array)
+
+    def _is_plain(self, name: str, kind: str) -> None:
+        """Branch to ``plain`` if a type is that of a scalar or None, otherwise to ``finish``."""
+        t, known = self._t, self._known
+        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
+        t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
+        t.label(f"{name}.listed")
+        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.finish", f"{name}.plain")
+
+    def _return(self, value: str) -> None:
+        self._t.do(f"store ptr {value}, ptr {self._result}")
+        self._t.do("br label %leave")

@@ -1,0 +1,161 @@
+"""Tests of what a library gets from small operations on weft arrays while a program is redirected."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl.arrays.array import Array
+from weft.dsl.immediate import callers, native_immediate
+from weft.runtime import override
+
+IMMEDIATE = 16384
+
+PROGRAM, LIBRARY = "program.py", "library.py"
+SOURCE = """
+import numpy as np
+import copy
+def apply(x, y): return {}
+"""
+
+
+def is_program(frame: FrameType) -> bool:
+    return frame.f_globals.get("__file__") in (PROGRAM, __file__)
+
+
+@pytest.fixture(autouse=True)
+def redirected() -> Iterator[None]:
+    native_immediate.quicken(True)
+    callers.expect(is_program)
+    yield
+    callers.expect(None)
+
+
+def function(file: str, expression: str) -> Callable[[Any, Any], Any]:
+    """Return a function of two arrays that a module evaluates."""
+    names: dict[str, Any] = {"__name__": file.removesuffix(".py"), "__file__": file}
+    exec(SOURCE.format(expression), names)
+    return names["apply"]
+
+
+NEW = """x + y
+2.0 * x
+np.ones(600).reshape(200, 3) - x
+x @ np.ones(3)
+x.T @ y
+x.sum(axis=0)
+x > y
+np.add(x, y)
+x[np.array([1, 5])]
+np.sqrt(x)
+np.linalg.norm(x, axis=1)
+np.tensordot(x, y, axes=[range(1), range(1)])
+np.where(x > 0, x, y)
+np.concatenate([x, y])
+np.zeros_like(x)
+np.einsum('ij,ij->ij', x, y)
+copy.copy(x)
+copy.deepcopy({'x': [x]})['x'][0]
+x.copy()""".splitlines()
+VIEWS = """x[3:]
+x.T
+x.reshape(-1)
+np.reshape(x, -1)
+np.atleast_2d(x)
+np.broadcast_to(x, (2, 200, 3))
+np.moveaxis(x, 0, 1)""".splitlines()
+
+
+def arrays() -> tuple[np.ndarray, np.ndarray]:
+    source = np.random.default_rng(2)
+    return source.random((200, 3)), source.random((200, 3))
+
+
+@pytest.mark.parametrize("expression", NEW)
+def test_new_small_arrays_of_a_library_are_numpys(expression: str) -> None:
+    x, y = arrays()
+    wanted = function(LIBRARY, expression)(x, y)
+    for file, kind in ((PROGRAM, Array), (LIBRARY, np.ndarray)):
+        apply = function(file, expression)
+        for _ in range(3):  # (code is compiled at the first call)
+            found = apply(wf.asarray(x), wf.asarray(y))
+        assert type(found) is kind, file
+        np.testing.assert_array_equal(np.asarray(found), wanted, strict=True)
+
+
+@pytest.mark.parametrize("expression", VIEWS)
+def test_views_that_a_library_makes_share_the_memory(expression: str) -> None:
+    x = wf.asarray(arrays()[0])
+    found = function(LIBRARY, expression)(x, x)
+    assert isinstance(found, Array)
+    x[150, 1] = 7.0
+    np.testing.assert_array_equal(np.asarray(found), function(LIBRARY, expression)(np.asarray(x), None), strict=True)
+
+
+def test_a_library_writes_to_the_programs_arrays() -> None:
+    x = wf.asarray(arrays()[0])
+    function(LIBRARY, "np.copyto(x, y)")(x, 3.0)
+    assert float(x.sum()) == 1800.0
+    function(LIBRARY, "x.__iadd__(y)")(x, np.ones(3))
+    function(LIBRARY, "np.add(x, y, out=x)")(x, np.ones(3))
+    function(LIBRARY, "np.sum(y, 0, None, x)")(out := wf.zeros(3), x)
+    assert out.tolist() == [1000.0] * 3
+    assert isinstance(x, Array) and x.shape == (200, 3)
+
+
+def test_large_arrays_of_a_library_are_wefts() -> None:
+    x = wf.ones((200, 300))
+    assert isinstance(function(LIBRARY, "x * 2 + y")(x, x), Array)
+    assert isinstance(function(LIBRARY, "np.linalg.norm(x, axis=0)")(x, x), (Array, np.ndarray))
+    small = wf.ones(200)
+    assert isinstance(function(LIBRARY, "np.exp(x) * y")(x.T, small), Array)
+
+
+def test_without_a_program_and_without_tier_zero_all_arrays_are_wefts() -> None:
+    x, y = (wf.asarray(each) for each in arrays())
+    add, norm = (function(LIBRARY, text) for text in ("x + y", "np.linalg.norm(x, axis=0)"))
+    with override(immediate=0):
+        assert isinstance(add(x, y), Array)
+    callers.expect(None)
+    assert isinstance(add(x, y), Array) and isinstance(norm(x, y), Array)
+
+
+def test_modules_that_use_weft_get_wefts_arrays() -> None:
+    x, y = (wf.asarray(each) for each in arrays())
+    add = function(LIBRARY, "x + y")
+    add.__globals__["wf"] = wf
+    assert isinstance(add(x, y), Array)
+    other = function(LIBRARY, "x + y")
+    other.__globals__["exp"] = wf.linalg
+    assert isinstance(other(x, y), Array)
+
+
+def test_decisions_are_kept_for_modules_only() -> None:
+    x = wf.asarray(arrays()[0])
+    add = function(LIBRARY, "x + y")
+    add(x, x)
+    slot = 1 + 2 * ((id(add.__globals__) >> callers.SHIFT) % callers.SLOTS)
+    assert callers.CALLERS[slot] == id(add.__globals__) and callers.CALLERS[slot + 1] == 1
+    names: dict[str, Any] = {"x": x}
+    exec("found = x + x", names)
+    slot = 1 + 2 * ((id(names) >> callers.SHIFT) % callers.SLOTS)
+    assert callers.CALLERS[slot] != id(names)
+
+
+def test_errors_of_the_decision_reach_the_caller() -> None:
+    def fail(frame: FrameType) -> bool:
+        raise KeyboardInterrupt
+
+    x = wf.asarray(arrays()[0])
+    callers.expect(fail)
+    for expression in ("x + y", "x + y[0]", "np.linalg.norm(x)"):
+        with pytest.raises(KeyboardInterrupt):
+            function(LIBRARY, expression)(x, x)
+    callers.expect(None)
+    assert isinstance(copy.copy(x), Array)
