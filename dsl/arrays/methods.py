@@ -33,7 +33,7 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.docstrings import describe_members
-from weft.dsl.arrays.objections import warn_of_lost_parts
+from weft.dsl.arrays.objections import check_order, warn_of_lost_parts
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.recalled import recalled
@@ -97,9 +97,7 @@ def copy_of(self: Array, order: str = "C") -> Array:
     """Return a copy. Memory is shared until the array or its copy is written."""
     start()
     if order != "C" and self.ndim > 1:
-        found = creation.in_order(self, order, self)
-        if not lies_in_order(found):
-            return found if found is not self else copy_of(self.T).T
+        return creation.copy_in_order(self, check_order(order))
     epoch = current_epoch(self.device)
     copied = pending(expr_of(self), epoch)
     return scalar(copied) if isinstance(self, Scalar) else wrap(copied)
@@ -198,32 +196,68 @@ def _via_numpy(name: str) -> Any:
 
 
 class Flat:
-    """`Array.flat`: the elements in C order, readable and writable."""
+    """`Array.flat`: the elements in C order, readable and writable, and an iterator over them, like `numpy.flatiter`.
+
+    Attributes
+    ----------
+    base : Array
+    index : int
+        The number of elements that the iterator has returned.
+    """
 
     def __init__(self, array: Array) -> None:
-        self._array = array
+        self.base = array
+        self.index = 0
+        self._elements: Any = None
+
+    @property
+    def coords(self) -> tuple[int, ...]:
+        """Return the indices of the next element."""
+        places = (self.index // prod(self.base.shape[k + 1 :]) for k in range(self.base.ndim))
+        return tuple(place if k == 0 else place % self.base.shape[k] for k, place in enumerate(places))
+
+    def copy(self) -> Array:
+        """Return the elements as a one-dimensional copy."""
+        return copy_of(manipulation.ravel(self.base))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(manipulation.ravel(self.base).numpy(), dtype)
 
     def __getitem__(self, key: Any) -> Any:
-        return manipulation.ravel(self._array)[key]
+        return manipulation.ravel(self.base)[_flat_key(key)]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        flat = self._array.reshape(-1)
+        flat, key = self.base.reshape(-1), _flat_key(key)
         if np.ndim(value) and (key is Ellipsis or isinstance(key, slice)):  # (values are repeated as needed)
             key = slice(None) if key is Ellipsis else key
             values, count = manipulation.ravel(value), len(range(*key.indices(flat.size)))
             few = 0 < values.size != count
             value = values[creation.arange(count) % values.size] if few else values
-        if flat._storage is self._array._storage:
+        if flat._storage is self.base._storage:
             flat[key] = value
             return
         flat[key] = value
-        write(self._array, expr_of(manipulation.reshape(flat, self._array.shape)))
+        write(self.base, expr_of(manipulation.reshape(flat, self.base.shape)))
 
-    def __iter__(self) -> Any:
-        return iter(manipulation.ravel(self._array))
+    def __iter__(self) -> Flat:
+        return self
+
+    def __next__(self) -> Any:
+        if self._elements is None:
+            self._elements = iter(manipulation.ravel(self.base))
+        found = next(self._elements)
+        self.index += 1
+        return found
 
     def __len__(self) -> int:
-        return self._array.size
+        return self.base.size
+
+
+def _flat_key(key: Any) -> Any:
+    """Return an index of `Array.flat`. Raises IndexError for new axes, and for tuples of several indices."""
+    if key is None or (isinstance(key, tuple) and len(key) > 1):
+        raise IndexError("unsupported iterator index")
+    return key
 
 
 def _set_flat(self: Array, value: Any) -> None:

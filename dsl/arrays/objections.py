@@ -65,6 +65,8 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     """Return a shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
+    elif shape is None:
+        raise TypeError("Use () not None as shape arguments")
     elif hasattr(shape, "tolist"):  # an array of lengths
         shape = shape.tolist()
         shape = shape if isinstance(shape, list) else (shape,)

@@ -17,6 +17,8 @@ from weft.dsl.arrays.array import (
     from_protocol,
     record,
     record_array,
+    turned,
+    turned_back,
     user_location,
     wrap,
 )
@@ -67,34 +69,71 @@ def asarray(
     if dtype is not None:
         dtype = as_dtype(dtype)
     values = from_protocol(a)
-    if isinstance(values, Array):
-        result = values
-        if copy:
-            result = result.copy()
-        elif copy is False and dtype is not None and result.dtype != dtype:
-            raise ValueError("Unable to avoid copy while creating an array as requested.")
-    elif copy is False:
+    order = check_order(order or "K").replace("A", "K")  # (both allow any order)
+    if copy is False:
         return _without_copy(values, dtype, order, device)
+    if isinstance(values, Array):
+        result = copy_in_order(values, order) if copy else values
     elif isinstance(values, (list, tuple)) and any(issubclass(kind, Array) for kind in types_in(values)):
-        result = _stack[0]([asarray(v) for v in values])
+        result = in_order(_stack[0]([asarray(v) for v in values]), "C")
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
     else:
         check_unmasked(values)
-        result = convert(np.asarray(values, dtype))
+        result = _converted(np.asarray(values, dtype), order)
     if dtype is not None and result.dtype != dtype:
         result = result.astype(dtype)
-    result = in_order(result, order, a)
+    result = result if order == "K" else in_order(result, order, a)
     return result if device is None else to_device(result, device)
 
 
-def _without_copy(values: Any, dtype: Any, order: Any, device: Any) -> Array:
-    """Return an array over the memory of a NumPy array or a buffer. Raises ValueError if that is not possible."""
+def _without_copy(values: Any, dtype: Any, order: str, device: Any) -> Array:
+    """Return an array over the memory of an array or a buffer. Raises ValueError if that is not possible."""
     home = default_device() if device is None else get_device(device)
-    shared = import_memory(np.asarray(values, dtype, order, copy=False)) if home.name == "cpu" else None  # type: ignore[call-overload]
+    shared: Array | None = None
+    if isinstance(values, Array):
+        fits = dtype in (None, values.dtype) and in_order(values, order, values) is values
+        shared = values if fits and (device is None or home is values.device) else None
+    elif home.name == "cpu":
+        shared = import_memory(np.asarray(values, dtype, order, copy=False))  # type: ignore[call-overload]
     if shared is None:
         raise ValueError("Unable to avoid copy while creating an array as requested.")
     return shared
+
+
+def _converted(values: np.ndarray, order: str) -> Array:
+    """Convert a NumPy array. With order "K", axes lie in memory in the order of the NumPy array's axes."""
+    axes = memory_axes(values, order)
+    return convert(values) if axes is None else turned_back(convert(values.transpose(axes)), axes)
+
+
+def settle_order(order: str, source: Any) -> str:
+    """Return the order that "A" means for a copy of an array: "F" if the array lies in Fortran order only, else "C"."""
+    flags = getattr(source, "flags", None) if order == "A" else None
+    if flags is None:
+        return "C" if order == "A" else order
+    return "F" if flags["F_CONTIGUOUS"] and not flags["C_CONTIGUOUS"] else "C"
+
+
+def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
+    """Return the axes of a new array, from the outermost in memory to the innermost. Return None for C order.
+
+    "A" and "K" request the order of the source.
+    """
+    rank = source.ndim
+    if order == "C" or rank < 2:
+        return None
+    order = settle_order(order, source)
+    steps = source.strides if order == "K" and not source.flags["C_CONTIGUOUS"] else ()
+    axes = tuple(sorted(range(rank), key=lambda k: -abs(steps[k]))) if steps else tuple(range(rank))
+    axes = axes[::-1] if order == "F" else axes
+    return None if axes == tuple(range(rank)) else axes
+
+
+def copy_in_order(values: Array, order: str) -> Array:
+    """Copy an array to memory in the requested order."""
+    axes = memory_axes(values, order)
+    return values.copy() if axes is None else turned_back(turned(values, axes).copy(), axes)
 
 
 _stack: list[Callable[[list[Array]], Array]] = []
@@ -106,19 +145,17 @@ def set_stack(stack: Callable[[list[Array]], Array]) -> None:
 
 
 def in_order(values: Array, order: Any, source: Any = None) -> Array:
-    """Return the elements in the memory order that `order` requests.
+    """Return the elements in the memory order that `order` requests, without a copy if they lie in it.
 
-    "A" and "K" request Fortran order if the source is in Fortran order.
+    "A" and "K" request the order of the source.
     """
-    check_order(order)
-    if order in (None, "C", "c") or values.ndim < 2:
+    order = check_order(order)
+    if values.ndim < 2:
         return values
-    if order not in ("F", "f"):
-        flags = getattr(source, "flags", None)
-        if flags is None or not flags["F_CONTIGUOUS"] or flags["C_CONTIGUOUS"]:
-            return values
-    turned = values.T
-    return values if turned.flags["C_CONTIGUOUS"] else turned.copy().T
+    like = source if order in "AK" and hasattr(source, "strides") else values
+    axes = memory_axes(like, order)
+    placed = values if axes is None else turned(values, axes)
+    return values if placed.flags["C_CONTIGUOUS"] else copy_in_order(values, "C" if axes is None else order)
 
 
 def array(
@@ -143,10 +180,10 @@ def array(
     given = from_protocol(object)
     if ndmax:  # NumPy determines whether there are more axes, or objects in them
         given = convert(np.array(given, dtype, ndmax=ndmax))
-    result = asarray(given, dtype)
+    order = settle_order(check_order(order or "K"), given)
+    result = asarray(given, dtype, order, copy=None if copy else copy)
     if result is given and copy:
-        result = result.copy()
-    result = in_order(result, order, object)
+        result = copy_in_order(result, order)
     if result.ndim < ndmin:
         result = result.reshape((1,) * (ndmin - result.ndim) + result.shape)
     return result
@@ -291,18 +328,24 @@ def empty(
         return record_array(empty_expr(lengths, kind))
 
 
-def _like(prototype: Any, dtype: Any, order: Any, shape: Any, device: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the shape, dtype, order and device of a new array that resembles `prototype`."""
+def _made_like(
+    make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
+) -> Array:
+    """Call a creation function with the shape, the dtype, the memory order and the device of `prototype`."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):
         device = source.device
-    if order not in ("C", "c", "F", "f"):
-        check_order(order)
-        values = values_of(source) if isinstance(source, Array) else source
-        flags = (source if values is None else values).flags if source.ndim > 1 else None
-        order = "F" if flags is not None and flags["F_CONTIGUOUS"] and not flags["C_CONTIGUOUS"] else "C"
-    return (source.shape if shape is None else shape), (source.dtype if dtype is None else dtype), order, device
+    own = source.shape if shape is None else as_shape(shape)
+    kind = source.dtype if dtype is None else dtype
+    order = check_order(order or "K")
+    if len(own) != source.ndim:
+        axes = tuple(range(len(own)))[::-1] if settle_order(order, source) == "F" else None
+    else:
+        axes = memory_axes(source, order)
+    if axes is None:
+        return make(own, *rest, kind, device=device)
+    return turned_back(make(tuple(own[k] for k in axes), *rest, kind, device=device), axes)
 
 
 def zeros_like(
@@ -321,8 +364,7 @@ def zeros_like(
     >>> wf.zeros_like([1.5, 2.5])
     array([0., 0.])
     """
-    own, kind, order, home = _like(a, dtype, order, shape, device)
-    return zeros(own, kind, order, device=home)
+    return _made_like(zeros, a, dtype, order, shape, device)
 
 
 def ones_like(
@@ -342,8 +384,7 @@ def ones_like(
     array([[1, 1],
            [1, 1]])
     """
-    own, kind, order, home = _like(a, dtype, order, shape, device)
-    return ones(own, kind, order, device=home)
+    return _made_like(ones, a, dtype, order, shape, device)
 
 
 def empty_like(
@@ -362,8 +403,7 @@ def empty_like(
     >>> wf.empty_like([[1, 2], [3, 4]]).shape
     (2, 2)
     """
-    own, kind, order, home = _like(a, dtype, order, shape, device)
-    return empty(own, kind, order, device=home)
+    return _made_like(empty, a, dtype, order, shape, device)
 
 
 def full_like(
@@ -383,8 +423,7 @@ def full_like(
     >>> wf.full_like([1.0, 2.0], 0.5)
     array([0.5, 0.5])
     """
-    own, kind, order, home = _like(a, dtype, order, shape, device)
-    return full(own, fill_value, kind, order, device=home)
+    return _made_like(full, a, dtype, order, shape, device, fill_value)
 
 
 def arange(

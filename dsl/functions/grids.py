@@ -29,6 +29,8 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = Fa
            [1, 2, 3]])
     """
     shape = as_shape(dimensions)
+    if as_dtype(dtype).kind == "b" and max(shape, default=0) > 2:
+        raise TypeError("indices of more than 2 elements along an axis cannot be booleans")
     begin()
     current_epoch()
     if sparse:

@@ -98,6 +98,8 @@ _NEVER_AT_ONCE = (
 
 # NumPy's ufuncs that are functions of this folder, and no op.
 COMPOSED = frozenset({"divmod", "frexp", "matmul", "matvec", "modf", "vecdot", "vecmat"})
+# Functions that convert objects of other libraries, which NumPy's functions would copy.
+_CONVERTERS = frozenset({"from_dlpack"})
 # Functions that make arrays of numbers.
 _MADE = frozenset({"arange", "empty", "full", "ones", "zeros"})
 # Functions that create arrays like another array.
@@ -129,7 +131,7 @@ class OwnNames(Mapping[str, Any]):
             theirs = getattr(import_module(self._numpys), name, None)
             if ":" in old:
                 found = found(theirs)
-            if isinstance(found, types.FunctionType) and theirs is not None:
+            if isinstance(found, types.FunctionType) and theirs is not None and name not in _CONVERTERS:
                 found = _or_numpy(found, theirs)
                 if self._numpys == "numpy":
                     found = self._quickened(name, found, theirs)

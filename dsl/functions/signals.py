@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.delivery import as_array
-from weft.dsl.arrays.objections import as_shape
+from weft.dsl.arrays.objections import as_shape, check_order
 from weft.dsl.arrays.places import is_gpu
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import sliding_window_view
@@ -81,7 +81,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike, order: str = "C") -> Any
     >>> wf.unravel_index([1, 5], (2, 3))
     (array([0, 1]), array([1, 2]))
     """
-    lengths = as_shape(shape)
+    lengths, order = as_shape(shape), check_order(order)
     values: Any = indices
     if not isinstance(indices, Array) or indices.dtype.kind not in "iu" or order not in ("C", "F") or not lengths:
         return on_host(np.unravel_index, indices, lengths, order)
@@ -105,7 +105,9 @@ def ravel_multi_index(multi_index: Any, dims: ShapeLike, mode: Any = "raise", or
     >>> wf.ravel_multi_index(([0, 1], [1, 2]), (2, 3))
     array([1, 5])
     """
-    lengths = as_shape(dims)
+    lengths, order = as_shape(dims), check_order(order)
+    if order not in ("C", "F"):
+        raise ValueError("only 'C' or 'F' order is permitted")
     modes = mode if isinstance(mode, tuple) else (mode,) * len(lengths)
     given = tuple(multi_index) if isinstance(multi_index, (tuple, list, Array)) else ()
     typed = len(given) == len(lengths) == len(modes) and any(isinstance(each, Array) for each in given)

@@ -1,0 +1,101 @@
+"""New arrays have the memory layout that NumPy gives them, and `copy=False` never copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.runtime import override
+
+CUBE = np.arange(24.0).reshape(2, 3, 4)
+LAYOUTS = {
+    "C": CUBE,
+    "F": np.asfortranarray(CUBE),
+    "swapped": CUBE.swapaxes(0, 1),
+    "turned": CUBE.transpose(2, 0, 1),
+    "part": CUBE[:, ::2].swapaxes(0, 1),
+    "matrix": CUBE[0].T,
+    "row": CUBE[0, 0],
+}
+ORDERS = [None, "C", "F", "A", "K"]
+
+
+@pytest.fixture(params=[0, 1 << 14], autouse=True)
+def _immediate(request: pytest.FixtureRequest) -> Iterator[None]:
+    with override(immediate=request.param):
+        yield
+
+
+def given(layout: str) -> Any:
+    """Return a weft array with the layout of a NumPy array."""
+    values = LAYOUTS[layout]
+    found = wf.array(values)
+    return wf.array(CUBE)[:, ::2].swapaxes(0, 1) if layout == "part" else found
+
+
+def compare(ours: Any, theirs: np.ndarray, values: bool = True) -> None:
+    assert type(ours) is wf.Array and ours.shape == theirs.shape and ours.dtype == theirs.dtype
+    assert ours.strides == theirs.strides
+    if values:
+        np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_conversions(layout: str, order: str | None) -> None:
+    x, options = LAYOUTS[layout], {} if order is None else {"order": order}
+    compare(wf.array(x, **options), np.array(x, **options))
+    compare(wf.array(given(layout), **options), np.array(x, **options))
+    compare(wf.array(x, dtype=np.float32, **options), np.array(x, dtype=np.float32, **options))
+    compare(wf.copy(given(layout), **options), np.copy(x, **options))
+    compare(given(layout).copy(**options), x.copy(**options))
+    if layout != "part":  # (NumPy returns the same array, with gaps)
+        compare(wf.asarray(x, **options), np.asarray(x, **options))
+    compare(wf.asarray(given(layout), **options), np.asarray(x, **options))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_arrays_like_others(layout: str, order: str | None) -> None:
+    x, options = LAYOUTS[layout], {} if order is None else {"order": order}
+    for name in ("zeros_like", "ones_like", "empty_like"):
+        compare(getattr(wf, name)(given(layout), **options), getattr(np, name)(x, **options), name != "empty_like")
+    compare(wf.full_like(given(layout), 7, **options), np.full_like(x, 7, **options))
+    compare(wf.zeros_like(given(layout), shape=(5, 6), **options), np.zeros_like(x, shape=(5, 6), **options))
+
+
+def test_a_list_of_arrays_lies_in_c_order() -> None:
+    rows = [wf.array(LAYOUTS["matrix"]), wf.array(LAYOUTS["matrix"])]
+    compare(wf.array(rows), np.array([LAYOUTS["matrix"]] * 2))
+    compare(wf.array(rows, order="F"), np.array([LAYOUTS["matrix"]] * 2, order="F"))
+
+
+@pytest.mark.parametrize("make", [lambda: [1, 2], lambda: wf.zeros((2, 3)), lambda: wf.zeros(3)])
+def test_no_copy_is_made_where_none_may_be(make: Any) -> None:
+    x = make()
+    if isinstance(x, list):
+        with pytest.raises(ValueError, match="Unable to avoid copy"):
+            wf.array(x, copy=False)
+        return
+    assert wf.array(x, copy=False) is x and wf.asarray(x, copy=False) is x
+    with pytest.raises(ValueError, match="Unable to avoid copy"):
+        wf.array(x, copy=False, dtype=np.int32)
+    if x.ndim > 1:
+        with pytest.raises(ValueError, match="Unable to avoid copy"):
+            wf.array(x, copy=False, order="F")
+
+
+def test_a_shape_is_not_none() -> None:
+    for make in (wf.zeros, wf.empty, wf.ones):
+        with pytest.raises(TypeError, match="not None"):
+            make(None)
+
+
+def test_indices_are_not_booleans() -> None:
+    with pytest.raises(TypeError, match="booleans"):
+        wf.indices((2, 3), dtype=bool)
+    assert wf.indices((2, 2), dtype=bool).tolist() == np.indices((2, 2), dtype=bool).tolist()

@@ -1,0 +1,33 @@
+"""Flat indices and index arrays in each order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+
+@pytest.mark.parametrize("order", ["C", "F", "c", "f", None])
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+def test_flat_indices_in_every_order(order: Any, mode: str) -> None:
+    rows, columns = np.array([0, 1, 2, 1]), np.array([3, 0, 1, 2])
+    if mode != "raise":
+        rows, columns = rows * 5 - 4, columns * 3
+    expected = np.ravel_multi_index((rows, columns), (3, 4), mode, order or "C")
+    found = wf.ravel_multi_index((wf.array(rows), wf.array(columns)), (3, 4), mode, order)
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("order", ["C", "F", "c", "f"])
+def test_index_arrays_in_every_order(order: Any) -> None:
+    found = wf.unravel_index(wf.array([0, 5, 11]), (3, 4), order)
+    assert [x.tolist() for x in found] == [x.tolist() for x in np.unravel_index([0, 5, 11], (3, 4), order.upper())]
+
+
+@pytest.mark.parametrize("order", ["A", "K", "Q", 1])
+def test_other_orders_are_refused(order: Any) -> None:
+    with pytest.raises(ValueError, match="order"):
+        wf.ravel_multi_index((wf.array([1]), wf.array([1])), (3, 4), order=order)
