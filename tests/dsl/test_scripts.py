@@ -302,7 +302,11 @@ def test_many_numbers_are_drawn_as_numpy_draws_them(xp: Any, monkeypatch: pytest
         np.add(place, np.multiply(scale, drawn), out=values)
         return True
 
+    def fill_units(values: np.ndarray, generator: np.random.Generator, draw: Any) -> bool:
+        return fill("random", generator.bit_generator, values, draw.scale, draw.place)
+
     monkeypatch.setattr("weft.runtime.cpu.random.generators.fill_with_draws", fill)
+    monkeypatch.setattr("weft.runtime.cpu.random.generators._fill_with_units", fill_units)
     native = {
         "random": [((40_000,), {}), (((300, 200),), {})],
         "uniform": [((-2, 5, 30_000), {}), ((), {"high": 0.5, "size": (10, 4000)})],

@@ -1,75 +1,20 @@
-; Draws from PCG64 (O'Neill 2014, "PCG: a family of simple fast space-efficient statistically good algorithms"): a
-; 128-bit linear congruential generator, of which the output function takes 64 bits a step.
+; Draws of a method whose elements take one step or, seldom, several.
 ;
 ; The slots of a job, in words: where elements go, the steps of a block, the generator's state and increment (NumPy's
-; memory), what blocks report, the tables of the method, and the scale and the place that elements get.
-; A block reports its elements, its last step and the state there.
+; memory), what blocks report, the tables of the method, the scale and the place that elements get, the number of
+; elements, and the distances of `pcg64.ll`. A block reports its elements, its last step and the state there.
 
-declare i64 @llvm.fshr.i64(i64, i64, i64)
 declare ptr @memmove(ptr, ptr, i64)
-${DECLARATIONS}
+declare double @exp(double)
+declare double @log1p(double)
 
-define internal i128 @step(i128 %state, i128 %increment) alwaysinline {
-  %product = mul i128 %state, ${MULTIPLIER}
-  %next = add i128 %product, %increment
-  ret i128 %next
-}
-
-define internal i64 @output(i128 %state) alwaysinline {
-  %upper = lshr i128 %state, 64
-  %high = trunc i128 %upper to i64
-  %low = trunc i128 %state to i64
-  %both = xor i64 %high, %low
-  %top = lshr i128 %state, 122
-  %turns = trunc i128 %top to i64
-  %bits = call i64 @llvm.fshr.i64(i64 %both, i64 %both, i64 %turns)
-  ret i64 %bits
-}
-
-; A float64 in [0, 1) of 53 bits.
-define internal double @unit(i64 %bits) alwaysinline {
-  %upper = lshr i64 %bits, 11
-  %whole = uitofp i64 %upper to double
-  %unit = fmul double %whole, 0x3CA0000000000000
-  ret double %unit
-}
-
-; The state a number of steps later (Brown 1994, "Random number generation with arbitrary strides").
-define internal i128 @advance(i128 %state, i128 %increment, i64 %steps) {
-entry:
-  br label %bit
-bit:
-  %left = phi i64 [ %steps, %entry ], [ %rest, %square ]
-  %product = phi i128 [ 1, %entry ], [ %product.next, %square ]
-  %sum = phi i128 [ 0, %entry ], [ %sum.next, %square ]
-  %factor = phi i128 [ ${MULTIPLIER}, %entry ], [ %factor.next, %square ]
-  %term = phi i128 [ %increment, %entry ], [ %term.next, %square ]
-  %over = icmp eq i64 %left, 0
-  br i1 %over, label %done, label %square
-square:
-  %odd = trunc i64 %left to i1
-  %product.further = mul i128 %product, %factor
-  %sum.scaled = mul i128 %sum, %factor
-  %sum.further = add i128 %sum.scaled, %term
-  %product.next = select i1 %odd, i128 %product.further, i128 %product
-  %sum.next = select i1 %odd, i128 %sum.further, i128 %sum
-  %factor.more = add i128 %factor, 1
-  %term.next = mul i128 %factor.more, %term
-  %factor.next = mul i128 %factor, %factor
-  %rest = lshr i64 %left, 1
-  br label %bit
-done:
-  %scaled = mul i128 %product, %state
-  %there = add i128 %scaled, %sum
-  ret i128 %there
-}
-
-; One element by a method: the element, the state behind it, and the steps taken.
+${PCG64}
 ${SAMPLE}
 
 ; Elements until the step `last` is reached or there are `most`: how many, the state behind them, and the step.
 define internal { i64, i128, i64 } @draw(ptr %slots, ptr %out, i128 %begin, i64 %first, i64 %last, i64 %most) {
 entry:
+  %buffer = alloca [${BLOCK} x i64], align 64
   %generator.at = getelementptr i64, ptr %slots, i64 2
   %generator = load ptr, ptr %generator.at
   %increment.at = getelementptr i8, ptr %generator, i64 16
@@ -80,26 +25,65 @@ entry:
   %scale = load double, ptr %scale.at
   %place.at = getelementptr i64, ptr %slots, i64 6
   %place = load double, ptr %place.at
+  %distances.at = getelementptr i64, ptr %slots, i64 8
+  %distances = load ptr, ptr %distances.at
   br label %more
 more:
-  %count = phi i64 [ 0, %entry ], [ %count.next, %element ]
-  %state = phi i128 [ %begin, %entry ], [ %state.next, %element ]
-  %step = phi i64 [ %first, %entry ], [ %step.next, %element ]
-  %inside = icmp slt i64 %step, %last
-  %few = icmp slt i64 %count, %most
-  %goes.on = and i1 %inside, %few
-  br i1 %goes.on, label %element, label %done
+  %count = phi i64 [ 0, %entry ], [ %found, %through ], [ %found.next, %edge ]
+  %state = phi i128 [ %begin, %entry ], [ %state.through, %through ], [ %state.edge, %edge ]
+  %step = phi i64 [ %first, %entry ], [ %step.through, %through ], [ %step.edge, %edge ]
+  %steps.left = sub i64 %last, %step
+  %room = sub i64 %most, %count
+  %fewer = call i64 @llvm.smin.i64(i64 %steps.left, i64 %room)
+  %length = call i64 @llvm.smin.i64(i64 %fewer, i64 ${BLOCK})
+  %goes.on = icmp sgt i64 %length, 0
+  br i1 %goes.on, label %fill, label %done
+fill:
+  %difference = call i128 @difference(i128 %state, i128 %increment)
+  call void @block(ptr %buffer, i128 %state, i128 %difference, i64 %length, double 1.0, double -0.0, ptr %distances)
+  br label %look
+look:                                 ; an element begins at each step of the block, except within an element
+  %index = phi i64 [ 0, %fill ], [ %index.next, %inside ], [ %index.edge, %outside ]
+  %found = phi i64 [ %count, %fill ], [ %found.next, %inside ], [ %found.next, %outside ]
+  %left = icmp slt i64 %index, %length
+  br i1 %left, label %element, label %through
 element:
-  %drawn = call { double, i128, i64 } @sample(i128 %state, i128 %increment, ptr %tables)
-  %value = extractvalue { double, i128, i64 } %drawn, 0
-  %state.next = extractvalue { double, i128, i64 } %drawn, 1
-  %steps = extractvalue { double, i128, i64 } %drawn, 2
+  %bits.at = getelementptr i64, ptr %buffer, i64 %index
+  %bits = load i64, ptr %bits.at
+  %point = call { i64, i64, double } @point(i64 %bits, ptr %tables)
+  %layer = extractvalue { i64, i64, double } %point, 0
+  %lies = extractvalue { i64, i64, double } %point, 1
+  %value = extractvalue { i64, i64, double } %point, 2
+  %limit.at = getelementptr i64, ptr %tables, i64 %layer
+  %limit = load i64, ptr %limit.at
+  %at = getelementptr double, ptr %out, i64 %found
+  %index.next = add i64 %index, 1
+  %found.next = add i64 %found, 1
+  %is.inside = icmp ult i64 %lies, %limit
+  br i1 %is.inside, label %inside, label %outside, !prof !0
+inside:
   %scaled = fmul double %value, %scale
   %placed = fadd double %scaled, %place
-  %at = getelementptr double, ptr %out, i64 %count
   store double %placed, ptr %at
-  %step.next = add i64 %step, %steps
-  %count.next = add i64 %count, 1
+  br label %look
+outside:
+  %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.next, ptr %distances)
+  %other = call { double, i128, i64 } @edge(i128 %state.first, i128 %increment, ptr %tables, i64 %bits)
+  %other.value = extractvalue { double, i128, i64 } %other, 0
+  %state.edge = extractvalue { double, i128, i64 } %other, 1
+  %steps = extractvalue { double, i128, i64 } %other, 2
+  %other.scaled = fmul double %other.value, %scale
+  %other.placed = fadd double %other.scaled, %place
+  store double %other.placed, ptr %at
+  %index.edge = add i64 %index, %steps
+  %still = icmp slt i64 %index.edge, %length
+  br i1 %still, label %look, label %edge
+edge:                                 ; the element ends at the end of the block or behind it
+  %step.edge = add i64 %step, %index.edge
+  br label %more
+through:
+  %state.through = call i128 @after(i128 %state, i128 %difference, i64 %length, ptr %distances)
+  %step.through = add i64 %step, %length
   br label %more
 done:
   %result.0 = insertvalue { i64, i128, i64 } poison, i64 %count, 0
@@ -215,3 +199,5 @@ define void @weft_draw_more(ptr %slots, i64 %unused, i64 %count) {
   store i128 %state, ptr %generator, align 8
   ret void
 }
+
+!0 = !{!"branch_weights", i32 99, i32 1}

@@ -1,4 +1,4 @@
-"""Draws from NumPy's PCG64 generators, by native code on all threads.
+"""Normal and exponential numbers from NumPy's PCG64 generators, by native code on all threads.
 
 In: a bit generator, a method and an array. Out: the array, filled with the same bits as by NumPy's method, and the
 generator in the state that the method leaves. Invariant: native code is used only if it has drawn a sample as NumPy
@@ -11,10 +11,8 @@ blocks are drawn again in order.
 
 from __future__ import annotations
 
-import ctypes
-import threading
 from array import array
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,12 +21,12 @@ import numpy as np
 from weft.runtime.cpu.loader import ENTRY, external_addresses, link_symbols
 from weft.runtime.cpu.native import optimised_object
 from weft.runtime.cpu.pool import Entry, workers
-from weft.runtime.errors import CompileError
+from weft.runtime.cpu.random.pcg64 import BLOCK as STEPS
+from weft.runtime.cpu.random.pcg64 import distances, has_known_layout, pcg64_text, state_address
+from weft.runtime.cpu.random.readiness import Readiness
 from weft.runtime.llvm_files import read_llvm
 from weft.runtime.settings import thread_count
 
-# Number of elements that NumPy draws in the time that compiling a method takes.
-COMPILED_FROM = 4_000_000
 # Number of elements of a block, which one thread draws: enough for a thread to pay, and few enough for its cache.
 BLOCK, LEAST_BLOCK = 1 << 14, 1 << 12
 # Blocks per thread of a job: other threads take over the blocks of a delayed thread.
@@ -36,9 +34,7 @@ SHARES = 2
 # Number of elements for the comparison with NumPy: each layer of a ziggurat gets many of them, and its edges some.
 SAMPLE = 1 << 14
 
-_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 _ENDLESS = (1 << 63) - 1
-_DECLARATIONS = "declare double @exp(double)\ndeclare double @log1p(double)"
 _SYMBOLS = ("exp", "log1p")
 _BLOCKS, _JOIN, _MORE = "weft_draw_blocks", "weft_draw_join", "weft_draw_more"
 
@@ -46,15 +42,15 @@ _BLOCKS, _JOIN, _MORE = "weft_draw_blocks", "weft_draw_join", "weft_draw_more"
 class Drawing(NamedTuple):
     """A method of `numpy.random.Generator` that native code implements.
 
-    The fields are its name, a sampler in a separate file with its constants, and the index of its ziggurat.
+    The fields are its name, the file of its layers with its constants, and the index of its ziggurat.
 
     Native code draws `least` elements in less time than NumPy's loop.
     """
 
     name: str
-    sampler: str
+    layer: str
     constants: dict[str, str]
-    ziggurat: int | None
+    ziggurat: int
     least: int
 
 
@@ -62,9 +58,8 @@ class Drawing(NamedTuple):
 _NORMAL = {"START": "0x400D3BB48209AD33", "NEGATIVE_INVERSE": "0xBFD183AA6C20E8C1"}
 _EXPONENTIAL = {"START": "0x401EC9D9297EBB83"}
 METHODS = {
-    "random": Drawing("random", "sample_unit", {}, None, 1 << 13),
     "standard_normal": Drawing("standard_normal", "layer_normal", _NORMAL, 0, 1 << 11),
-    "standard_exponential": Drawing("standard_exponential", "layer_exponential", _EXPONENTIAL, 1, 1 << 13),
+    "standard_exponential": Drawing("standard_exponential", "layer_exponential", _EXPONENTIAL, 1, 1 << 12),
 }
 
 
@@ -76,11 +71,6 @@ class _Code(NamedTuple):
     more: Entry
     memory: Any
     tables: int
-
-
-_loaded: dict[str, _Code | None] = {}
-_drawn: dict[str, int] = {}
-_lock = threading.Lock()
 
 
 def fill_with_draws(method: str, generator: Any, values: np.ndarray, scale: float = 1.0, place: float = -0.0) -> bool:
@@ -102,27 +92,21 @@ def fill_with_draws(method: str, generator: Any, values: np.ndarray, scale: floa
     bool
         False if NumPy has to draw. The generator is then unchanged.
     """
-    count = values.size
-    if count < METHODS[method].least or type(generator) is not np.random.PCG64:
+    if values.size < METHODS[method].least or type(generator) is not np.random.PCG64 or not has_known_layout():
         return False
-    code = _loaded[method] if method in _loaded else _load(method, count)
+    code = READY[method].find(values.size)
     if code is None:
         return False
     with generator.lock:
-        _draw(code, _state_of(generator), values, scale, place)
+        _draw(code, state_address(generator), values, scale, place)
     return True
-
-
-def has_code(method: str) -> bool:
-    """Return whether native code of a method is loaded."""
-    return _loaded.get(method) is not None
 
 
 def _draw(code: _Code, state: int, values: np.ndarray, scale: float, place: float) -> None:
     threads = thread_count()
     blocks = threads * SHARES
     reports = array("q", bytes(32 * blocks))
-    slots = array("q", [0, 0, state, reports.buffer_info()[0], code.tables, 0, 0, 0])
+    slots = array("q", [0, 0, state, reports.buffer_info()[0], code.tables, 0, 0, 0, distances().ctypes.data])
     memoryview(slots).cast("B").cast("d")[5:7] = array("d", [scale, place])
     address, begin, left = slots.buffer_info()[0], values.ctypes.data, values.size
     while left:
@@ -139,53 +123,18 @@ def _draw(code: _Code, state: int, values: np.ndarray, scale: float, place: floa
             left -= most
 
 
-def _state_of(generator: Any) -> int:
-    """Return the address of a PCG64 generator's state and increment. Both are 128-bit integers."""
-    return ctypes.c_int64.from_address(generator.ctypes.state_address).value
-
-
-def _load(method: str, count: int) -> _Code | None:
-    """Return the native code of a method, or None if NumPy has to draw.
-
-    NumPy draws until enough elements have been drawn, and if native code does not draw the same elements as NumPy.
-    """
-    with _lock:
-        before = _drawn.get(method, 0)
-        now = _drawn[method] = before + count
-        # (the disk cache is queried for code of other processes at first, and then occasionally for code that a thread
-        # compiles)
-        if (before and now < COMPILED_FROM) or (before and now.bit_length() == before.bit_length()):
-            return None
-        try:
-            code = _obtain(METHODS[method], now >= COMPILED_FROM)
-            if code is None:
-                return None
-            _loaded[method] = code if _draws_as_numpy(METHODS[method], code) else None
-        except CompileError:
-            _loaded[method] = None
-        return _loaded[method]
-
-
 def _obtain(method: Drawing, compiling: bool) -> _Code | None:
     """Return the linked native code of a method, or None if it is not compiled yet."""
     names = (_BLOCKS, _JOIN, _MORE)
-    code = optimised_object(_BLOCKS, _text(method), () if method.ziggurat is None else _SYMBOLS, compiling)
+    layer = read_llvm(__file__, method.layer, **method.constants)
+    sampler = read_llvm(__file__, "sample_ziggurat", LAYER=layer)
+    text = read_llvm(__file__, "draws", PCG64=pcg64_text("store_bits"), SAMPLE=sampler, ENDLESS=_ENDLESS, BLOCK=STEPS)
+    code = optimised_object(_BLOCKS, text, _SYMBOLS, compiling, own=True)
     if code is None:
         return None
     memory, addresses = link_symbols(code.code, external_addresses(code.symbols), names)
     blocks, join, more = (Entry(ENTRY(address), address) for address in addresses)
-    tables = 0 if method.ziggurat is None else _ziggurats()[method.ziggurat].ctypes.data
-    return _Code(blocks, join, more, memory, tables)
-
-
-def _text(method: Drawing) -> str:
-    sampler = read_llvm(__file__, method.sampler, **method.constants)
-    if method.ziggurat is not None:
-        sampler = read_llvm(__file__, "sample_ziggurat", LAYER=sampler)
-    declarations = "" if method.ziggurat is None else _DECLARATIONS
-    return read_llvm(
-        __file__, "draws", SAMPLE=sampler, DECLARATIONS=declarations, MULTIPLIER=_MULTIPLIER, ENDLESS=_ENDLESS
-    )
+    return _Code(blocks, join, more, memory, _ziggurats()[method.ziggurat].ctypes.data)
 
 
 @cache
@@ -203,11 +152,12 @@ def _draws_as_numpy(method: Drawing, code: _Code) -> bool:
     The generator must also end in the same state.
     """
     ours, theirs = np.random.PCG64(1), np.random.PCG64(1)
-    state, increment = (ours.state["state"][key] for key in ("state", "inc"))
-    at = _state_of(ours)
-    if ctypes.string_at(at, 32) != state.to_bytes(16, "little") + increment.to_bytes(16, "little"):
-        return False
     values = np.empty(SAMPLE)
-    _draw(code, at, values, 1.5, 0.25)
+    _draw(code, state_address(ours), values, 1.5, 0.25)
     expected = getattr(np.random.Generator(theirs), method.name)(SAMPLE)
     return np.array_equal(values, 0.25 + 1.5 * expected) and ours.state == theirs.state
+
+
+READY = {
+    name: Readiness(partial(_obtain, method), partial(_draws_as_numpy, method)) for name, method in METHODS.items()
+}

@@ -1,22 +1,33 @@
 """Draws of many random numbers, with the same bits as NumPy's generators.
 
-In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: a NumPy array as the method returns it.
+In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: the numbers as the method returns them, or
+the description of a draw that someone else carries out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from math import isfinite, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.runtime.cpu.random.draws import fill_with_draws, has_code
+from weft.runtime.cpu.random.draws import READY, fill_with_draws
+from weft.runtime.cpu.random.random_streams import fill_from_stream, is_ready, take_stream
 from weft.runtime.devices import get_device
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
 
 _NUMBERS = frozenset({int, float, np.float64})
+
+
+class Draw(NamedTuple):
+    """A draw: the method that draws standard numbers, the shape, and the scale and location of the result."""
+
+    method: str
+    shape: tuple[int, ...]
+    scale: float
+    place: float
 
 
 def _standard(size: Any = None) -> tuple[Any, Any, Any]:
@@ -48,14 +59,11 @@ LEAST = 1 << 11  # number of elements below which no method is faster in native 
 DRAWN = frozenset(_DRAWS)  # names of methods
 
 
-def draw_many(
-    generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
-) -> np.ndarray | None:
-    """Draw many numbers by native code, as a method of a generator does. Return None if NumPy has to draw them.
+def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
+    """Return the draw of many numbers that a method of a generator makes. Return None if only NumPy can make it.
 
     Parameters
     ----------
-    generator : numpy.random.Generator
     name : str
         One of `DRAWN`.
     arguments : tuple
@@ -71,25 +79,41 @@ def draw_many(
         return None
     if not (isfinite(scale) and isfinite(place) and scale >= 0):
         return None
-    values = np.empty(size)
-    fill = partial(fill_with_draws, method, generator.bit_generator, values, float(scale), float(place))
-    if not Listening.listeners or not has_code(method):
-        return values if fill() else None
+    return Draw(method, size if type(size) is tuple else (count,), float(scale), float(place))
+
+
+def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw) -> bool:
+    """Fill a C-contiguous array of float64. Return False if NumPy has to draw. The generator is then unchanged."""
+    if draw.method == "random":
+        fill, ready = partial(_fill_with_units, values, generator, draw), is_ready()
+    else:
+        fill = partial(fill_with_draws, draw.method, generator.bit_generator, values, draw.scale, draw.place)
+        ready = READY[draw.method].loaded is not None
+    if not Listening.listeners or not ready:
+        return fill()
     filled: list[bool] = []
     note = LaunchNote(f"random.{name}", nbytes=values.nbytes)
     launch_heard(get_device("cpu"), note, lambda: filled.append(fill()))
-    return values if filled[0] else None
+    return filled[0]
 
 
-def drawing(generator: np.random.Generator, name: str) -> Callable[..., Any]:
-    """Return a method of a generator by its name. The methods in `DRAWN` draw many numbers by native code."""
-    draw: Callable[..., Any] = getattr(generator, name)
-    if name not in DRAWN:
-        return draw
+def _fill_with_units(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
+    words = take_stream(generator.bit_generator, values.size, draw.scale, draw.place)
+    if words is None:
+        return False
+    fill_from_stream(values, words)
+    return True
 
-    @wraps(draw)
-    def method(*arguments: Any, **options: Any) -> Any:
-        found = draw_many(generator, name, arguments, options)
-        return draw(*arguments, **options) if found is None else found
 
-    return method
+def draw_many(
+    generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> np.ndarray | None:
+    """Draw many numbers by native code, as a method of a generator does. Return None if NumPy has to draw them.
+
+    The parameters are those of `read_draw`.
+    """
+    draw = read_draw(name, arguments, options)
+    if draw is None:
+        return None
+    values = np.empty(draw.shape)
+    return values if draw_into(values, generator, name, draw) else None

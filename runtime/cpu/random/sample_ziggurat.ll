@@ -3,30 +3,6 @@
 
 ${LAYER}
 
-; One element. Most lie inside their layer at once.
-define internal { double, i128, i64 } @sample(i128 %state, i128 %increment, ptr %tables) alwaysinline {
-entry:
-  %next = call i128 @step(i128 %state, i128 %increment)
-  %bits = call i64 @output(i128 %next)
-  %found = call { i64, i64, double } @point(i64 %bits, ptr %tables)
-  %layer = extractvalue { i64, i64, double } %found, 0
-  %place = extractvalue { i64, i64, double } %found, 1
-  %value = extractvalue { i64, i64, double } %found, 2
-  %limit.at = getelementptr i64, ptr %tables, i64 %layer
-  %limit = load i64, ptr %limit.at
-  %inside = icmp ult i64 %place, %limit
-  %result.0 = insertvalue { double, i128, i64 } poison, double %value, 0
-  %result.1 = insertvalue { double, i128, i64 } %result.0, i128 %next, 1
-  %result.2 = insertvalue { double, i128, i64 } %result.1, i64 1, 2
-  br i1 %inside, label %done, label %edge, !prof !0
-edge:
-  %other = call { double, i128, i64 } @edge(i128 %next, i128 %increment, ptr %tables, i64 %bits)
-  br label %done
-done:
-  %result = phi { double, i128, i64 } [ %result.2, %entry ], [ %other, %edge ]
-  ret { double, i128, i64 } %result
-}
-
 ; An element whose first point lies at the edge of its layer: it is in the tail, below the density, or drawn anew.
 define internal { double, i128, i64 } @edge(i128 %first, i128 %increment, ptr %tables, i64 %first.bits) noinline cold {
 entry:
@@ -86,5 +62,3 @@ return:
   %result = insertvalue { double, i128, i64 } %result.1, i64 %last.steps, 2
   ret { double, i128, i64 } %result
 }
-
-!0 = !{!"branch_weights", i32 99, i32 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -25,10 +24,10 @@ def _code(method: str) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the native code of all methods, which otherwise is loaded only after many draws."""
-    monkeypatch.setattr(draws, "_loaded", {method: _code(method) for method in METHODS})
-    yield
+    for method in METHODS:
+        monkeypatch.setattr(draws.READY[method], "loaded", _code(method))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -66,10 +65,10 @@ def test_scale_and_place() -> None:
 
 def test_what_numpy_draws() -> None:
     values = np.empty(100_000)
-    assert not draws.fill_with_draws("random", np.random.MT19937(1), values)
-    assert not draws.fill_with_draws("random", np.random.PCG64DXSM(1), values)
+    assert not draws.fill_with_draws("standard_normal", np.random.MT19937(1), values)
+    assert not draws.fill_with_draws("standard_normal", np.random.PCG64DXSM(1), values)
     generator = np.random.PCG64(1)
-    assert not draws.fill_with_draws("random", generator, np.empty(100))
+    assert not draws.fill_with_draws("standard_normal", generator, np.empty(100))
     assert generator.state == np.random.PCG64(1).state
 
 
@@ -79,25 +78,6 @@ def test_code_that_draws_other_numbers_is_not_used(monkeypatch: pytest.MonkeyPat
     code = _code("standard_normal")
     assert draws._draws_as_numpy(draws.METHODS["standard_normal"], code)
     assert not draws._draws_as_numpy(draws.METHODS["standard_normal"], code._replace(tables=wrong.ctypes.data))
-
-
-def test_native_code_waits_for_enough_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-
-    def obtain(method: draws.Drawing, compiling: bool) -> None:
-        asked.append(compiling)
-
-    monkeypatch.setattr(draws, "_loaded", {})
-    monkeypatch.setattr(draws, "_drawn", {})
-    monkeypatch.setattr(draws, "_obtain", obtain)
-    generator = np.random.PCG64(1)
-    values = np.empty(100_000)
-    for _ in range(39):
-        assert not draws.fill_with_draws("random", generator, values)
-    assert asked == [False]  # the disk cache is read only once
-    for _ in range(200):
-        draws.fill_with_draws("random", generator, values)
-    assert asked[1:] and all(asked[1:]) and len(asked) < 8
 
 
 def test_a_profile_shows_draws_of_native_code() -> None:

@@ -1,0 +1,61 @@
+"""PCG64 by closed formulas: the LLVM text that all draws share, and jumps of its state.
+
+In: a state and a number of steps. Out: the state after these steps. Invariant: the text and the Python functions use
+the same constants.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.llvm_files import read_llvm
+
+_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
+_MASK = (1 << 128) - 1
+# Steps of a block that native code computes at once, and number of steps in one vector.
+BLOCK, LANES = 1 << 10, 8
+
+
+def pcg64_text(store: str) -> str:
+    """Return the LLVM text of PCG64. `store` names the file that writes the outputs of a vector of steps."""
+    lines = read_llvm(__file__, store, LANES=LANES).rstrip()
+    return read_llvm(__file__, "pcg64", MULTIPLIER=_MULTIPLIER, BLOCK=BLOCK, LANES=LANES, STORE=lines)
+
+
+@cache
+def distances() -> np.ndarray:
+    """Return the low and the high words of 1 + a + ... + a**(n - 1), for the multiplier a and n up to `BLOCK`."""
+    words = np.empty((2, BLOCK), np.uint64)
+    distance = 0
+    for n in range(BLOCK):
+        distance = (distance * _MULTIPLIER + 1) & _MASK
+        words[0, n], words[1, n] = distance & 0xFFFFFFFFFFFFFFFF, distance >> 64
+    return words
+
+
+def jump(state: int, increment: int, steps: int) -> int:
+    """Return the state `steps` steps later (Brown 1994, "Random number generation with arbitrary strides")."""
+    product, total, factor, term = 1, 0, _MULTIPLIER, increment
+    while steps:
+        if steps & 1:
+            product, total = product * factor & _MASK, (total * factor + term) & _MASK
+        factor, term, steps = factor * factor & _MASK, (factor + 1) * term & _MASK, steps >> 1
+    return (product * state + total) & _MASK
+
+
+def state_address(generator: Any) -> int:
+    """Return the address of a PCG64 generator's state and increment. Both are 128-bit integers."""
+    return ctypes.c_int64.from_address(generator.ctypes.state_address).value
+
+
+@cache
+def has_known_layout() -> bool:
+    """Return whether NumPy keeps the state and the increment where `state_address` says."""
+    generator = np.random.PCG64(1)
+    state, increment = (generator.state["state"][key] for key in ("state", "inc"))
+    expected: bytes = state.to_bytes(16, "little") + increment.to_bytes(16, "little")
+    return ctypes.string_at(state_address(generator), 32) == expected

@@ -1,0 +1,1 @@
+  store <${LANES} x i64> %bits, ptr %at, align 8
