@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.random.generators import DRAWN, LEAST, draw_into, draw_many, read_draw
     from weft.runtime.cpu.random.random_streams import (
-        STREAM_WORDS,
         Reader,
         fill_from_stream,
         launch_with_streams,
@@ -78,7 +77,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
         "weft.runtime.cpu.random.generators": "DRAWN LEAST draw_into draw_many read_draw",
-        "weft.runtime.cpu.random.random_streams": "STREAM_WORDS Reader fill_from_stream launch_with_streams take_stream",
+        "weft.runtime.cpu.random.random_streams": "Reader fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
@@ -135,7 +134,6 @@ __all__ = [
     "REGISTER_AIMS",
     "Reader",
     "Requests",
-    "STREAM_WORDS",
     "SettingError",
     "SimtDevice",
     "Stream",

@@ -42,11 +42,9 @@ def draw_array(
         values = runtime.draw_many(generator, name, arguments, options)
         return None if values is None else convert(values)
     count = int(np.prod(draw.shape))
-    if draw.method == "random" and count < RECORDED_FROM:
-        return None
-    if draw.method == "random" and device.name == "cpu":
-        words = runtime.take_stream(generator.bit_generator, count, draw.scale, draw.place)
-        return None if words is None else _record_stream(words, draw.shape)
+    if device.name == "cpu" and count >= RECORDED_FROM:
+        words = runtime.take_stream(draw.method, generator.bit_generator, count, draw.scale, draw.place)
+        return None if words is None else _record_stream(name, words, draw.shape)
     memory = device.allocate(count * np.dtype(np.float64).itemsize)
     memory.origin = user_location()
     if not runtime.draw_into(device.lend(memory, np.dtype(np.float64), draw.shape), generator, name, draw):
@@ -54,10 +52,10 @@ def draw_array(
     return wrap(Storage(draw.shape, np.dtype(np.float64), device, memory))
 
 
-def _record_stream(words: np.ndarray, shape: tuple[int, ...]) -> Array:
+def _record_stream(name: str, words: np.ndarray, shape: tuple[int, ...]) -> Array:
     location = start()
     stream = expr_of(convert(words))
-    return record(opaque(runtime.fill_from_stream, [stream], shape, np.float64, "random", location))
+    return record(opaque(runtime.fill_from_stream, [stream], shape, np.float64, name, location))
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:

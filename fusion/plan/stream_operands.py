@@ -14,14 +14,13 @@ from weft.fusion.graph.expr import Expr
 from weft.fusion.plan.arena import Take
 from weft.fusion.plan.steps import HostCall, KernelLaunch
 
-# Name of the call that fills memory from a stream; maximum number of kernels that draw the same numbers.
-RANDOM = "random"
+# Maximum number of kernels that draw the same numbers.
 MOST_READERS = 2
 
 
 def is_stream(node: Expr) -> bool:
     """Return whether an expression is a stream of random numbers. Drawing them again costs little."""
-    return node.op == RANDOM and node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
+    return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import weft.runtime as runtime
 from weft.fusion.graph.expr import contiguous_strides
 from weft.fusion.plan.steps import HostCall
-from weft.runtime import STREAM_WORDS, Device, Reader, fill_from_stream, launch_with_streams, thread_count
+from weft.runtime import Device, Reader, fill_from_stream, launch_with_streams, thread_count
 
 _WORD, _FLOAT = np.dtype(np.uint64), np.dtype(np.float64)
 
@@ -48,7 +48,8 @@ def launch_drawing(
     slots: array[int],
 ) -> None:
     """Launch a kernel that reads streams of random numbers. They are written to memory only if it is necessary."""
-    words = [device.lend(table[place], _WORD, (STREAM_WORDS,)) for _, place, _ in streams]
+    places = [place for _, place, _ in streams]
+    words = [device.lend(table[place], _WORD, (table[place].nbytes // _WORD.itemsize,)) for place in places]
     readers = []
     for (slot, _, count), own in zip(streams, words, strict=True):
         each, read = (slots[int(n[1:])] if type(n) is str else n for n in function.spans[slot])

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.runtime.cpu.random.draws import READY, fill_with_draws
 from weft.runtime.cpu.random.random_streams import fill_from_stream, is_ready, take_stream
 from weft.runtime.devices import get_device
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
@@ -84,12 +83,8 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
 
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw) -> bool:
     """Fill a C-contiguous array of float64. Return False if NumPy has to draw. The generator is then unchanged."""
-    if draw.method == "random":
-        fill, ready = partial(_fill_with_units, values, generator, draw), is_ready()
-    else:
-        fill = partial(fill_with_draws, draw.method, generator.bit_generator, values, draw.scale, draw.place)
-        ready = READY[draw.method].loaded is not None
-    if not Listening.listeners or not ready:
+    fill = partial(fill_with_draw, values, generator, draw)
+    if not Listening.listeners or not is_ready():
         return fill()
     filled: list[bool] = []
     note = LaunchNote(f"random.{name}", nbytes=values.nbytes)
@@ -97,8 +92,9 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
     return filled[0]
 
 
-def _fill_with_units(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
-    words = take_stream(generator.bit_generator, values.size, draw.scale, draw.place)
+def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
+    """Fill an array, as `draw_into` does, without a report to listeners."""
+    words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.place)
     if words is None:
         return False
     fill_from_stream(values, words)

@@ -1,5 +1,5 @@
 ; An exponential variable: 3 bits are not used, 8 choose the layer, 53 the point. Its density is exp(-x).
-define internal { i64, i64, double } @point(i64 %bits, ptr %tables) alwaysinline {
+define internal { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables) alwaysinline {
   %middle = lshr i64 %bits, 3
   %layer = and i64 %middle, 255
   %place = lshr i64 %bits, 11
@@ -13,14 +13,14 @@ define internal { i64, i64, double } @point(i64 %bits, ptr %tables) alwaysinline
   ret { i64, i64, double } %result
 }
 
-define internal double @density(double %x) alwaysinline {
+define internal double @${NAME}.density(double %x) alwaysinline {
   %exponent = fneg double %x
   %density = call double @exp(double %exponent)
   ret double %density
 }
 
 ; The tail is an exponential variable that begins there.
-define internal { double, i128, i64 } @tail(i128 %first, i128 %increment, i64 %place) {
+define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment, i64 %place) {
   %next = call i128 @step(i128 %first, i128 %increment)
   %bits = call i64 @output(i128 %next)
   %unit = call double @unit(i64 %bits)
@@ -31,4 +31,18 @@ define internal { double, i128, i64 } @tail(i128 %first, i128 %increment, i64 %p
   %result.1 = insertvalue { double, i128, i64 } %result.0, i128 %next, 1
   %result = insertvalue { double, i128, i64 } %result.1, i64 1, 2
   ret { double, i128, i64 } %result
+}
+
+; The layers and the places of several variables.
+define internal { <${LANES} x i64>, <${LANES} x i64> } @${NAME}.split(<${LANES} x i64> %bits) alwaysinline {
+  %middle = lshr <${LANES} x i64> %bits, splat (i64 3)
+  %layers = and <${LANES} x i64> %middle, splat (i64 255)
+  %places = lshr <${LANES} x i64> %bits, splat (i64 11)
+  %result.0 = insertvalue { <${LANES} x i64>, <${LANES} x i64> } poison, <${LANES} x i64> %layers, 0
+  %result = insertvalue { <${LANES} x i64>, <${LANES} x i64> } %result.0, <${LANES} x i64> %places, 1
+  ret { <${LANES} x i64>, <${LANES} x i64> } %result
+}
+
+define internal <${LANES} x double> @${NAME}.signed(<${LANES} x i64> %bits, <${LANES} x double> %size) alwaysinline {
+  ret <${LANES} x double> %size
 }

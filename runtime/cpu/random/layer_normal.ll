@@ -1,5 +1,5 @@
 ; A normal variable: 8 bits choose the layer, one the sign, 52 the point. Its density is exp(-x * x / 2).
-define internal { i64, i64, double } @point(i64 %bits, ptr %tables) alwaysinline {
+define internal { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables) alwaysinline {
   %layer = and i64 %bits, 255
   %sign.place = shl i64 %bits, 55
   %sign = and i64 %sign.place, -9223372036854775808
@@ -18,7 +18,7 @@ define internal { i64, i64, double } @point(i64 %bits, ptr %tables) alwaysinline
   ret { i64, i64, double } %result
 }
 
-define internal double @density(double %x) alwaysinline {
+define internal double @${NAME}.density(double %x) alwaysinline {
   %half = fmul double %x, -0.5
   %exponent = fmul double %half, %x
   %density = call double @exp(double %exponent)
@@ -26,7 +26,7 @@ define internal double @density(double %x) alwaysinline {
 }
 
 ; Marsaglia 1964, "Generating a variable from the tail of the normal distribution".
-define internal { double, i128, i64 } @tail(i128 %first, i128 %increment, i64 %place) {
+define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment, i64 %place) {
 entry:
   br label %try
 try:
@@ -59,4 +59,23 @@ done:
   %result.1 = insertvalue { double, i128, i64 } %result.0, i128 %after, 1
   %result = insertvalue { double, i128, i64 } %result.1, i64 %steps.next, 2
   ret { double, i128, i64 } %result
+}
+
+; The layers and the places of several variables.
+define internal { <${LANES} x i64>, <${LANES} x i64> } @${NAME}.split(<${LANES} x i64> %bits) alwaysinline {
+  %layers = and <${LANES} x i64> %bits, splat (i64 255)
+  %upper = lshr <${LANES} x i64> %bits, splat (i64 9)
+  %places = and <${LANES} x i64> %upper, splat (i64 4503599627370495)
+  %result.0 = insertvalue { <${LANES} x i64>, <${LANES} x i64> } poison, <${LANES} x i64> %layers, 0
+  %result = insertvalue { <${LANES} x i64>, <${LANES} x i64> } %result.0, <${LANES} x i64> %places, 1
+  ret { <${LANES} x i64>, <${LANES} x i64> } %result
+}
+
+define internal <${LANES} x double> @${NAME}.signed(<${LANES} x i64> %bits, <${LANES} x double> %size) alwaysinline {
+  %sign.place = shl <${LANES} x i64> %bits, splat (i64 55)
+  %sign = and <${LANES} x i64> %sign.place, splat (i64 -9223372036854775808)
+  %size.bits = bitcast <${LANES} x double> %size to <${LANES} x i64>
+  %value.bits = xor <${LANES} x i64> %size.bits, %sign
+  %value = bitcast <${LANES} x i64> %value.bits to <${LANES} x double>
+  ret <${LANES} x double> %value
 }

@@ -3,6 +3,7 @@
 
 declare i64 @llvm.fshr.i64(i64, i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.cttz.i64(i64, i1)
 declare <${LANES} x i64> @llvm.fshr.v${LANES}i64(<${LANES} x i64>, <${LANES} x i64>, <${LANES} x i64>)
 
 define internal i128 @step(i128 %state, i128 %increment) alwaysinline {
@@ -69,8 +70,8 @@ define internal i128 @difference(i128 %state, i128 %increment) alwaysinline {
   ret i128 %difference
 }
 
-; The state `count` steps later, for at most ${BLOCK} steps. `distances` holds the low words of distance(1) to
-; distance(${BLOCK}), and then their high words.
+; The state `count` steps later, for at most ${DISTANCES} steps. `distances` holds the low words of distance(1) to
+; distance(${DISTANCES}), and then their high words.
 define internal i128 @after(i128 %state, i128 %difference, i64 %count, ptr %distances) {
 entry:
   %none = icmp eq i64 %count, 0
@@ -78,7 +79,7 @@ entry:
 some:
   %index = sub i64 %count, 1
   %low.at = getelementptr i64, ptr %distances, i64 %index
-  %high.at = getelementptr i64, ptr %low.at, i64 ${BLOCK}
+  %high.at = getelementptr i64, ptr %low.at, i64 ${DISTANCES}
   %low = load i64, ptr %low.at
   %high = load i64, ptr %high.at
   %low.wide = zext i64 %low to i128
@@ -105,7 +106,7 @@ define internal <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.lo
   %mask = call <${LANES} x i64> @splat(i64 4294967295)
   %top = call <${LANES} x i64> @splat(i64 58)
   %g.low.at = getelementptr i64, ptr %distances, i64 %index
-  %g.high.at = getelementptr i64, ptr %g.low.at, i64 ${BLOCK}
+  %g.high.at = getelementptr i64, ptr %g.low.at, i64 ${DISTANCES}
   %g.low = load <${LANES} x i64>, ptr %g.low.at, align 8
   %g.high = load <${LANES} x i64>, ptr %g.high.at, align 8
   ; the high word of the product of the low words, from products of 32-bit halves
@@ -141,36 +142,4 @@ define internal <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.lo
   %turns = lshr <${LANES} x i64> %there.high, %top
   %bits = call <${LANES} x i64> @llvm.fshr.v${LANES}i64(<${LANES} x i64> %both, <${LANES} x i64> %both, <${LANES} x i64> %turns)
   ret <${LANES} x i64> %bits
-}
-
-; Writes ${LANES} elements at a time, `count` or up to ${LANES} - 1 more, for at most ${BLOCK} steps from a state.
-define internal void @block(ptr %out, i128 %state, i128 %difference, i64 %count, double %scale, double %place, ptr %distances) {
-entry:
-  %s0 = trunc i128 %state to i64
-  %s.upper = lshr i128 %state, 64
-  %s1 = trunc i128 %s.upper to i64
-  %d0 = trunc i128 %difference to i64
-  %d.upper = lshr i128 %difference, 64
-  %d1 = trunc i128 %d.upper to i64
-  %state.low = call <${LANES} x i64> @splat(i64 %s0)
-  %state.high = call <${LANES} x i64> @splat(i64 %s1)
-  %low = call <${LANES} x i64> @splat(i64 %d0)
-  %high = call <${LANES} x i64> @splat(i64 %d1)
-  %scale.one = insertelement <${LANES} x double> poison, double %scale, i64 0
-  %scales = shufflevector <${LANES} x double> %scale.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
-  %place.one = insertelement <${LANES} x double> poison, double %place, i64 0
-  %places = shufflevector <${LANES} x double> %place.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
-  br label %look
-look:
-  %index = phi i64 [ 0, %entry ], [ %index.next, %body ]
-  %left = icmp slt i64 %index, %count
-  br i1 %left, label %body, label %done
-body:
-  %bits = call <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances)
-  %at = getelementptr i64, ptr %out, i64 %index
-${STORE}
-  %index.next = add i64 %index, ${LANES}
-  br label %look
-done:
-  ret void
 }

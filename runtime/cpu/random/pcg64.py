@@ -20,18 +20,17 @@ _MASK = (1 << 128) - 1
 BLOCK, LANES = 1 << 10, 8
 
 
-def pcg64_text(store: str) -> str:
-    """Return the LLVM text of PCG64. `store` names the file that writes the outputs of a vector of steps."""
-    lines = read_llvm(__file__, store, LANES=LANES).rstrip()
-    return read_llvm(__file__, "pcg64", MULTIPLIER=_MULTIPLIER, BLOCK=BLOCK, LANES=LANES, STORE=lines)
+def pcg64_text() -> str:
+    """Return the LLVM text of PCG64."""
+    return read_llvm(__file__, "pcg64", MULTIPLIER=_MULTIPLIER, LANES=LANES, DISTANCES=BLOCK + LANES)
 
 
 @cache
 def distances() -> np.ndarray:
-    """Return the low and the high words of 1 + a + ... + a**(n - 1), for the multiplier a and n up to `BLOCK`."""
-    words = np.empty((2, BLOCK), np.uint64)
+    """Return the low and the high words of 1 + a + ... + a**(n - 1), for the multiplier a and n up to `BLOCK + LANES`."""
+    words = np.empty((2, BLOCK + LANES), np.uint64)
     distance = 0
-    for n in range(BLOCK):
+    for n in range(BLOCK + LANES):
         distance = (distance * _MULTIPLIER + 1) & _MASK
         words[0, n], words[1, n] = distance & 0xFFFFFFFFFFFFFFFF, distance >> 64
     return words

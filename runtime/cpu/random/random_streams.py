@@ -1,11 +1,14 @@
-"""Streams: numbers of `random` and `uniform` that are drawn where they are read.
+"""Streams: random numbers that are drawn where they are read.
 
-In: a PCG64 generator and a number of draws. Out: the words of a stream, from which the numbers follow at any time and
-in any order, and the generator in the state after the draws. Kernels that read a stream element by element get its
-numbers block by block, in memory of their thread. Invariant: native code is used only if it has drawn a sample as
+In: a PCG64 generator, a method and a number of draws. Out: the words of a stream, from which the numbers follow at any
+time and in any order, and the generator in the state after the draws. Kernels that read a stream element by element get
+its numbers block by block, in memory of their thread. Invariant: native code is used only if it has drawn samples as
 NumPy does.
 
-Each number takes one step of the generator, so the state at any number follows from a jump.
+An element of `random` takes one step of the generator, so the state at any element follows from a jump. An element of a
+ziggurat takes one step, or seldom several. Its stream has an index: for each block of steps, the state at the block, and
+the first element that begins in it. Threads count the elements of blocks as if one began at the first step. This holds
+for 99 of 100 blocks. The other blocks are counted again in order.
 """
 
 from __future__ import annotations
@@ -13,73 +16,131 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Sequence
+from functools import cache
+from math import sqrt
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.runtime.cpu.loader import ENTRY, HostFunction, link_symbols
+from weft.runtime.cpu.loader import ENTRY, HostFunction, external_addresses, link_symbols
 from weft.runtime.cpu.native import optimised_object
 from weft.runtime.cpu.pool import Entry, workers
-from weft.runtime.cpu.random.pcg64 import BLOCK, distances, has_known_layout, jump, pcg64_text, state_address
+from weft.runtime.cpu.random.pcg64 import (
+    BLOCK,
+    LANES,
+    distances,
+    has_known_layout,
+    jump,
+    pcg64_text,
+    state_address,
+)
 from weft.runtime.cpu.random.readiness import Readiness
 from weft.runtime.llvm_files import read_llvm
 from weft.runtime.settings import thread_count
 
-STREAM_WORDS = 6
+
+class Method(NamedTuple):
+    """A method that draws standard numbers.
+
+    Its number in native code, the average number of steps per element, and the number of elements that native code draws
+    in less time than NumPy's loop.
+    """
+
+    number: int
+    steps: float
+    least: int
+
+
+METHODS = {
+    "random": Method(0, 1.0, 1 << 13),
+    "standard_normal": Method(1, 1.0216, 1 << 12),
+    "standard_exponential": Method(2, 1.0337, 1 << 13),
+}
+_NAMES = {method.number: name for name, method in METHODS.items()}
+
+# Words of a stream in front of its index, and words of the index per block.
+HEAD, RECORD = 8, 4
 # Number of elements of a stream that a kernel reads at a time, at least and at most: in one iteration, it may read a row.
-AT_ONCE, MOST_AT_ONCE = 1 << 12, 1 << 16
+AT_ONCE, MOST_AT_ONCE = 1 << 13, 1 << 16
 # Number of threads whose memory the bits of a word can mark as used.
 MOST_THREADS = 64
 # Number of elements per chunk of a job, and the number from which on two threads pay.
 CHUNK, SHARED_FROM = 1 << 15, 1 << 15
-# Number of elements that native code draws in less time than NumPy's loop.
-LEAST = 1 << 12
-_UNITS, _KERNEL = "weft_draw_units", "weft_drawn_kernel"
-_SAMPLE = 5000  # number of elements for the comparison with NumPy: some blocks and a rest
+# Number of blocks per chunk of an index.
+BLOCKS = 8
+# Number of elements for the comparison with NumPy: each layer of a ziggurat gets many of them, and its edges some.
+SAMPLE = 20_001
+_MASK = (1 << 64) - 1
 
 
 class _Code(NamedTuple):
-    units: Entry
+    """Native functions, and the object that keeps their code alive."""
+
+    fill: Entry
     kernel: Entry
-    memory: Any  # (keeps the code alive)
+    index: Entry
+    join: Entry
+    end: Entry
+    memory: Any
 
 
-class Reader(NamedTuple):
-    """A stream that a kernel reads: its argument, its words, the elements per iteration, and the number of elements."""
+_ENTRIES = ("weft_draw_range", "weft_drawn_kernel", "weft_index_blocks", "weft_index_join", "weft_index_end")
+# Starts of the tails (3.654 and 7.697) and the negative inverse of the first, in LLVM's exact notation for floats.
+_NORMAL = {"START": "0x400D3BB48209AD33", "NEGATIVE_INVERSE": "0xBFD183AA6C20E8C1"}
+_EXPONENTIAL = {"START": "0x401EC9D9297EBB83"}
 
-    argument: int
-    words: np.ndarray
-    each: int
-    count: int
+
+def _ziggurat(name: str, constants: dict[str, str]) -> str:
+    layer = read_llvm(__file__, f"layer_{name}", NAME=name, LANES=LANES, **constants)
+    return read_llvm(__file__, "ziggurat", NAME=name, LAYER=layer, LANES=LANES, BLOCK=BLOCK, HEAD=HEAD)
 
 
 def _obtain(compiling: bool) -> _Code | None:
-    text = read_llvm(__file__, "units", PCG64=pcg64_text("store_units"), BLOCK=BLOCK)
-    code = optimised_object(_UNITS, text, (), compiling, own=True)
+    ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
+    common = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
+    text = read_llvm(__file__, "streams", PCG64=pcg64_text(), ZIGGURATS=ziggurats, **common)
+    code = optimised_object(_ENTRIES[0], text, ("exp", "log1p"), compiling, own=True)
     if code is None:
         return None
-    memory, addresses = link_symbols(code.code, {}, (_UNITS, _KERNEL))
-    return _Code(*(Entry(ENTRY(address), address) for address in addresses), memory)
+    memory, addresses = link_symbols(code.code, external_addresses(code.symbols), _ENTRIES)
+    fill, kernel, index, join, end = (Entry(ENTRY(address), address) for address in addresses)
+    return _Code(fill, kernel, index, join, end, memory)
+
+
+@cache
+def _ziggurats() -> np.ndarray:
+    """Return NumPy's tables of the normal and the exponential ziggurat.
+
+    Their words are limits, units and densities.
+    """
+    return np.load(Path(__file__).with_name("ziggurat.npy"))
 
 
 def _draws_as_numpy(code: _Code) -> bool:
-    generator = np.random.Generator(np.random.PCG64(1))
-    words = take_stream(generator.bit_generator, _SAMPLE, 1.5, 0.25)
-    assert words is not None
-    values, expected = np.empty(_SAMPLE), np.random.Generator(np.random.PCG64(1))
+    return all(_is_numpys(code, name) for name in METHODS)
+
+
+def _is_numpys(code: _Code, name: str) -> bool:
+    """Return whether native code draws the same sample as NumPy. The generator must also end in the same state."""
+    ours, theirs = np.random.PCG64(1), np.random.PCG64(1)
+    words = _take(code, METHODS[name], ours, SAMPLE, 1.5, 0.25)
+    values = np.empty(SAMPLE)
     _fill(code, words, values)
-    same = np.array_equal(values, 0.25 + 1.5 * expected.random(_SAMPLE))
-    return same and generator.bit_generator.state == expected.bit_generator.state
+    expected = getattr(np.random.Generator(theirs), name)(SAMPLE)
+    return np.array_equal(values, 0.25 + 1.5 * expected) and ours.state == theirs.state
 
 
 _code = Readiness(_obtain, _draws_as_numpy)
 
 
-def take_stream(generator: Any, count: int, scale: float = 1.0, place: float = -0.0) -> np.ndarray | None:
+def take_stream(name: str, generator: Any, count: int, scale: float = 1.0, place: float = -0.0) -> np.ndarray | None:
     """Return the words of a stream, and advance the generator.
 
     Parameters
     ----------
+    name : str
+        A key of `METHODS`.
     generator : numpy.random.BitGenerator
     count : int
         Number of draws.
@@ -89,36 +150,77 @@ def take_stream(generator: Any, count: int, scale: float = 1.0, place: float = -
     Returns
     -------
     ndarray of uint64 or None
-        The state and the increment, each with its low word first, and the bits of `scale` and `place`. None if the
-        generator is not PCG64.
+        The state and the increment, each with its low word first, the bits of `scale` and `place`, the number of the
+        method, the number of blocks of the index, and the index. Its length depends only on the method and `count`, but
+        for very few streams. None if NumPy has to draw.
     """
-    if type(generator) is not np.random.PCG64 or not has_known_layout():
+    method = METHODS[name]
+    if count < method.least or type(generator) is not np.random.PCG64 or not has_known_layout():
         return None
-    words = np.empty(STREAM_WORDS, np.uint64)
-    words[4:].view(np.float64)[:] = scale, place
+    code = _code.find(count)
+    if code is None and method.number:
+        return None
+    return _take(code, method, generator, count, scale, place)
+
+
+def _take(code: _Code | None, method: Method, generator: Any, count: int, scale: float, place: float) -> np.ndarray:
+    blocks = 0 if not method.number else int((count * method.steps + 6 * sqrt(count)) / BLOCK) + 2
+    words = np.zeros(HEAD + RECORD * blocks, np.uint64)
+    words[4:6].view(np.float64)[:] = scale, place
+    words[6:8] = method.number, blocks
     address = state_address(generator)
     with generator.lock:
         words[:4].view(np.uint8)[:] = np.frombuffer(ctypes.string_at(address, 32), np.uint8)
-        state, increment = _numbers(words)
-        ctypes.memmove(address, jump(state, increment, count).to_bytes(16, "little"), 16)
+        if method.number:
+            assert code is not None
+            words, state = _index(code, words, count)
+        else:
+            state = jump(*_numbers(words), count)
+        ctypes.memmove(address, state.to_bytes(16, "little"), 16)
     return words
 
 
 def _numbers(words: np.ndarray) -> tuple[int, int]:
+    """Return the state and the increment of a stream."""
     a, b, c, d = words[:4].tolist()
     return b << 64 | a, d << 64 | c
 
 
+def _index(code: _Code, words: np.ndarray, count: int) -> tuple[np.ndarray, int]:
+    """Write the index of a stream. Return the stream's words and the state behind its elements."""
+    slots = array("q", [0, words.ctypes.data, _ziggurats().ctypes.data, distances().ctypes.data, 0, 0])
+    begin, blocks = 0, int(words[7])
+    while True:
+        address = slots.buffer_info()[0]
+        threads = thread_count() if count >= SHARED_FROM else 1
+        if threads > 1 and begin == 0:
+            workers().split(code.index, address, blocks, threads, BLOCKS)
+        else:
+            code.index.call(address, begin, blocks)
+        code.join.call(address, begin, blocks)
+        if slots[4] >= count:
+            break
+        more = int((count - slots[4]) / BLOCK) + 2  # (the index has seldom too few blocks)
+        words = np.append(words, np.zeros(RECORD * more, np.uint64))
+        begin, blocks = blocks, blocks + more
+        words[7] = blocks
+        slots[1] = words.ctypes.data
+    code.end.call(address, 0, count)
+    low, high = (word & _MASK for word in slots[4:6])
+    return words, high << 64 | low
+
+
 def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
     """Write the elements of a stream to a C-contiguous array."""
-    code = _code.find(out.size) if out.size >= LEAST else None
+    method = METHODS[_NAMES[int(words[6])]]
+    code = _code.find(out.size) if out.size >= method.least else None
     if code is not None:
         _fill(code, words, out)
         return
     generator = np.random.PCG64(0)
     state, increment = _numbers(words)
     generator.state = {**generator.state, "state": {"state": state, "inc": increment}}
-    np.random.Generator(generator).random(out=out)
+    getattr(np.random.Generator(generator), _NAMES[method.number])(out=out)
     scale, place = words[4:6].view(np.float64).tolist()
     if scale != 1.0:
         out *= scale
@@ -131,13 +233,22 @@ def is_ready() -> bool:
 
 
 def _fill(code: _Code, words: np.ndarray, values: np.ndarray) -> None:
-    slots = array("q", [values.ctypes.data, words.ctypes.data, distances().ctypes.data])
+    slots = array("q", [values.ctypes.data, words.ctypes.data, _ziggurats().ctypes.data, distances().ctypes.data])
     address, count = slots.buffer_info()[0], values.size
     threads = thread_count() if count >= SHARED_FROM else 1
     if threads > 1:
-        workers().split(code.units, address, count, threads, min(CHUNK, -(-count // (threads * BLOCK)) * BLOCK))
+        workers().split(code.fill, address, count, threads, min(CHUNK, -(-count // (threads * BLOCK)) * BLOCK))
     else:
-        code.units.call(address, 0, count)
+        code.fill.call(address, 0, count)
+
+
+class Reader(NamedTuple):
+    """A stream that a kernel reads: its argument, its words, the elements per iteration, and the number of elements."""
+
+    argument: int
+    words: np.ndarray
+    each: int
+    size: int
 
 
 def launch_with_streams(
@@ -148,24 +259,22 @@ def launch_with_streams(
     Return False if this is not possible. The kernel then has not run.
     """
     most = max(reader.each for reader in readers)
-    code = _code.find(sum(reader.count for reader in readers)) if most <= MOST_AT_ONCE else None
+    code = _code.find(sum(reader.size for reader in readers)) if most <= MOST_AT_ONCE else None
     if code is None or not parallel:
         return False
-    few = max(1, AT_ONCE // most)
-    few = -(-few // function.grain) * function.grain
-    shared = function.parallel and max(reader.count for reader in readers) >= SHARED_FROM
+    few = -(-max(1, AT_ONCE // most) // function.grain) * function.grain
+    shared = function.parallel and max(reader.size for reader in readers) >= SHARED_FROM
     threads = min(thread_count(), MOST_THREADS) if shared else 1
-    apart = -(-8 * (few * most + BLOCK) // 64) * 64
+    apart = -(-8 * (BLOCK + few * most + LANES) // 64) * 64
     memory = device.allocate(threads * apart * len(readers))
     job = [function.address, len(slots), slots.buffer_info()[0], few, len(readers), memory.address]
-    job += [apart * len(readers), 0, distances().ctypes.data, apart]
+    job += [apart * len(readers), 0, distances().ctypes.data, apart, _ziggurats().ctypes.data]
     for reader in readers:
-        job += [reader.argument, reader.each, reader.count, reader.words.ctypes.data]
+        job += [reader.argument, reader.each, reader.size, reader.words.ctypes.data]
     given = array("q", job)
     address, extent = given.buffer_info()[0], parallel[0]
     if threads > 1:
-        chunk = few * max(1, extent // (few * threads * 16))
-        workers().split(code.kernel, address, extent, threads, chunk)
+        workers().split(code.kernel, address, extent, threads, few * max(1, extent // (few * threads * 16)))
     else:
         code.kernel.call(address, 0, extent)
     return True

@@ -14,7 +14,7 @@ import pytest
 import weft as wf
 from weft.runtime import override
 from weft.runtime.cpu import native
-from weft.runtime.cpu.random import draws, random_streams
+from weft.runtime.cpu.random import random_streams
 
 LARGE = 3_000_003
 METHODS: dict[str, tuple[Any, ...]] = {
@@ -28,19 +28,16 @@ METHODS: dict[str, tuple[Any, ...]] = {
 
 
 @cache
-def _codes() -> tuple[Any, dict[str, Any]]:
+def _code() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "disk_cache", lambda: None)  # (so that this thread compiles)
-        return random_streams._obtain(True), {name: draws._obtain(draws.METHODS[name], True) for name in draws.METHODS}
+        return random_streams._obtain(True)
 
 
 @pytest.fixture(autouse=True)
 def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load all native code, which otherwise is loaded only after many draws."""
-    units, others = _codes()
-    monkeypatch.setattr(random_streams._code, "loaded", units)
-    for name, code in others.items():
-        monkeypatch.setattr(draws.READY[name], "loaded", code)
+    """Load the native code, which otherwise is loaded only after many draws."""
+    monkeypatch.setattr(random_streams._code, "loaded", _code())
 
 
 def _pair(seed: int) -> tuple[Any, np.random.Generator]:
@@ -94,6 +91,12 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "long rows": lambda m, rng: (rng.random((3, 100_000)) * 2).max(axis=1),
     "mixed": lambda m, rng: rng.random(40_000) + rng.random((3, 40_000)),
     "integers": lambda m, rng: (rng.random(60_000) * 6).astype(np.int64) + 1,
+    "normal map": lambda m, rng: rng.normal(3, 2, 100_003) * 2 + rng.standard_normal(100_003),
+    "exponential rows": lambda m, rng: (rng.exponential(2.0, (301, 257)) <= 1).sum(1),
+    "three": lambda m, rng: (
+        rng.standard_normal(90_000) * rng.random(90_000) <= rng.standard_exponential(90_000)
+    ).mean(),
+    "one long row": lambda m, rng: rng.standard_normal((2, 200_000)) * 2,
     "sorted": lambda m, rng: m.sort(rng.random(60_000) * 2),
 }
 
@@ -109,7 +112,7 @@ def test_programs(name: str, interpreted: str, threads: int) -> None:
     assert ours.bit_generator.state == theirs.bit_generator.state
 
 
-@pytest.mark.parametrize("name", ["pi", "map", "rows", "matrix"])
+@pytest.mark.parametrize("name", ["pi", "map", "rows", "matrix", "normal map", "exponential rows", "three"])
 def test_numbers_are_drawn_within_the_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(*given: Any) -> None:
         raise AssertionError("random numbers were written to memory")

@@ -1,1 +1,0 @@
-  store <${LANES} x i64> %bits, ptr %at, align 8
