@@ -79,9 +79,9 @@ class _Code(NamedTuple):
 
     fill: Entry
     kernel: Entry
-    index: Entry
+    blocks: Entry
     join: Entry
-    end: Entry
+    finish: Entry
     memory: Any
 
 
@@ -104,8 +104,8 @@ def _obtain(compiling: bool) -> _Code | None:
     if code is None:
         return None
     memory, addresses = link_symbols(code.code, external_addresses(code.symbols), _ENTRIES)
-    fill, kernel, index, join, end = (Entry(ENTRY(address), address) for address in addresses)
-    return _Code(fill, kernel, index, join, end, memory)
+    fill, kernel, blocks, join, finish = (Entry(ENTRY(address), address) for address in addresses)
+    return _Code(fill, kernel, blocks, join, finish, memory)
 
 
 @cache
@@ -194,9 +194,9 @@ def _index(code: _Code, words: np.ndarray, count: int) -> tuple[np.ndarray, int]
         address = slots.buffer_info()[0]
         threads = thread_count() if count >= SHARED_FROM else 1
         if threads > 1 and begin == 0:
-            workers().split(code.index, address, blocks, threads, BLOCKS)
+            workers().split(code.blocks, address, blocks, threads, BLOCKS)
         else:
-            code.index.call(address, begin, blocks)
+            code.blocks.call(address, begin, blocks)
         code.join.call(address, begin, blocks)
         if slots[4] >= count:
             break
@@ -205,7 +205,7 @@ def _index(code: _Code, words: np.ndarray, count: int) -> tuple[np.ndarray, int]
         begin, blocks = blocks, blocks + more
         words[7] = blocks
         slots[1] = words.ctypes.data
-    code.end.call(address, 0, count)
+    code.finish.call(address, 0, count)
     low, high = (word & _MASK for word in slots[4:6])
     return words, high << 64 | low
 
