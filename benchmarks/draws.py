@@ -40,10 +40,12 @@ def _price(m: Any, start: float, drift: float, volatility: float, normals: Any) 
 def option(m: Any, rng: Any, n: int) -> float:
     """Return the value of an option on the mean of three correlated prices, from `n` paths."""
     x, y, z = rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal(n)
-    total = _price(m, 100.0, 0.02, 0.2, x)
-    total = total + _price(m, 95.0, 0.015, 0.25, 0.6 * x + 0.8 * y)
-    total = total + _price(m, 105.0, 0.01, 0.3, 0.5 * x + 0.3 * y + 0.81 * z)
-    return float(m.maximum(total / 3.0 - 100.0, 0.0).mean())
+    prices = (
+        lambda: _price(m, 100.0, 0.02, 0.2, x),
+        lambda: _price(m, 95.0, 0.015, 0.25, 0.6 * x + 0.8 * y),
+        lambda: _price(m, 105.0, 0.01, 0.3, 0.5 * x + 0.3 * y + 0.81 * z),
+    )
+    return float(m.maximum(sum(price() for price in prices) / 3.0 - 100.0, 0.0).mean())
 
 
 PROGRAMS: dict[str, Program] = {

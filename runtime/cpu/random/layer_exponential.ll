@@ -3,7 +3,7 @@ define internal { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables) alwa
   %middle = lshr i64 %bits, 3
   %layer = and i64 %middle, 255
   %place = lshr i64 %bits, 11
-  %whole = uitofp i64 %place to double
+  %whole = sitofp i64 %place to double
   %unit.at = getelementptr [256 x double], ptr %tables, i64 1, i64 %layer
   %unit = load double, ptr %unit.at
   %value = fmul double %whole, %unit
@@ -33,16 +33,12 @@ define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment
   ret { double, i128, i64 } %result
 }
 
-; The layers and the places of several variables.
-define internal { <${LANES} x i64>, <${LANES} x i64> } @${NAME}.split(<${LANES} x i64> %bits) alwaysinline {
-  %middle = lshr <${LANES} x i64> %bits, splat (i64 3)
-  %layers = and <${LANES} x i64> %middle, splat (i64 255)
-  %places = lshr <${LANES} x i64> %bits, splat (i64 11)
-  %result.0 = insertvalue { <${LANES} x i64>, <${LANES} x i64> } poison, <${LANES} x i64> %layers, 0
-  %result = insertvalue { <${LANES} x i64>, <${LANES} x i64> } %result.0, <${LANES} x i64> %places, 1
-  ret { <${LANES} x i64>, <${LANES} x i64> } %result
-}
-
-define internal <${LANES} x double> @${NAME}.signed(<${LANES} x i64> %bits, <${LANES} x double> %size) alwaysinline {
-  ret <${LANES} x double> %size
+; Whether a point lies inside of its layer. A limit is compared with all bits from the place on.
+define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
+  %middle = lshr i64 %bits, 3
+  %layer = and i64 %middle, 255
+  %limit.at = getelementptr i64, ptr %limits, i64 %layer
+  %limit = load i64, ptr %limit.at
+  %inside = icmp ult i64 %bits, %limit
+  ret i1 %inside
 }

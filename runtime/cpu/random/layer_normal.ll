@@ -5,7 +5,7 @@ define internal { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables) alwa
   %sign = and i64 %sign.place, -9223372036854775808
   %upper = lshr i64 %bits, 9
   %place = and i64 %upper, 4503599627370495
-  %whole = uitofp i64 %place to double
+  %whole = sitofp i64 %place to double
   %unit.at = getelementptr [256 x double], ptr %tables, i64 1, i64 %layer
   %unit = load double, ptr %unit.at
   %size = fmul double %whole, %unit
@@ -61,21 +61,12 @@ done:
   ret { double, i128, i64 } %result
 }
 
-; The layers and the places of several variables.
-define internal { <${LANES} x i64>, <${LANES} x i64> } @${NAME}.split(<${LANES} x i64> %bits) alwaysinline {
-  %layers = and <${LANES} x i64> %bits, splat (i64 255)
-  %upper = lshr <${LANES} x i64> %bits, splat (i64 9)
-  %places = and <${LANES} x i64> %upper, splat (i64 4503599627370495)
-  %result.0 = insertvalue { <${LANES} x i64>, <${LANES} x i64> } poison, <${LANES} x i64> %layers, 0
-  %result = insertvalue { <${LANES} x i64>, <${LANES} x i64> } %result.0, <${LANES} x i64> %places, 1
-  ret { <${LANES} x i64>, <${LANES} x i64> } %result
-}
-
-define internal <${LANES} x double> @${NAME}.signed(<${LANES} x i64> %bits, <${LANES} x double> %size) alwaysinline {
-  %sign.place = shl <${LANES} x i64> %bits, splat (i64 55)
-  %sign = and <${LANES} x i64> %sign.place, splat (i64 -9223372036854775808)
-  %size.bits = bitcast <${LANES} x double> %size to <${LANES} x i64>
-  %value.bits = xor <${LANES} x i64> %size.bits, %sign
-  %value = bitcast <${LANES} x i64> %value.bits to <${LANES} x double>
-  ret <${LANES} x double> %value
+; Whether a point lies inside of its layer. A limit is compared with all bits from the place on.
+define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
+  %layer = and i64 %bits, 255
+  %limit.at = getelementptr i64, ptr %limits, i64 %layer
+  %limit = load i64, ptr %limit.at
+  %place = shl i64 %bits, 3
+  %inside = icmp ult i64 %place, %limit
+  ret i1 %inside
 }

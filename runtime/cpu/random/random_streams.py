@@ -92,8 +92,8 @@ _EXPONENTIAL = {"START": "0x401EC9D9297EBB83"}
 
 
 def _ziggurat(name: str, constants: dict[str, str]) -> str:
-    layer = read_llvm(__file__, f"layer_{name}", NAME=name, LANES=LANES, **constants)
-    return read_llvm(__file__, "ziggurat", NAME=name, LAYER=layer, LANES=LANES, BLOCK=BLOCK, HEAD=HEAD)
+    layer = read_llvm(__file__, f"layer_{name}", NAME=name, **constants)
+    return read_llvm(__file__, "ziggurat", NAME=name, LAYER=layer, BLOCK=BLOCK, HEAD=HEAD)
 
 
 def _obtain(compiling: bool) -> _Code | None:
@@ -112,9 +112,11 @@ def _obtain(compiling: bool) -> _Code | None:
 def _ziggurats() -> np.ndarray:
     """Return NumPy's tables of the normal and the exponential ziggurat.
 
-    Their words are limits, units and densities.
+    Their words are limits, units and densities, and the limits shifted to the place's position in an output.
     """
-    return np.load(Path(__file__).with_name("ziggurat.npy"))
+    tables = np.load(Path(__file__).with_name("ziggurat.npy"))
+    shifted = tables[:, :1] << np.array([12, 11], np.uint64).reshape(2, 1, 1)
+    return np.concatenate([tables, shifted], axis=1)
 
 
 def _draws_as_numpy(code: _Code) -> bool:

@@ -8,16 +8,35 @@
 declare ptr @memcpy(ptr, ptr, i64)
 declare double @exp(double)
 declare double @log1p(double)
-declare <${LANES} x i64> @llvm.masked.gather.v${LANES}i64.v${LANES}p0(<${LANES} x ptr>, i32, <${LANES} x i1>, <${LANES} x i64>)
-declare <${LANES} x double> @llvm.masked.gather.v${LANES}f64.v${LANES}p0(<${LANES} x ptr>, i32, <${LANES} x i1>, <${LANES} x double>)
 
-
-define internal <${LANES} x double> @spread(double %value) alwaysinline {
-  %one = insertelement <${LANES} x double> poison, double %value, i64 0
-  %all = shufflevector <${LANES} x double> %one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
-  ret <${LANES} x double> %all
-}
 ${PCG64}
+
+; The outputs of ${BLOCK} steps.
+define internal void @write_outputs(ptr %out, i128 %state, i128 %difference, ptr %distances) {
+entry:
+  %s0 = trunc i128 %state to i64
+  %s.upper = lshr i128 %state, 64
+  %s1 = trunc i128 %s.upper to i64
+  %d0 = trunc i128 %difference to i64
+  %d.upper = lshr i128 %difference, 64
+  %d1 = trunc i128 %d.upper to i64
+  %state.low = call <${LANES} x i64> @splat(i64 %s0)
+  %state.high = call <${LANES} x i64> @splat(i64 %s1)
+  %low = call <${LANES} x i64> @splat(i64 %d0)
+  %high = call <${LANES} x i64> @splat(i64 %d1)
+  br label %body
+body:
+  %index = phi i64 [ 0, %entry ], [ %index.next, %body ]
+  %bits = call <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances)
+  %at = getelementptr i64, ptr %out, i64 %index
+  store <${LANES} x i64> %bits, ptr %at, align 64
+  %index.next = add i64 %index, ${LANES}
+  %left = icmp slt i64 %index.next, ${BLOCK}
+  br i1 %left, label %body, label %done
+done:
+  ret void
+}
+
 ; Writes ${LANES} elements at a time, `count` or up to ${LANES} - 1 more, for at most ${BLOCK} steps from a state.
 define internal void @block(ptr %out, i128 %state, i128 %difference, i64 %count, double %scale, double %place, ptr %distances) {
 entry:
@@ -105,7 +124,7 @@ define internal void @fill_range(ptr %out, ptr %stream, i64 %first, i64 %last, p
 entry:
   %method.at = getelementptr i64, ptr %stream, i64 6
   %method = load i64, ptr %method.at
-  %exponential.tables = getelementptr [768 x i64], ptr %ziggurats, i64 1
+  %exponential.tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
   switch i64 %method, label %units [ i64 1, label %normals
                                      i64 2, label %exponentials ]
 units:
@@ -142,7 +161,7 @@ normals:
   %normal = call { i64, i64 } @normal.count(i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances)
   ret { i64, i64 } %normal
 exponentials:
-  %tables = getelementptr [768 x i64], ptr %ziggurats, i64 1
+  %tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
   %exponential = call { i64, i64 } @exponential.count(i128 %state, i128 %increment, i64 %first, ptr %tables, ptr %distances)
   ret { i64, i64 } %exponential
 }
@@ -265,7 +284,7 @@ normals:
   store i128 %normal, ptr %state.at, align 8
   ret void
 exponentials:
-  %tables = getelementptr [768 x i64], ptr %ziggurats, i64 1
+  %tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
   %exponential = call i128 @exponential.range(ptr %memory, ptr %stream, i64 %last, i64 %end, ptr %tables, ptr %distances, i1 false)
   store i128 %exponential, ptr %state.at, align 8
   ret void
@@ -363,3 +382,5 @@ over:
   atomicrmw and ptr %used.at, i64 %others acq_rel, align 8
   ret void
 }
+
+!0 = !{!"branch_weights", i32 99, i32 1}

@@ -3,34 +3,6 @@
 
 ${LAYER}
 
-; Whether each of these points lies at the edge of its layer.
-define internal <${LANES} x i1> @${NAME}.edges(<${LANES} x i64> %bits, ptr %tables) alwaysinline {
-  %split = call { <${LANES} x i64>, <${LANES} x i64> } @${NAME}.split(<${LANES} x i64> %bits)
-  %layers = extractvalue { <${LANES} x i64>, <${LANES} x i64> } %split, 0
-  %places = extractvalue { <${LANES} x i64>, <${LANES} x i64> } %split, 1
-  %limits.at = getelementptr i64, ptr %tables, <${LANES} x i64> %layers
-  %limit = call <${LANES} x i64> @llvm.masked.gather.v${LANES}i64.v${LANES}p0(<${LANES} x ptr> %limits.at, i32 8, <${LANES} x i1> splat (i1 true), <${LANES} x i64> poison)
-  %edges = icmp uge <${LANES} x i64> %places, %limit
-  ret <${LANES} x i1> %edges
-}
-
-; Whether each of these points lies at the edge of its layer, and otherwise the element.
-define internal { <${LANES} x i1>, <${LANES} x double> } @${NAME}.points(<${LANES} x i64> %bits, ptr %tables) alwaysinline {
-  %split = call { <${LANES} x i64>, <${LANES} x i64> } @${NAME}.split(<${LANES} x i64> %bits)
-  %layers = extractvalue { <${LANES} x i64>, <${LANES} x i64> } %split, 0
-  %places = extractvalue { <${LANES} x i64>, <${LANES} x i64> } %split, 1
-  %units = getelementptr [256 x double], ptr %tables, i64 1
-  %units.at = getelementptr double, ptr %units, <${LANES} x i64> %layers
-  %unit = call <${LANES} x double> @llvm.masked.gather.v${LANES}f64.v${LANES}p0(<${LANES} x ptr> %units.at, i32 8, <${LANES} x i1> splat (i1 true), <${LANES} x double> poison)
-  %edges = call <${LANES} x i1> @${NAME}.edges(<${LANES} x i64> %bits, ptr %tables)
-  %whole = sitofp <${LANES} x i64> %places to <${LANES} x double>
-  %size = fmul <${LANES} x double> %whole, %unit
-  %values = call <${LANES} x double> @${NAME}.signed(<${LANES} x i64> %bits, <${LANES} x double> %size)
-  %result.0 = insertvalue { <${LANES} x i1>, <${LANES} x double> } poison, <${LANES} x i1> %edges, 0
-  %result = insertvalue { <${LANES} x i1>, <${LANES} x double> } %result.0, <${LANES} x double> %values, 1
-  ret { <${LANES} x i1>, <${LANES} x double> } %result
-}
-
 ; An element whose first point lies at the edge of its layer: it is in the tail, below the density, or drawn anew.
 define internal { double, i128, i64 } @${NAME}.edge(i128 %first, i128 %increment, ptr %tables, i64 %first.bits) noinline cold {
 entry:
@@ -94,93 +66,56 @@ return:
 ; `most` elements from a state on. Returns the state behind them.
 define internal i128 @${NAME}.draw(ptr %out, i128 %begin, i128 %increment, i64 %most, double %scale, double %place, ptr %tables, ptr %distances) {
 entry:
-  %scales = call <${LANES} x double> @spread(double %scale)
-  %places = call <${LANES} x double> @spread(double %place)
-  %lanes = alloca [${LANES} x double], align 64
+  %buffer = alloca [${BLOCK} x i64], align 64
+  %limits = getelementptr [256 x i64], ptr %tables, i64 3
   br label %block
-block:                                ; the steps from a state on, as many as there are distances
-  %count = phi i64 [ 0, %entry ], [ %found, %leave ], [ %found.edge, %outside ]
-  %state = phi i128 [ %begin, %entry ], [ %state.leave, %leave ], [ %state.edge, %outside ]
+block:
+  %count = phi i64 [ 0, %entry ], [ %found, %leave ], [ %found.next, %behind ]
+  %state = phi i128 [ %begin, %entry ], [ %state.leave, %leave ], [ %state.edge, %behind ]
   %goes.on = icmp slt i64 %count, %most
-  br i1 %goes.on, label %split, label %done
-split:
+  br i1 %goes.on, label %write, label %done
+write:
   %difference = call i128 @difference(i128 %state, i128 %increment)
-  %s0 = trunc i128 %state to i64
-  %s.upper = lshr i128 %state, 64
-  %s1 = trunc i128 %s.upper to i64
-  %d0 = trunc i128 %difference to i64
-  %d.upper = lshr i128 %difference, 64
-  %d1 = trunc i128 %d.upper to i64
-  %state.low = call <${LANES} x i64> @splat(i64 %s0)
-  %state.high = call <${LANES} x i64> @splat(i64 %s1)
-  %low = call <${LANES} x i64> @splat(i64 %d0)
-  %high = call <${LANES} x i64> @splat(i64 %d1)
+  call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, ptr %distances)
   br label %look
 look:                                 ; an element begins at step `index`
-  %index = phi i64 [ 0, %split ], [ %index.whole, %inside ], [ %index.part, %part ], [ %index.edge, %outside ]
-  %found = phi i64 [ %count, %split ], [ %found.whole, %inside ], [ %found.part, %part ], [ %found.edge, %outside ]
-  %valid = sub i64 %most, %found
-  %some = icmp sgt i64 %valid, 0
+  %index = phi i64 [ 0, %write ], [ %index.next, %inside ], [ %index.edge, %outside.again ]
+  %found = phi i64 [ %count, %write ], [ %found.next, %inside ], [ %found.next, %outside.again ]
   %within = icmp slt i64 %index, ${BLOCK}
+  %some = icmp slt i64 %found, %most
   %again = and i1 %some, %within
-  br i1 %again, label %vector, label %leave
-vector:
-  %bits = call <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances)
-  %points = call { <${LANES} x i1>, <${LANES} x double> } @${NAME}.points(<${LANES} x i64> %bits, ptr %tables)
-  %edges = extractvalue { <${LANES} x i1>, <${LANES} x double> } %points, 0
-  %values = extractvalue { <${LANES} x i1>, <${LANES} x double> } %points, 1
-  %edges.bits = bitcast <${LANES} x i1> %edges to i${LANES}
-  %edges.word = zext i${LANES} %edges.bits to i64
-  %scaled = fmul <${LANES} x double> %values, %scales
-  %placed = fadd <${LANES} x double> %scaled, %places
+  br i1 %again, label %element, label %leave
+element:
+  %bits.at = getelementptr i64, ptr %buffer, i64 %index
+  %bits = load i64, ptr %bits.at
+  %is.inside = call i1 @${NAME}.inside(i64 %bits, ptr %limits)
   %at = getelementptr double, ptr %out, i64 %found
-  %is.whole = icmp sge i64 %valid, ${LANES}
-  br i1 %is.whole, label %whole, label %rest
-whole:
-  store <${LANES} x double> %placed, ptr %at, align 8
-  %none = icmp eq i64 %edges.word, 0
-  br i1 %none, label %inside, label %edge.whole
+  %index.next = add i64 %index, 1
+  %found.next = add i64 %found, 1
+  br i1 %is.inside, label %inside, label %outside, !prof !0
 inside:
-  %index.whole = add i64 %index, ${LANES}
-  %found.whole = add i64 %found, ${LANES}
+  %point = call { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables)
+  %value = extractvalue { i64, i64, double } %point, 2
+  %scaled = fmul double %value, %scale
+  %placed = fadd double %scaled, %place
+  store double %placed, ptr %at
   br label %look
-rest:                                 ; fewer elements than lanes
-  store <${LANES} x double> %placed, ptr %lanes, align 64
-  %stop = shl i64 -1, %valid
-  %stops = or i64 %edges.word, %stop
-  %kept = call i64 @llvm.cttz.i64(i64 %stops, i1 true)
-  %bytes = shl i64 %kept, 3
-  call ptr @memcpy(ptr %at, ptr %lanes, i64 %bytes)
-  %all = icmp eq i64 %kept, %valid
-  br i1 %all, label %part, label %edge
-part:
-  %index.part = add i64 %index, %kept
-  %found.part = add i64 %found, %kept
-  br label %look
-edge.whole:
-  %before = call i64 @llvm.cttz.i64(i64 %edges.word, i1 true)
-  br label %edge
-edge:                                 ; the element in this lane takes several steps
-  %lane = phi i64 [ %kept, %rest ], [ %before, %edge.whole ]
-  %index.lane = add i64 %index, %lane
-  %index.first = add i64 %index.lane, 1
-  %found.lane = add i64 %found, %lane
-  %bits.first = extractelement <${LANES} x i64> %bits, i64 %lane
-  %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.first, ptr %distances)
-  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %bits.first)
+outside:
+  %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.next, ptr %distances)
+  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %bits)
   %other.value = extractvalue { double, i128, i64 } %other, 0
   %state.edge = extractvalue { double, i128, i64 } %other, 1
   %steps = extractvalue { double, i128, i64 } %other, 2
   %other.scaled = fmul double %other.value, %scale
   %other.placed = fadd double %other.scaled, %place
-  %other.at = getelementptr double, ptr %out, i64 %found.lane
-  store double %other.placed, ptr %other.at
-  %index.edge = add i64 %index.lane, %steps
-  %found.edge = add i64 %found.lane, 1
-  br label %outside
-outside:
-  %still = icmp sle i64 %index.edge, ${BLOCK}
-  br i1 %still, label %look, label %block
+  store double %other.placed, ptr %at
+  %index.edge = add i64 %index, %steps
+  %still = icmp slt i64 %index.edge, ${BLOCK}
+  br i1 %still, label %outside.again, label %behind
+outside.again:
+  br label %look
+behind:
+  br label %block
 leave:
   %state.leave = call i128 @after(i128 %state, i128 %difference, i64 %index, ptr %distances)
   br label %block
@@ -193,57 +128,33 @@ done:
 define internal { i64, i64 } @${NAME}.count(i128 %state, i128 %increment, i64 %first, ptr %tables, ptr %distances) {
 entry:
   %difference = call i128 @difference(i128 %state, i128 %increment)
-  %s0 = trunc i128 %state to i64
-  %s.upper = lshr i128 %state, 64
-  %s1 = trunc i128 %s.upper to i64
-  %d0 = trunc i128 %difference to i64
-  %d.upper = lshr i128 %difference, 64
-  %d1 = trunc i128 %d.upper to i64
-  %state.low = call <${LANES} x i64> @splat(i64 %s0)
-  %state.high = call <${LANES} x i64> @splat(i64 %s1)
-  %low = call <${LANES} x i64> @splat(i64 %d0)
-  %high = call <${LANES} x i64> @splat(i64 %d1)
+  %buffer = alloca [${BLOCK} x i64], align 64
+  call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, ptr %distances)
+  %limits = getelementptr [256 x i64], ptr %tables, i64 3
   br label %look
-look:
-  %index = phi i64 [ %first, %entry ], [ %index.whole, %whole.block ], [ %index.inside, %inside ], [ %index.edge, %edge ]
-  %found = phi i64 [ 0, %entry ], [ %found.whole, %whole.block ], [ %found.inside, %inside ], [ %found.edge, %edge ]
-  %left = sub i64 ${BLOCK}, %index
-  %some = icmp sgt i64 %left, 0
-  br i1 %some, label %vector, label %done
-vector:
-  %bits = call <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances)
-  %edges = call <${LANES} x i1> @${NAME}.edges(<${LANES} x i64> %bits, ptr %tables)
-  %edges.bits = bitcast <${LANES} x i1> %edges to i${LANES}
-  %edges.all = zext i${LANES} %edges.bits to i64
-  %none = icmp eq i64 %edges.all, 0
-  %whole = icmp sge i64 %left, ${LANES}
-  %quick = and i1 %none, %whole
-  br i1 %quick, label %whole.block, label %slow
-whole.block:                          ; (the next vector does not wait for these comparisons)
-  %index.whole = add i64 %index, ${LANES}
-  %found.whole = add i64 %found, ${LANES}
-  br label %look
-slow:
-  %valid = call i64 @llvm.smin.i64(i64 %left, i64 ${LANES})
-  %stop = shl i64 -1, %valid
-  %stops = or i64 %edges.all, %stop
-  %lane = call i64 @llvm.cttz.i64(i64 %stops, i1 true)
-  %index.inside = add i64 %index, %lane
-  %found.inside = add i64 %found, %lane
-  %all = icmp eq i64 %lane, %valid
-  br i1 %all, label %inside, label %edge
+look:                                 ; an element begins at step `index`; the previous ones took `more` additional steps
+  %index = phi i64 [ %first, %entry ], [ %index.next, %inside ], [ %index.edge, %outside ]
+  %more = phi i64 [ %first, %entry ], [ %more, %inside ], [ %more.edge, %outside ]
+  %some = icmp slt i64 %index, ${BLOCK}
+  br i1 %some, label %element, label %done
+element:
+  %bits.at = getelementptr i64, ptr %buffer, i64 %index
+  %bits = load i64, ptr %bits.at
+  %is.inside = call i1 @${NAME}.inside(i64 %bits, ptr %limits)
+  %index.next = add i64 %index, 1
+  br i1 %is.inside, label %inside, label %outside, !prof !0
 inside:
   br label %look
-edge:
-  %bits.first = extractelement <${LANES} x i64> %bits, i64 %lane
-  %index.first = add i64 %index.inside, 1
-  %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.first, ptr %distances)
-  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %bits.first)
+outside:
+  %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.next, ptr %distances)
+  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %bits)
   %steps = extractvalue { double, i128, i64 } %other, 2
-  %index.edge = add i64 %index.inside, %steps
-  %found.edge = add i64 %found.inside, 1
+  %index.edge = add i64 %index, %steps
+  %more.steps = add i64 %more, %steps
+  %more.edge = sub i64 %more.steps, 1
   br label %look
 done:
+  %found = sub i64 %index, %more
   %over = sub i64 %index, ${BLOCK}
   %result.0 = insertvalue { i64, i64 } poison, i64 %found, 0
   %result = insertvalue { i64, i64 } %result.0, i64 %over, 1
