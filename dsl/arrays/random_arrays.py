@@ -1,8 +1,8 @@
 """Arrays of random numbers, with the same bits as NumPy's generators.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: an array, and the generator in the state
-that NumPy's method leaves. Invariant: numbers of `random` and `uniform` are drawn when they are needed. The state of the
-generator does not wait for them.
+that NumPy's method leaves. Invariant: many numbers are drawn when they are needed. The state of the generator does not wait for
+them.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ def draw_array(
     count = int(np.prod(draw.shape))
     if device.name == "cpu" and count >= RECORDED_FROM:
         words = runtime.take_stream(draw.method, generator.bit_generator, count, draw.scale, draw.place)
-        return None if words is None else _record_stream(name, words, draw.shape)
-    memory = device.allocate(count * np.dtype(np.float64).itemsize)
+        return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)
+    memory = device.allocate(count * draw.dtype.itemsize)
     memory.origin = user_location()
-    if not runtime.draw_into(device.lend(memory, np.dtype(np.float64), draw.shape), generator, name, draw):
+    if not runtime.draw_into(device.lend(memory, draw.dtype, draw.shape), generator, name, draw):
         return None
-    return wrap(Storage(draw.shape, np.dtype(np.float64), device, memory))
+    return wrap(Storage(draw.shape, draw.dtype, device, memory))
 
 
-def _record_stream(name: str, words: np.ndarray, shape: tuple[int, ...]) -> Array:
+def _record_stream(name: str, words: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> Array:
     location = start()
     stream = expr_of(convert(words))
-    return record(opaque(runtime.fill_from_stream, [stream], shape, np.float64, name, location))
+    return record(opaque(runtime.fill_from_stream, [stream], shape, dtype, name, location))
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:

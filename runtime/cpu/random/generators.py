@@ -21,12 +21,16 @@ _NUMBERS = frozenset({int, float, np.float64})
 
 
 class Draw(NamedTuple):
-    """A draw: the method that draws standard numbers, the shape, and the scale and location of the result."""
+    """A draw: the method that draws standard numbers, and the shape, the scale, the location and the dtype of the result.
+
+    The result of "integers" has the `scale` integers from `place` on.
+    """
 
     method: str
     shape: tuple[int, ...]
     scale: float
     place: float
+    dtype: np.dtype = np.dtype(np.float64)
 
 
 def _standard(size: Any = None) -> tuple[Any, Any, Any]:
@@ -55,7 +59,8 @@ _DRAWS: dict[str, tuple[str, Callable[..., tuple[Any, Any, Any]]]] = {
     "exponential": ("standard_exponential", _exponential),
 }
 LEAST = 1 << 11  # number of elements below which no method is faster in native code
-DRAWN = frozenset(_DRAWS)  # names of methods
+DRAWN = frozenset({*_DRAWS, "integers"})  # names of methods
+_INTEGERS = frozenset({int, np.int64})
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
@@ -68,6 +73,8 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     arguments : tuple
     options : dict
     """
+    if name == "integers":
+        return _read_integers(arguments, options)
     method, read = _DRAWS[name]
     try:
         size, scale, place = read(*arguments, **options)
@@ -81,8 +88,29 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     return Draw(method, size if type(size) is tuple else (count,), float(scale), float(place))
 
 
+def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
+    """Return the draw of many integers from at most 2**32 - 1 consecutive ones. Return None if NumPy has to draw."""
+
+    def read(low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: Any = False) -> Draw | None:
+        low, high = (0, low) if high is None else (low, high)
+        count = prod(size) if type(size) is tuple else size
+        if type(count) is not int or count < LEAST or not {type(low), type(high)} <= _INTEGERS:
+            return None
+        if dtype not in (np.int64, int, "int64", "i8") or type(endpoint) is not bool:
+            return None
+        low, number = int(low), int(high) - int(low) + endpoint
+        if not 2 <= number < 1 << 32 or not -(1 << 63) <= low <= (1 << 63) - number:
+            return None
+        return Draw("integers", size if type(size) is tuple else (count,), number, low, np.dtype(np.int64))
+
+    try:
+        return read(*arguments, **options)
+    except TypeError:  # (wrong arguments, for which NumPy raises an error)
+        return None
+
+
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw) -> bool:
-    """Fill a C-contiguous array of float64. Return False if NumPy has to draw. The generator is then unchanged."""
+    """Fill a C-contiguous array of the draw's dtype. Return False if NumPy has to draw. The generator is then unchanged."""
     fill = partial(fill_with_draw, values, generator, draw)
     if not Listening.listeners or not is_ready():
         return fill()
@@ -111,5 +139,5 @@ def draw_many(
     draw = read_draw(name, arguments, options)
     if draw is None:
         return None
-    values = np.empty(draw.shape)
+    values = np.empty(draw.shape, draw.dtype)
     return values if draw_into(values, generator, name, draw) else None

@@ -51,10 +51,19 @@ def state_address(generator: Any) -> int:
     return ctypes.c_int64.from_address(generator.ctypes.state_address).value
 
 
+def half_of(generator: Any) -> Any:
+    """Return the words of a generator's state that say whether half of a step is still to be used, and this half."""
+    address = generator.ctypes.state_address + ctypes.sizeof(ctypes.c_void_p)
+    return (ctypes.c_uint32 * 2).from_address(address)
+
+
 @cache
 def has_known_layout() -> bool:
-    """Return whether NumPy keeps the state and the increment where `state_address` says."""
+    """Return whether NumPy keeps the state and the increment where `state_address` and `half_of` say."""
     generator = np.random.PCG64(1)
     state, increment = (generator.state["state"][key] for key in ("state", "inc"))
     expected: bytes = state.to_bytes(16, "little") + increment.to_bytes(16, "little")
-    return ctypes.string_at(state_address(generator), 32) == expected
+    same = ctypes.string_at(state_address(generator), 32) == expected
+    np.random.Generator(generator).integers(9, dtype=np.int32)
+    half = generator.state["has_uint32"], generator.state["uinteger"]
+    return same and (*half_of(generator),) == half

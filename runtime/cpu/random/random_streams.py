@@ -30,6 +30,7 @@ from weft.runtime.cpu.random.pcg64 import (
     BLOCK,
     LANES,
     distances,
+    half_of,
     has_known_layout,
     jump,
     pcg64_text,
@@ -56,11 +57,14 @@ METHODS = {
     "random": Method(0, 1.0, 1 << 13),
     "standard_normal": Method(1, 1.0216, 1 << 12),
     "standard_exponential": Method(2, 1.0337, 1 << 13),
+    "integers": Method(3, 0.5, 1 << 13),
 }
+INTEGERS = 3  # number of the method
 _NAMES = {method.number: name for name, method in METHODS.items()}
 
 # Words of a stream in front of its index, and words of the index per block.
-HEAD, RECORD = 8, 4
+HEAD, RECORD = 16, 4
+MOST_IN_FRONT = 6  # number of integers in front of a stream
 # Number of elements of a stream that a kernel reads at a time, at least and at most: in one iteration, it may read a row.
 AT_ONCE, MOST_AT_ONCE = 1 << 13, 1 << 16
 # Number of threads whose memory the bits of a word can mark as used.
@@ -99,7 +103,10 @@ def _ziggurat(name: str, constants: dict[str, str]) -> str:
 def _obtain(compiling: bool) -> _Code | None:
     ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
     common = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
-    text = read_llvm(__file__, "streams", PCG64=pcg64_text(), ZIGGURATS=ziggurats, **common)
+    order = ", ".join(f"i32 {k // 2 + k % 2 * LANES}" for k in range(2 * LANES))
+    halves = {"HALVES": 2 * BLOCK, "PAIRS": 2 * LANES, "ALTERNATING": f"<{order}>"}
+    integers = read_llvm(__file__, "integers", **common, **halves)
+    text = read_llvm(__file__, "streams", PCG64=pcg64_text(), ZIGGURATS=ziggurats, INTEGERS=integers, **common)
     code = optimised_object(_ENTRIES[0], text, ("exp", "log1p"), compiling, own=True)
     if code is None:
         return None
@@ -126,11 +133,18 @@ def _draws_as_numpy(code: _Code) -> bool:
 def _is_numpys(code: _Code, name: str) -> bool:
     """Return whether native code draws the same sample as NumPy. The generator must also end in the same state."""
     ours, theirs = np.random.PCG64(1), np.random.PCG64(1)
-    words = _take(code, METHODS[name], ours, SAMPLE, 1.5, 0.25)
-    values = np.empty(SAMPLE)
+    other = np.random.Generator(theirs)
+    if name == "integers":
+        size, place = 3_000_000_001, -7  # (every third half is rejected)
+        expected: Any = other.integers(place, place + size, SAMPLE)
+    else:
+        size, place = 1.5, 0.25  # type: ignore[assignment]
+        expected = place + size * getattr(other, name)(SAMPLE)
+    words = _take(code, METHODS[name], ours, SAMPLE, size, place)
+    assert words is not None
+    values = np.empty(SAMPLE, expected.dtype)
     _fill(code, words, values)
-    expected = getattr(np.random.Generator(theirs), name)(SAMPLE)
-    return np.array_equal(values, 0.25 + 1.5 * expected) and ours.state == theirs.state
+    return np.array_equal(values, expected) and ours.state == theirs.state
 
 
 _code = Readiness(_obtain, _draws_as_numpy)
@@ -146,8 +160,9 @@ def take_stream(name: str, generator: Any, count: int, scale: float = 1.0, place
     generator : numpy.random.BitGenerator
     count : int
         Number of draws.
-    scale, place : float
-        The elements of the stream are ``place + scale * draw``. (A number plus -0.0 is the number.)
+    scale, place : float or int
+        The elements of the stream are ``place + scale * draw``. (A number plus -0.0 is the number.) Bounded integers
+        are the `scale` integers from `place` on.
 
     Returns
     -------
@@ -165,21 +180,47 @@ def take_stream(name: str, generator: Any, count: int, scale: float = 1.0, place
     return _take(code, method, generator, count, scale, place)
 
 
-def _take(code: _Code | None, method: Method, generator: Any, count: int, scale: float, place: float) -> np.ndarray:
-    blocks = 0 if not method.number else int((count * method.steps + 6 * sqrt(count)) / BLOCK) + 2
+def _take(
+    code: _Code | None, method: Method, generator: Any, count: int, scale: float, place: float
+) -> np.ndarray | None:
+    steps = method.steps / (1.0 - (1 << 32) % int(scale) / 2**32 if method.number == INTEGERS else 1.0)
+    blocks = 0 if not method.number else int((count * steps + 6 * sqrt(count)) / BLOCK) + 2
     words = np.zeros(HEAD + RECORD * blocks, np.uint64)
-    words[4:6].view(np.float64)[:] = scale, place
+    words[4:6].view(np.int64 if method.number == INTEGERS else np.float64)[:] = scale, place
     words[6:8] = method.number, blocks
+    half = (0, 0)
     address = state_address(generator)
     with generator.lock:
+        if method.number == INTEGERS:
+            words[8] = (1 << 32) % scale
+            if not _use_half(generator, words, int(scale), int(place)):
+                return None
         words[:4].view(np.uint8)[:] = np.frombuffer(ctypes.string_at(address, 32), np.uint8)
         if method.number:
             assert code is not None
-            words, state = _index(code, words, count)
+            words, state, half = _index(code, words, count - int(words[9]))
         else:
             state = jump(*_numbers(words), count)
         ctypes.memmove(address, state.to_bytes(16, "little"), 16)
+        if method.number == INTEGERS:
+            half_of(generator)[:] = half
     return words
+
+
+def _use_half(generator: Any, words: np.ndarray, size: int, place: int) -> bool:
+    """Let NumPy draw numbers until no half of a step is left. These numbers are in front of the stream.
+
+    Return False if too many halves were rejected. The generator is then unchanged.
+    """
+    numpys, front, before = np.random.Generator(generator), 0, generator.state
+    while half_of(generator)[0]:
+        if front == MOST_IN_FRONT:
+            generator.state = before
+            return False
+        words.view(np.int64)[10 + front] = numpys.integers(place, place + size)
+        front += 1
+    words[9] = front
+    return True
 
 
 def _numbers(words: np.ndarray) -> tuple[int, int]:
@@ -188,9 +229,12 @@ def _numbers(words: np.ndarray) -> tuple[int, int]:
     return b << 64 | a, d << 64 | c
 
 
-def _index(code: _Code, words: np.ndarray, count: int) -> tuple[np.ndarray, int]:
-    """Write the index of a stream. Return the stream's words and the state behind its elements."""
-    slots = array("q", [0, words.ctypes.data, _ziggurats().ctypes.data, distances().ctypes.data, 0, 0])
+def _index(code: _Code, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
+    """Write the index of a stream.
+
+    Return the stream's words, the state behind its elements, and the half of a step that is left.
+    """
+    slots = array("q", [0, words.ctypes.data, _ziggurats().ctypes.data, distances().ctypes.data, 0, 0, 0, 0])
     begin, blocks = 0, int(words[7])
     while True:
         address = slots.buffer_info()[0]
@@ -207,9 +251,9 @@ def _index(code: _Code, words: np.ndarray, count: int) -> tuple[np.ndarray, int]
         begin, blocks = blocks, blocks + more
         words[7] = blocks
         slots[1] = words.ctypes.data
-    code.finish.call(address, 0, count)
+    code.finish.call(address, 0, count + int(words[9]))
     low, high = (word & _MASK for word in slots[4:6])
-    return words, high << 64 | low
+    return words, high << 64 | low, (slots[6], slots[7])
 
 
 def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
@@ -222,6 +266,12 @@ def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
     generator = np.random.PCG64(0)
     state, increment = _numbers(words)
     generator.state = {**generator.state, "state": {"state": state, "inc": increment}}
+    if method.number == INTEGERS:
+        front, (size, place) = int(words[9]), words[4:6].view(np.int64).tolist()
+        numbers = out.reshape(-1).view(np.int64)
+        numbers[:front] = words.view(np.int64)[10 : 10 + front]
+        numbers[front:] = np.random.Generator(generator).integers(place, place + size, numbers.size - front)
+        return
     getattr(np.random.Generator(generator), _NAMES[method.number])(out=out)
     scale, place = words[4:6].view(np.float64).tolist()
     if scale != 1.0:

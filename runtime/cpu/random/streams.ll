@@ -1,7 +1,8 @@
 ; Streams of random numbers, and kernels that read them.
 ;
 ; The words of a stream: the state, the increment, the scale and the place of its elements, its method (0: units,
-; 1: normal, 2: exponential variables), and the number of blocks of its index. Elements of units take one step each. An
+; 1: normal, 2: exponential variables, 3: bounded integers), the number of blocks of its index, and words of bounded
+; integers. Elements of units take one step each. An
 ; index has for each block of ${BLOCK} steps: the state at the block, the first element that begins in it, and the step at
 ; which that element begins.
 
@@ -103,7 +104,34 @@ rest:
   ret void
 }
 
+; The last block of an index that begins with this element or an earlier one.
+define internal i64 @find_block(ptr %stream, i64 %element) {
+entry:
+  %blocks.at = getelementptr i64, ptr %stream, i64 7
+  %blocks = load i64, ptr %blocks.at
+  %records = getelementptr i64, ptr %stream, i64 ${HEAD}
+  br label %search
+search:
+  %from = phi i64 [ 0, %entry ], [ %from.next, %halve ]
+  %to = phi i64 [ %blocks, %entry ], [ %to.next, %halve ]
+  %range = sub i64 %to, %from
+  %several = icmp sgt i64 %range, 1
+  br i1 %several, label %halve, label %done
+halve:
+  %half = lshr i64 %range, 1
+  %middle = add i64 %from, %half
+  %middle.at = getelementptr [4 x i64], ptr %records, i64 %middle, i64 2
+  %middle.element = load i64, ptr %middle.at
+  %right = icmp sle i64 %middle.element, %element
+  %from.next = select i1 %right, i64 %middle, i64 %from
+  %to.next = select i1 %right, i64 %to, i64 %middle
+  br label %search
+done:
+  ret i64 %from
+}
+
 ${ZIGGURATS}
+${INTEGERS}
 
 define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances) {
   %base = load i128, ptr %stream, align 8
@@ -126,7 +154,11 @@ entry:
   %method = load i64, ptr %method.at
   %exponential.tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
   switch i64 %method, label %units [ i64 1, label %normals
-                                     i64 2, label %exponentials ]
+                                     i64 2, label %exponentials
+                                     i64 3, label %integers ]
+integers:
+  call { i64, i128 } @integers.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
+  ret void
 units:
   call void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
   ret void
@@ -153,10 +185,13 @@ define void @weft_draw_range(ptr %slots, i64 %begin, i64 %end) {
   ret void
 }
 
-define internal { i64, i64 } @count(i64 %method, i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances) {
+define internal { i64, i64 } @count(ptr %stream, i64 %method, i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances) {
 entry:
-  %is.normal = icmp eq i64 %method, 1
-  br i1 %is.normal, label %normals, label %exponentials
+  switch i64 %method, label %integers [ i64 1, label %normals
+                                        i64 2, label %exponentials ]
+integers:
+  %integer = call { i64, i64 } @integers.count(ptr %stream, i128 %state, i128 %increment, ptr %distances)
+  ret { i64, i64 } %integer
 normals:
   %normal = call { i64, i64 } @normal.count(i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances)
   ret { i64, i64 } %normal
@@ -192,7 +227,7 @@ look:
   br i1 %left, label %block, label %done
 block:
   %k.next = add i64 %k, 1
-  %counted = call { i64, i64 } @count(i64 %method, i128 %state, i128 %increment, i64 0, ptr %ziggurats, ptr %distances)
+  %counted = call { i64, i64 } @count(ptr %stream, i64 %method, i128 %state, i128 %increment, i64 0, ptr %ziggurats, ptr %distances)
   %elements = extractvalue { i64, i64 } %counted, 0
   %over = extractvalue { i64, i64 } %counted, 1
   %record = getelementptr [4 x i64], ptr %records, i64 %k
@@ -247,7 +282,7 @@ read:
   br label %write
 again:
   %state = load i128, ptr %record, align 8
-  %counted = call { i64, i64 } @count(i64 %method, i128 %state, i128 %increment, i64 %offset, ptr %ziggurats, ptr %distances)
+  %counted = call { i64, i64 } @count(ptr %stream, i64 %method, i128 %state, i128 %increment, i64 %offset, ptr %ziggurats, ptr %distances)
   %again.elements = extractvalue { i64, i64 } %counted, 0
   %again.over = extractvalue { i64, i64 } %counted, 1
   br label %write
@@ -264,7 +299,8 @@ done:
   ret void
 }
 
-; Writes the state behind `end` elements of a stream with an index to slots 4 and 5.
+; Writes the state behind `end` elements of a stream with an index to slots 4 and 5. Of bounded integers, slots 6 and 7 are
+; whether half of a step is still to be used, and this half.
 define void @weft_index_end(ptr %slots, i64 %unused, i64 %end) {
   %memory = alloca [2 x i64], align 16
   %stream.at = getelementptr i64, ptr %slots, i64 1
@@ -275,10 +311,13 @@ define void @weft_index_end(ptr %slots, i64 %unused, i64 %end) {
   %distances = load ptr, ptr %distances.at
   %method.at = getelementptr i64, ptr %stream, i64 6
   %method = load i64, ptr %method.at
-  %is.normal = icmp eq i64 %method, 1
   %last = sub i64 %end, 1
   %state.at = getelementptr i64, ptr %slots, i64 4
-  br i1 %is.normal, label %normals, label %exponentials
+  switch i64 %method, label %integers [ i64 1, label %normals
+                                        i64 2, label %exponentials ]
+integers:
+  call void @integers.end(ptr %slots, ptr %stream, i64 %end, ptr %distances)
+  ret void
 normals:
   %normal = call i128 @normal.range(ptr %memory, ptr %stream, i64 %last, i64 %end, ptr %ziggurats, ptr %distances, i1 false)
   store i128 %normal, ptr %state.at, align 8

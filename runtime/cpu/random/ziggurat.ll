@@ -172,26 +172,8 @@ entry:
   %scale = load double, ptr %scale.at
   %place.at = getelementptr i64, ptr %stream, i64 5
   %place = load double, ptr %place.at
-  %blocks.at = getelementptr i64, ptr %stream, i64 7
-  %blocks = load i64, ptr %blocks.at
   %records = getelementptr i64, ptr %stream, i64 ${HEAD}
-  br label %search
-search:                               ; the last block that begins with this element or an earlier one
-  %from = phi i64 [ 0, %entry ], [ %from.next, %halve ]
-  %to = phi i64 [ %blocks, %entry ], [ %to.next, %halve ]
-  %range = sub i64 %to, %from
-  %several = icmp sgt i64 %range, 1
-  br i1 %several, label %halve, label %begin
-halve:
-  %half = lshr i64 %range, 1
-  %middle = add i64 %from, %half
-  %middle.at = getelementptr [4 x i64], ptr %records, i64 %middle, i64 2
-  %middle.element = load i64, ptr %middle.at
-  %right = icmp sle i64 %middle.element, %first
-  %from.next = select i1 %right, i64 %middle, i64 %from
-  %to.next = select i1 %right, i64 %to, i64 %middle
-  br label %search
-begin:
+  %from = call i64 @find_block(ptr %stream, i64 %first)
   %record = getelementptr [4 x i64], ptr %records, i64 %from
   %block = load i128, ptr %record, align 8
   %element.at = getelementptr i64, ptr %record, i64 2

@@ -24,6 +24,7 @@ METHODS: dict[str, tuple[Any, ...]] = {
     "normal": (1.5, 0.25),
     "standard_exponential": (),
     "exponential": (3.0,),
+    "integers": (-10, 90),
 }
 
 
@@ -93,6 +94,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "integers": lambda m, rng: (rng.random(60_000) * 6).astype(np.int64) + 1,
     "normal map": lambda m, rng: rng.normal(3, 2, 100_003) * 2 + rng.standard_normal(100_003),
     "exponential rows": lambda m, rng: (rng.exponential(2.0, (301, 257)) <= 1).sum(1),
+    "dice": lambda m, rng: (rng.integers(1, 7, 100_003) + rng.integers(1, 7, 100_003) == 7).mean(),
     "three": lambda m, rng: (
         rng.standard_normal(90_000) * rng.random(90_000) <= rng.standard_exponential(90_000)
     ).mean(),
@@ -112,7 +114,7 @@ def test_programs(name: str, interpreted: str, threads: int) -> None:
     assert ours.bit_generator.state == theirs.bit_generator.state
 
 
-@pytest.mark.parametrize("name", ["pi", "map", "rows", "matrix", "normal map", "exponential rows", "three"])
+@pytest.mark.parametrize("name", ["pi", "map", "rows", "matrix", "normal map", "exponential rows", "three", "dice"])
 def test_numbers_are_drawn_within_the_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(*given: Any) -> None:
         raise AssertionError("random numbers were written to memory")
@@ -163,3 +165,37 @@ def test_a_stream_without_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = _pair(5)
     with wf.device("cpu"), override(interpret="never"):
         np.testing.assert_array_equal(np.asarray(ours.uniform(1, 4, 30_000) * 2), theirs.uniform(1, 4, 30_000) * 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ((10, None, 20_000), {}),
+        ((10,), {"size": (20, 1000)}),
+        ((-5, 5, 20_000), {"endpoint": True}),
+        ((0, 2**32 - 1, 20_000), {}),
+        ((0, 2**32, 20_000), {}),
+        ((0, 2**40, 20_000), {}),
+        ((3, 4, 20_000), {}),
+        ((2**63 - 10, 2**63 - 1, 20_000), {}),
+        ((0, 9, 20_000), {"dtype": np.int32}),
+        ((0, 9, 20_000), {"dtype": "int64"}),
+        (([1, 5], [9, 90], (10_000, 2)), {}),
+    ],
+)
+def test_integers(arguments: Any, options: Any) -> None:
+    ours, theirs = _pair(7)
+    for _ in range(2):
+        found, expected = ours.integers(*arguments, **options), theirs.integers(*arguments, **options)
+        np.testing.assert_array_equal(np.asarray(found), expected, strict=True)
+        assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def test_wrong_integers() -> None:
+    ours, theirs = _pair(7)
+    for arguments in ((5, 5, 20_000), (9, 1, 20_000), (0, 2**64, 20_000), ("a", 3, 20_000), ()):
+        with pytest.raises((ValueError, TypeError)) as error:
+            theirs.integers(*arguments)
+        with pytest.raises(error.type):
+            ours.integers(*arguments)
+    assert ours.bit_generator.state == theirs.bit_generator.state
