@@ -43,7 +43,8 @@ def draw_array(
         return None if values is None else convert(values)
     count = int(np.prod(draw.shape))
     if device.name == "cpu" and count >= RECORDED_FROM:
-        words = runtime.take_stream(draw.method, generator.bit_generator, count, draw.scale, draw.place)
+        standard = draw.scale, draw.place, draw.parameter
+        words = runtime.take_stream(draw.method, generator.bit_generator, count, *standard)
         return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)
     memory = device.allocate(count * draw.dtype.itemsize)
     memory.origin = user_location()

@@ -23,7 +23,8 @@ _NUMBERS = frozenset({int, float, np.float64})
 class Draw(NamedTuple):
     """A draw: the method that draws standard numbers, and the shape, the scale, the location and the dtype of the result.
 
-    The result of "integers" has the `scale` integers from `place` on.
+    The result of "integers" has the `scale` integers from `place` on. `parameter` is that of a function of the standard
+    numbers, such as the shape of a Weibull distribution.
     """
 
     method: str
@@ -31,6 +32,7 @@ class Draw(NamedTuple):
     scale: float
     place: float
     dtype: np.dtype = np.dtype(np.float64)
+    parameter: float = 0.0
 
 
 def _standard(size: Any = None) -> tuple[Any, Any, Any]:
@@ -49,6 +51,10 @@ def _exponential(scale: Any = 1.0, size: Any = None) -> tuple[Any, Any, Any]:
     return size, scale, -0.0
 
 
+def _lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> tuple[Any, Any, Any]:
+    return size, sigma, mean
+
+
 # A method that draws standard numbers, and a function that returns the shape, the scale and the location of the draws.
 _DRAWS: dict[str, tuple[str, Callable[..., tuple[Any, Any, Any]]]] = {
     "random": ("random", _standard),
@@ -57,9 +63,12 @@ _DRAWS: dict[str, tuple[str, Callable[..., tuple[Any, Any, Any]]]] = {
     "normal": ("standard_normal", _normal),
     "standard_exponential": ("standard_exponential", _standard),
     "exponential": ("standard_exponential", _exponential),
+    "lognormal": ("lognormal", _lognormal),
 }
 LEAST = 1 << 11  # number of elements below which no method is faster in native code
-DRAWN = frozenset({*_DRAWS, "integers"})  # names of methods
+# Names of the parameter of a function of standard numbers, and whether the parameter may be 0.
+_PARAMETERS = {"weibull": ("a", False), "pareto": ("a", False), "power": ("a", False), "rayleigh": ("scale", True)}
+DRAWN = frozenset({*_DRAWS, *_PARAMETERS, "integers", "lognormal"})  # names of methods
 _INTEGERS = frozenset({int, np.int64})
 
 
@@ -75,6 +84,8 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     """
     if name == "integers":
         return _read_integers(arguments, options)
+    if name in _PARAMETERS:
+        return _read_parameter(name, arguments, options)
     method, read = _DRAWS[name]
     try:
         size, scale, place = read(*arguments, **options)
@@ -86,6 +97,22 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     if not (isfinite(scale) and isfinite(place) and scale >= 0):
         return None
     return Draw(method, size if type(size) is tuple else (count,), float(scale), float(place))
+
+
+def _read_parameter(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
+    """Return the draw of a method with one parameter. Return None if NumPy has to draw."""
+    key, has_zero = _PARAMETERS[name]
+    given = dict(zip((key, "size"), arguments, strict=False))
+    if len(arguments) > 2 or given.keys() & options.keys():
+        return None
+    given |= options
+    parameter, size = given.pop(key, 1.0 if name == "rayleigh" else None), given.pop("size", None)
+    draw = None if given else read_draw("standard_exponential", (size,), {})
+    if draw is None or type(parameter) not in _NUMBERS or not isfinite(parameter):
+        return None
+    if parameter < 0 or not (parameter or has_zero):
+        return None
+    return draw._replace(method=name, parameter=float(parameter))
 
 
 def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
@@ -122,7 +149,7 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
 
 def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
     """Fill an array, as `draw_into` does, without a report to listeners."""
-    words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.place)
+    words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.place, draw.parameter)
     if words is None:
         return False
     fill_from_stream(values, words)

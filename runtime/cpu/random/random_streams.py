@@ -62,9 +62,19 @@ METHODS = {
 INTEGERS = 3  # number of the method
 _NAMES = {method.number: name for name, method in METHODS.items()}
 
+# Functions of the numbers of a method: their number in native code, and the method.
+FUNCTIONS = {
+    "lognormal": (1, "standard_normal"),
+    "weibull": (2, "standard_exponential"),
+    "pareto": (3, "standard_exponential"),
+    "power": (4, "standard_exponential"),
+    "rayleigh": (5, "standard_exponential"),
+}
+_FUNCTION_NAMES = {number: name for name, (number, _) in FUNCTIONS.items()}
+
 # Words of a stream in front of its index, and words of the index per block.
 HEAD, RECORD = 16, 4
-MOST_IN_FRONT = 6  # number of integers in front of a stream
+MOST_IN_FRONT = 4  # number of integers in front of a stream
 # Number of elements of a stream that a kernel reads at a time, at least and at most: in one iteration, it may read a row.
 AT_ONCE, MOST_AT_ONCE = 1 << 13, 1 << 16
 # Number of threads whose memory the bits of a word can mark as used.
@@ -104,10 +114,10 @@ def _obtain(compiling: bool) -> _Code | None:
     ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
     common = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
     order = ", ".join(f"i32 {k // 2 + k % 2 * LANES}" for k in range(2 * LANES))
-    halves = {"HALVES": 2 * BLOCK, "PAIRS": 2 * LANES, "ALTERNATING": f"<{order}>"}
+    halves: dict[str, int | str] = {"HALVES": 2 * BLOCK, "PAIRS": 2 * LANES, "ALTERNATING": f"<{order}>"}
     integers = read_llvm(__file__, "integers", **common, **halves)
     text = read_llvm(__file__, "streams", PCG64=pcg64_text(), ZIGGURATS=ziggurats, INTEGERS=integers, **common)
-    code = optimised_object(_ENTRIES[0], text, ("exp", "log1p"), compiling, own=True)
+    code = optimised_object(_ENTRIES[0], text, ("exp", "expm1", "log1p", "pow"), compiling, own=True)
     if code is None:
         return None
     memory, addresses = link_symbols(code.code, external_addresses(code.symbols), _ENTRIES)
@@ -127,7 +137,25 @@ def _ziggurats() -> np.ndarray:
 
 
 def _draws_as_numpy(code: _Code) -> bool:
-    return all(_is_numpys(code, name) for name in METHODS)
+    return all(_is_numpys(code, name) for name in METHODS) and all(_computes_as_numpy(code, name) for name in FUNCTIONS)
+
+
+def _computes_as_numpy(code: _Code, name: str) -> bool:
+    """Return whether a function of native code has the same results as NumPy's method."""
+    number, method = FUNCTIONS[name]
+    words = _take(code, METHODS[method], np.random.PCG64(1), SAMPLE, 1.0, -0.0)
+    assert words is not None
+    _set_function(words, number, 1.75)
+    values = np.empty(SAMPLE)
+    _fill(code, words, values)
+    given = () if name == "lognormal" else (1.75,)
+    options: dict[str, Any] = {"size": SAMPLE}
+    return np.array_equal(values, getattr(np.random.Generator(np.random.PCG64(1)), name)(*given, **options))
+
+
+def _set_function(words: np.ndarray, number: int, parameter: float) -> None:
+    words[14] = number
+    words[15:16].view(np.float64)[0] = parameter
 
 
 def _is_numpys(code: _Code, name: str) -> bool:
@@ -150,34 +178,43 @@ def _is_numpys(code: _Code, name: str) -> bool:
 _code = Readiness(_obtain, _draws_as_numpy)
 
 
-def take_stream(name: str, generator: Any, count: int, scale: float = 1.0, place: float = -0.0) -> np.ndarray | None:
+def take_stream(
+    name: str, generator: Any, count: int, scale: float = 1.0, place: float = -0.0, parameter: float = 0.0
+) -> np.ndarray | None:
     """Return the words of a stream, and advance the generator.
 
     Parameters
     ----------
     name : str
-        A key of `METHODS`.
+        A key of `METHODS` or `FUNCTIONS`.
     generator : numpy.random.BitGenerator
     count : int
         Number of draws.
     scale, place : float or int
         The elements of the stream are ``place + scale * draw``. (A number plus -0.0 is the number.) Bounded integers
         are the `scale` integers from `place` on.
+    parameter : float
+        The parameter of a function: the shape or the scale of its distribution.
 
     Returns
     -------
     ndarray of uint64 or None
         The state and the increment, each with its low word first, the bits of `scale` and `place`, the number of the
-        method, the number of blocks of the index, and the index. Its length depends only on the method and `count`, but
-        for very few streams. None if NumPy has to draw.
+        method, the number of blocks of the index, words of bounded integers, the number of the function and the bits of
+        its parameter, and the index. The length depends only on the method and `count`, but for very few streams. None
+        if NumPy has to draw.
     """
-    method = METHODS[name]
+    number, base = FUNCTIONS.get(name, (0, name))
+    method = METHODS[base]
     if count < method.least or type(generator) is not np.random.PCG64 or not has_known_layout():
         return None
     code = _code.find(count)
     if code is None and method.number:
         return None
-    return _take(code, method, generator, count, scale, place)
+    words = _take(code, method, generator, count, scale, place)
+    if words is not None:
+        _set_function(words, number, parameter)
+    return words
 
 
 def _take(
@@ -262,18 +299,29 @@ def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
     code = _code.find(out.size) if out.size >= method.least else None
     if code is not None:
         _fill(code, words, out)
-        return
+    else:
+        _fill_by_numpy(out, words)
+
+
+def _fill_by_numpy(out: np.ndarray, words: np.ndarray) -> None:
     generator = np.random.PCG64(0)
     state, increment = _numbers(words)
     generator.state = {**generator.state, "state": {"state": state, "inc": increment}}
-    if method.number == INTEGERS:
+    numpys = np.random.Generator(generator)
+    name = _NAMES[int(words[6])]
+    if name == "integers":
         front, (size, place) = int(words[9]), words[4:6].view(np.int64).tolist()
         numbers = out.reshape(-1).view(np.int64)
         numbers[:front] = words.view(np.int64)[10 : 10 + front]
-        numbers[front:] = np.random.Generator(generator).integers(place, place + size, numbers.size - front)
+        numbers[front:] = numpys.integers(place, place + size, numbers.size - front)
         return
-    getattr(np.random.Generator(generator), _NAMES[method.number])(out=out)
-    scale, place = words[4:6].view(np.float64).tolist()
+    scale, place, parameter = words[[4, 5, 15]].view(np.float64).tolist()
+    if (function := _FUNCTION_NAMES.get(int(words[14]))) is not None:
+        given = {"mean": place, "sigma": scale} if function == "lognormal" else {}
+        shape = () if function == "lognormal" else (parameter,)
+        out[...] = getattr(numpys, function)(*shape, size=out.shape, **given)
+        return
+    getattr(numpys, name)(out=out)
     if scale != 1.0:
         out *= scale
     out += place

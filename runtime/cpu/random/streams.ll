@@ -1,14 +1,18 @@
 ; Streams of random numbers, and kernels that read them.
 ;
 ; The words of a stream: the state, the increment, the scale and the place of its elements, its method (0: units,
-; 1: normal, 2: exponential variables, 3: bounded integers), the number of blocks of its index, and words of bounded
-; integers. Elements of units take one step each. An
+; 1: normal, 2: exponential variables, 3: bounded integers), the number of blocks of its index, words of bounded
+; integers, and a function of its elements (0: none, 1: lognormal, 2: Weibull, 3: Pareto, 4: power, 5: Rayleigh
+; distribution) with its parameter. Elements of units take one step each. An
 ; index has for each block of ${BLOCK} steps: the state at the block, the first element that begins in it, and the step at
 ; which that element begins.
 
 declare ptr @memcpy(ptr, ptr, i64)
 declare double @exp(double)
 declare double @log1p(double)
+declare double @expm1(double)
+declare double @pow(double, double)
+declare double @llvm.sqrt.f64(double)
 
 ${PCG64}
 
@@ -147,8 +151,76 @@ define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, p
   ret void
 }
 
+; An element of a distribution, computed from a standard one by the functions that NumPy calls.
+define internal double @transformed(i64 %function, double %value, double %parameter) alwaysinline {
+entry:
+  switch i64 %function, label %lognormal [ i64 2, label %weibull
+                                           i64 3, label %pareto
+                                           i64 4, label %power
+                                           i64 5, label %rayleigh ]
+lognormal:
+  %exp = call double @exp(double %value)
+  ret double %exp
+weibull:
+  %weibull.exponent = fdiv double 1.0, %parameter
+  %weibull.value = call double @pow(double %value, double %weibull.exponent)
+  ret double %weibull.value
+pareto:
+  %quotient = fdiv double %value, %parameter
+  %pareto.value = call double @expm1(double %quotient)
+  ret double %pareto.value
+power:
+  %opposite = fneg double %value
+  %less = call double @expm1(double %opposite)
+  %base = fneg double %less
+  %power.exponent = fdiv double 1.0, %parameter
+  %power.value = call double @pow(double %base, double %power.exponent)
+  ret double %power.value
+rayleigh:
+  %twice = fmul double %value, 2.0
+  %root = call double @llvm.sqrt.f64(double %twice)
+  %rayleigh.value = fmul double %root, %parameter
+  ret double %rayleigh.value
+}
+
+define internal void @transform(ptr %out, i64 %count, i64 %function, double %parameter) {
+entry:
+  br label %look
+look:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %body ]
+  %left = icmp slt i64 %k, %count
+  br i1 %left, label %body, label %done
+body:
+  %at = getelementptr double, ptr %out, i64 %k
+  %value = load double, ptr %at
+  %found = call double @transformed(i64 %function, double %value, double %parameter)
+  store double %found, ptr %at
+  %k.next = add i64 %k, 1
+  br label %look
+done:
+  ret void
+}
+
 ; The elements `first` to `last` of a stream. `room` says that memory in front of them may be written.
 define internal void @fill_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
+entry:
+  call void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room)
+  %function.at = getelementptr i64, ptr %stream, i64 14
+  %function = load i64, ptr %function.at
+  %parameter.at = getelementptr i64, ptr %stream, i64 15
+  %parameter = load double, ptr %parameter.at
+  %plain = icmp eq i64 %function, 0
+  br i1 %plain, label %done, label %transformed
+transformed:
+  %count = sub i64 %last, %first
+  call void @transform(ptr %out, i64 %count, i64 %function, double %parameter)
+  br label %done
+done:
+  ret void
+}
+
+; The same without the function of the stream.
+define internal void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
 entry:
   %method.at = getelementptr i64, ptr %stream, i64 6
   %method = load i64, ptr %method.at

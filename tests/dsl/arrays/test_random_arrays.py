@@ -25,6 +25,11 @@ METHODS: dict[str, tuple[Any, ...]] = {
     "standard_exponential": (),
     "exponential": (3.0,),
     "integers": (-10, 90),
+    "lognormal": (0.5, 0.75),
+    "weibull": (1.5,),
+    "pareto": (3.0,),
+    "power": (2.5,),
+    "rayleigh": (4.0,),
 }
 
 
@@ -199,3 +204,28 @@ def test_wrong_integers() -> None:
         with pytest.raises(error.type):
             ours.integers(*arguments)
     assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+@pytest.mark.parametrize("name", ["weibull", "pareto", "power", "rayleigh", "lognormal"])
+def test_parameters(name: str) -> None:
+    ours, theirs = _pair(7)
+    for arguments, options in (
+        ((0.0, 1.0, 20_000), {}),
+        ((-1.0,), {"size": 20_000}),
+        ((np.inf,), {"size": 20_000}),
+        ((2,), {"size": (200, 100)}),
+        ((), {"a": 2.5, "size": 20_000}),
+        ((), {"scale": 2.5, "size": 20_000}),
+        ((), {"sigma": 2.5, "size": 20_000}),
+        ((), {"size": 20_000}),
+        ((np.linspace(1, 2, 20_000),), {}),
+        ((2.0, 20_000), {"other": 3}),
+    ):
+        results = []
+        for generator in (ours, theirs):
+            try:
+                results.append(np.asarray(getattr(generator, name)(*arguments, **options)))
+            except (ValueError, TypeError) as error:
+                results.append(np.asarray(str(error)))
+        np.testing.assert_array_equal(*results, strict=True)
+        assert ours.bit_generator.state == theirs.bit_generator.state

@@ -189,3 +189,16 @@ def test_a_profile_shows_draws_of_native_code() -> None:
         generators.draw_many(np.random.default_rng(1), "normal", (3.0, 2.0, 5), {})  # NumPy draws
     (launch,) = profile.launches
     assert (launch.note.name, launch.note.nbytes) == ("random.normal", 400_000)
+
+
+@pytest.mark.parametrize("name", random_streams.FUNCTIONS)
+def test_functions_without_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scaling = (2.5, 1.0) if name == "lognormal" else (1.0, -0.0, 1.5)
+    words = random_streams.take_stream(name, np.random.PCG64(5), 30_000, *scaling)
+    assert words is not None
+    native_values, values = np.empty(30_000), np.empty(30_000)
+    random_streams.fill_from_stream(native_values, words)
+    monkeypatch.setattr(random_streams._code, "loaded", None)
+    monkeypatch.setattr(random_streams._code, "_failed", True)
+    random_streams.fill_from_stream(values, words)
+    np.testing.assert_array_equal(values, native_values)
