@@ -2,10 +2,10 @@
 
 The command measures, prints results, and writes JSON, Markdown and pictures.
 
-The suites `classical`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
+The suites `classical`, `draws`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
 ``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the programs of a checkout of spcl/npbench,
 each in processes of its own. ``--suite sweep`` measures single operations on a million elements, ``--suite classical
-[--programs a,b]`` measures the programs of `benchmarks.classical`, ``--suite packages`` those of
+[--programs a,b]`` measures the programs of `benchmarks.classical`, ``--suite draws`` random numbers, ``--suite packages`` those of
 `tests.clients.packages`, and ``--suite first`` measures chains of ten operations in new processes.
 
 On the CPU, the suites `fused` and `sizes` run only if they are named, since they take minutes. On a GPU, `fused`,
@@ -35,6 +35,7 @@ import weft as wf
 from benchmarks import (
     classics,
     compile,
+    draws,
     explicit,
     first,
     fused,
@@ -69,6 +70,7 @@ FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
 # Suites that print and write their results themselves.
 SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
     "classical": classics.run,
+    "draws": draws.run,
     "gallery": gallery.run,
     "first": first.run,
     "npbench": npbench.run,

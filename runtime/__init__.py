@@ -40,7 +40,13 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.native import HEADER, Builtin, Text, is_kept, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
-    from weft.runtime.cpu.random.generators import DRAWN, LEAST, draw_many, drawing
+    from weft.runtime.cpu.random.generators import DRAWN, LEAST, draw_into, draw_many, read_draw
+    from weft.runtime.cpu.random.random_streams import (
+        Reader,
+        fill_from_stream,
+        launch_with_streams,
+        take_stream,
+    )
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
     from weft.runtime.cpu.ufuncs import find_inner_loop, make_fold_ufunc, make_map_ufunc, numpy_function
@@ -70,7 +76,8 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
-        "weft.runtime.cpu.random.generators": "DRAWN LEAST draw_many drawing",
+        "weft.runtime.cpu.random.generators": "DRAWN LEAST draw_into draw_many read_draw",
+        "weft.runtime.cpu.random.random_streams": "Reader fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
@@ -125,6 +132,7 @@ __all__ = [
     "PreparedLaunches",
     "Probe",
     "REGISTER_AIMS",
+    "Reader",
     "Requests",
     "SettingError",
     "SimtDevice",
@@ -141,8 +149,9 @@ __all__ = [
     "disassemble",
     "divide_axis",
     "disk_cache",
+    "draw_into",
     "draw_many",
-    "drawing",
+    "fill_from_stream",
     "find_inner_loop",
     "find_libdevice",
     "find_tool",
@@ -153,6 +162,7 @@ __all__ = [
     "key_material",
     "largest_buffers",
     "launch_heard",
+    "launch_with_streams",
     "load_llvm",
     "make_fold_ufunc",
     "make_map_ufunc",
@@ -163,6 +173,7 @@ __all__ = [
     "put_operators",
     "python_function",
     "run_calls",
+    "read_draw",
     "read_llvm",
     "register_foreign",
     "report_fallback",
@@ -175,6 +186,7 @@ __all__ = [
     "show_file",
     "show_place",
     "slots_of",
+    "take_stream",
     "thread_count",
     "undisturbed",
     "usable_cores",

@@ -33,7 +33,8 @@ class ObjectCode:
     symbols : tuple of str
         External symbols to which host code refers. Each is checked before linking.
     launch : dict
-        The launch parameters, as plain JSON data. CPU: ``{"scheme": "chunks", "parallel": bool}``.
+        The launch parameters, as plain JSON data. CPU: ``{"scheme": "chunks", "parallel": bool,
+        "spans": [[operand, distance, length], ...]}``.
         GPU, and GPU schedules on the CPU: ``{"scheme": "elements"|"rows"|..., "block": threads, "per_block": items of
         the launch domain per block, "most_blocks": maximum number of blocks, or 0 if every block has to run}``.
         Instrumented kernels also have ``{"watch": words per event, "watched": [description of each site]}``.

@@ -20,6 +20,7 @@ from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.emit_text import with_float_flags
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.ops import find_op
+from weft.codegen.passes.find_spans import find_spans
 from weft.codegen.passes.map_axes import launch_data
 from weft.codegen.pipeline import run_passes
 from weft.codegen.target import Target
@@ -79,7 +80,9 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
     """
     if ready.level == "logical":
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
-        return {"scheme": "chunks", "parallel": outer, "grain": ready.attributes.get("grain", 1), "cost": cost}
+        spans = [[k, *span] for k, span in find_spans(ready).items()]
+        grain = ready.attributes.get("grain", 1)
+        return {"scheme": "chunks", "parallel": outer, "grain": grain, "cost": cost, "spans": spans}
     alone = bool(ready.attributes.get("watch"))  # watched events must come in order
     if "scheme" in ready.attributes:
         watched = {"watch": ready.attributes["watch"], "watched": ready.attributes["watched"]} if alone else {}

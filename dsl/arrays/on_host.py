@@ -29,6 +29,7 @@ from weft.dsl.arrays.array import (
     user_location,
     write,
 )
+from weft.dsl.arrays.random_arrays import drawing
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, plainly
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import is_few
@@ -283,9 +284,10 @@ class WrappedObject:
         found = getattr(self._wrapped, name)
         if not callable(found):
             return from_host(found)
-        if isinstance(self._wrapped, np.random.Generator):
-            found = runtime.drawing(self._wrapped, name)
-        made = self.__dict__[name] = WrappedFunction(found)
+        made: Any = WrappedFunction(found)
+        if isinstance(self._wrapped, np.random.Generator) and name in runtime.DRAWN:
+            made = drawing(self._wrapped, name, made)
+        self.__dict__[name] = made
         return made
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.arrays.on_host import ALONE, WrappedFunction, call_numpy, keep_few, take_over
+from weft.dsl.arrays.random_arrays import draw_array
 from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
 from weft.dsl.script.script_function import ScriptFunction
@@ -92,6 +93,8 @@ def _drawing(base: type, name: str) -> Any:
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
         found = None
         if has_native and not (arguments and type(arguments[-1]) is int and arguments[-1] < least):
+            if is_program(sys._getframe(1)) and (array := draw_array(self, name, arguments, options)) is not None:
+                return array
             found = runtime.draw_many(self, name, arguments, options)
         if found is None:
             found = draw(self, *arguments, **options)

@@ -126,7 +126,7 @@ class PlanRecord:
 
 
 def _launch(step: list[Any], source: Source, numbers: Sequence[int], nodes: list[Expr]) -> KernelLaunch:
-    _, _, parallel, work, slots, patches, scalars, nbytes, origin = step
+    _, _, parallel, work, slots, patches, scalars, nbytes, origin, streams = step
     function, name, digest, exact, facts, text = source
     return KernelLaunch(
         function,
@@ -142,6 +142,7 @@ def _launch(step: list[Any], source: Source, numbers: Sequence[int], nodes: list
         exact,
         partial(facts, nodes),
         text,
+        streams=[(slot, place, numbers[k]) for slot, place, k in streams],
     )
 
 
@@ -239,4 +240,5 @@ def _describe_launch(step: KernelLaunch, kernel: int, origin: int, at: Callable[
         [list(pair) for pair in step.scalars],
         at(step.nbytes),
         origin,
+        [[slot, place, at(count)] for slot, place, count in step.streams],
     ]

@@ -21,6 +21,7 @@ from weft.fusion.plan.grouping import Grouping
 from weft.fusion.plan.live_graph import fold_of
 from weft.fusion.plan.shifted_moments import centre_of
 from weft.fusion.plan.stored import base_of, choose_stored, find_short
+from weft.fusion.plan.stream_operands import is_stream
 from weft.fusion.plan.task import Task, make_task
 
 
@@ -72,7 +73,8 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
         group.over.clear()
         if isinstance(group, BlockedSteps):
             continue  # its parts read values that other parts write
-        _take_over(group, {n for n in group.read if n in made and last_use.get(n) == position} - set(outputs))
+        ending = {n for n in group.read if n in made and last_use.get(n) == position and not is_stream(n)}
+        _take_over(group, ending - set(outputs))
     return Schedule(list(outputs), groups, in_place, last_use)
 
 

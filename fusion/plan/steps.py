@@ -67,6 +67,8 @@ class KernelLaunch(Launch):
         Returns the `KernelFacts`, which are seldom needed.
     text : callable
         Returns the kernel's text, which is empty if the plan was read from disk.
+    streams : list of (slot, place, count)
+        Arguments that are streams of random numbers: their words are in the buffer at index `place` of the table.
     """
 
     name: str
@@ -75,6 +77,7 @@ class KernelLaunch(Launch):
     facts: Callable[[], KernelFacts]
     text: Callable[[], str] = str
     note: LaunchNote | None = None  # created when there are listeners
+    streams: list[tuple[int, int, int]] = field(default_factory=list)
 
     def describe(self) -> LaunchNote:
         """Return the note that launch listeners get."""

@@ -25,7 +25,7 @@ from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
 from weft.fusion.record.storage import OVERWRITING, Epoch
-from weft.fusion.run.host_calls import call_host, call_there
+from weft.fusion.run.host_calls import call_host, call_there, launch_drawing
 from weft.runtime import (
     Buffer,
     Device,
@@ -184,7 +184,7 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
         given_up.clear()
 
     for step in steps:
-        if isinstance(step, KernelLaunch):
+        if isinstance(step, KernelLaunch) and not step.streams:
             launches.append(step)
         elif isinstance(step, int):
             given_up.append(step)
@@ -349,12 +349,13 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
         slots[slot] = table[place].address + offset
     for slot, place in step.scalars:
         slots[slot] = table[place]
+    run = device.launch if not step.streams else partial(launch_drawing, step.streams, table, device)
     if Listening.listeners:
         if step.note is None:
             step.note = step.describe()
-        launch_heard(device, step.note, partial(device.launch, step.function, step.parallel, step.work, slots))
+        launch_heard(device, step.note, partial(run, step.function, step.parallel, step.work, slots))
     else:
-        device.launch(step.function, step.parallel, step.work, slots)
+        run(step.function, step.parallel, step.work, slots)
     STATISTICS.launches += 1
     STATISTICS.bytes += step.nbytes
 

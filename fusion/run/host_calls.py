@@ -5,6 +5,7 @@ In: a call and the table of buffers. Out: its result in memory.
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import numpy as np
 import weft.runtime as runtime
 from weft.fusion.graph.expr import contiguous_strides
 from weft.fusion.plan.steps import HostCall
-from weft.runtime import Device, thread_count
+from weft.runtime import Device, Reader, fill_from_stream, launch_with_streams, thread_count
+
+_WORD, _FLOAT = np.dtype(np.uint64), np.dtype(np.float64)
 
 
 def call_there(step: HostCall, table: list[Any], device: Device) -> None:
@@ -33,6 +36,33 @@ def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
         operands.append((table[place].address + offset * node.dtype.itemsize, node.shape, strides))
     done: bool = multiply(table[step.out], *operands, step.node.dtype)
     return done
+
+
+def launch_drawing(
+    streams: list[tuple[int, int, int]],
+    table: list[Any],
+    device: Any,
+    function: Any,
+    parallel: tuple[int, ...],
+    work: int,
+    slots: array[int],
+) -> None:
+    """Launch a kernel that reads streams of random numbers. They are written to memory only if it is necessary."""
+    places = [place for _, place, _ in streams]
+    words = [device.lend(table[place], _WORD, (table[place].nbytes // _WORD.itemsize,)) for place in places]
+    readers = []
+    for (slot, _, count), own in zip(streams, words, strict=True):
+        each, read = (slots[int(n[1:])] if type(n) is str else n for n in function.spans[slot])
+        if read <= each:
+            readers.append(Reader(slot, own, each, count))
+    if len(readers) == len(streams) and launch_with_streams(device, function, parallel, slots, readers):
+        return
+    held = []
+    for (slot, _, count), own in zip(streams, words, strict=True):
+        held.append(memory := device.allocate(count * _FLOAT.itemsize))
+        fill_from_stream(device.lend(memory, _FLOAT, (count,)), own)
+        slots[slot] = memory.address
+    device.launch(function, parallel, work, slots)
 
 
 def call_host(step: HostCall, table: list[Any], device: Device) -> None:

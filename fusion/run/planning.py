@@ -29,6 +29,7 @@ from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
 from weft.fusion.plan.schedule import Schedule, find_donors
 from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Special, Step, pack_scalar
+from weft.fusion.plan.stream_operands import read_streams
 from weft.fusion.plan.task import Task
 from weft.runtime import Device, DeviceMismatchError
 
@@ -142,7 +143,9 @@ class PlanWriter:
                 if node not in outputs and node in self.place_of:
                     self.steps.append(self.place_of[node])
         listed = [(node, self.place(node)) for node in self.schedule.outputs]
-        steps, places = arrange_memory(self.steps, self.slots, self.places, {place for _, place in listed})
+        kept = {place for _, place in listed}
+        steps = read_streams(self.steps, kept) if self.device.name == "cpu" else self.steps
+        steps, places = arrange_memory(steps, self.slots, self.places, kept)
         return Plan(
             steps,
             places,

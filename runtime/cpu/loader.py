@@ -66,6 +66,8 @@ class HostFunction:
     """A loaded kernel. `call` is its entry function, and keeps the code alive.
 
     `cost` is the number of instructions per element. Chunks of the outermost loop begin at multiples of `grain`.
+    `spans` tells which elements of an operand one iteration of the outermost loop reads, as `codegen.passes.find_spans`
+    does.
     A `strided` kernel has grid-stride loops, which process all elements with any number of threads.
     `sites` describes the synchronization points of an explicit kernel, `schedule` the launch of a GPU schedule.
     `watch` is the number of words per event of an instrumented kernel, and `watched` describes its instrumented sites.
@@ -81,6 +83,7 @@ class HostFunction:
         "parallel",
         "schedule",
         "sites",
+        "spans",
         "strided",
         "watch",
         "watched",
@@ -92,6 +95,7 @@ class HostFunction:
         self.name = code.entry
         self.parallel = bool(code.launch.get("parallel"))
         self.grain: int = code.launch.get("grain", 1)
+        self.spans: dict[int, tuple[Any, Any]] = {k: (n, read) for k, n, read in code.launch.get("spans", ())}
         self.cost: int = code.launch.get("cost", 0)
         self.cooperative = bool(code.launch.get("cooperative"))
         self.schedule = BlockSchedule.of(code)

@@ -23,6 +23,7 @@ import numpy as np
 from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cpu.llvm_library import load_llvm
 from weft.runtime.cpu.loader import load_object
+from weft.runtime.device import Registered
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import usable_cores
@@ -100,22 +101,27 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
     return code
 
 
-def optimised_object(entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True) -> ObjectCode | None:
+def optimised_object(
+    entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True, *, own: bool = False
+) -> ObjectCode | None:
     """Return the optimised object code of `text` from the disk cache, or None if it is not cached.
+
+    With `own`, the code uses all instructions of this machine's processor.
 
     With `compiling`, missing code is compiled: later by another thread, or immediately if there is no disk cache or
     only one core. Raises CompileError if the text cannot be compiled.
     """
     cache = disk_cache()
-    key = _keys_of(text)[0]
+    processor = _processor() if own else None
+    key = _keys_of(text, processor)[0]
     code = cache.get(key) if cache is not None else None
     if code is not None or not compiling:
         return code
     empty = ObjectCode("object", entry, b"", "host", (), symbols)
     if cache is not None and usable_cores() > 1:
-        _improve_later(empty, text, key)
+        _improve_later(empty, text, key, processor)
         return None
-    code = replace(empty, code=undisturbed(lambda: _compile(text, True), text))
+    code = replace(empty, code=undisturbed(lambda: _compile(text, True, processor), text))
     if cache is not None:
         cache.put(key, code)
     return code
@@ -127,19 +133,28 @@ def is_kept(text: str) -> bool:
     return cache is not None and any(cache.get(key) is not None for key in _keys_of(text))
 
 
-def _keys_of(text: str) -> tuple[bytes, bytes]:
-    kind = f"native {platform.machine()} {platform.system()}"
+# A processor's name and features, as LLVM writes them.
+Processor = tuple[str, str]
+
+
+def _processor() -> Processor:
+    target = Registered.resolve_target("host")
+    return target.arch, target.features
+
+
+def _keys_of(text: str, processor: Processor | None = None) -> tuple[bytes, bytes]:
+    kind = " ".join(["native", platform.machine(), platform.system(), *(processor or ())])
     return key_material(kind, text), key_material(f"quick {kind}", text)
 
 
 # Seconds until code is recompiled with optimization: a program that has just started has other work for the compiler
 # and its lock.
 LATER = 0.5
-_improved: list[tuple[ObjectCode, str, bytes]] = []  # code to recompile
+_improved: list[tuple[ObjectCode, str, bytes, Processor | None]] = []  # code to recompile
 
 
-def _improve_later(code: ObjectCode, text: str, key: bytes) -> None:
-    _improved.append((code, text, key))
+def _improve_later(code: ObjectCode, text: str, key: bytes, processor: Processor | None = None) -> None:
+    _improved.append((code, text, key, processor))
     if len(_improved) == 1:
         timer = threading.Timer(LATER, _improve)
         timer.name, timer.daemon = "weft-compiler", True
@@ -149,11 +164,11 @@ def _improve_later(code: ObjectCode, text: str, key: bytes) -> None:
 
 def _improve() -> None:
     while _improved:
-        code, text, key = _improved[-1]
+        code, text, key, processor = _improved[-1]
         cache = disk_cache()
         if cache is not None:
             with suppress(CompileError, MemoryError):  # (the code without optimization is also correct)
-                better = replace(code, code=_compile(text, True))
+                better = replace(code, code=_compile(text, True, processor))
                 cache.put(key, better)
                 if code.code and not code.symbols:
                     _exchange_code(obtain_native(code.entry, text).address, better)
@@ -171,8 +186,8 @@ def _exchange_code(old: int, better: ObjectCode) -> None:
         words[words == old] = new.address
 
 
-def _compile(text: str, optimised: bool) -> bytes:
-    """Return the object file of an LLVM text, compiled for any processor of this machine's architecture."""
+def _compile(text: str, optimised: bool, processor: Processor | None = None) -> bytes:
+    """Return the object file of an LLVM text, for a processor or for any processor of this machine's architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -184,7 +199,10 @@ def _compile(text: str, optimised: bool) -> bytes:
     except RuntimeError as error:
         raise CompileError(f"the runtime's own code is not valid: {error}") from None
     level = 2 if optimised else 0
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=level, reloc="pic", codemodel="small")
+    cpu, features = processor or ("", "")
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small"
+    )
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     if optimised:

@@ -310,13 +310,13 @@ def test_generators_are_numpys(xp: Any) -> None:
 def test_many_numbers_are_drawn_as_numpy_draws_them(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     filled: list[str] = []
 
-    def fill(method: str, generator: Any, values: np.ndarray, scale: float, place: float) -> bool:
-        filled.append(method)
-        drawn = getattr(np.random.Generator(generator), method)(values.shape)
-        np.add(place, np.multiply(scale, drawn), out=values)
+    def fill(values: np.ndarray, generator: np.random.Generator, draw: Any) -> bool:
+        filled.append(draw.method)
+        drawn = getattr(np.random.Generator(generator.bit_generator), draw.method)(values.shape)
+        np.add(draw.place, np.multiply(draw.scale, drawn), out=values)
         return True
 
-    monkeypatch.setattr("weft.runtime.cpu.random.generators.fill_with_draws", fill)
+    monkeypatch.setattr("weft.runtime.cpu.random.generators.fill_with_draw", fill)
     native = {
         "random": [((40_000,), {}), (((300, 200),), {})],
         "uniform": [((-2, 5, 30_000), {}), ((), {"high": 0.5, "size": (10, 4000)})],

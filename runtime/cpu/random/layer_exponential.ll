@@ -1,9 +1,9 @@
 ; An exponential variable: 3 bits are not used, 8 choose the layer, 53 the point. Its density is exp(-x).
-define internal { i64, i64, double } @point(i64 %bits, ptr %tables) alwaysinline {
+define internal { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables) alwaysinline {
   %middle = lshr i64 %bits, 3
   %layer = and i64 %middle, 255
   %place = lshr i64 %bits, 11
-  %whole = uitofp i64 %place to double
+  %whole = sitofp i64 %place to double
   %unit.at = getelementptr [256 x double], ptr %tables, i64 1, i64 %layer
   %unit = load double, ptr %unit.at
   %value = fmul double %whole, %unit
@@ -13,14 +13,14 @@ define internal { i64, i64, double } @point(i64 %bits, ptr %tables) alwaysinline
   ret { i64, i64, double } %result
 }
 
-define internal double @density(double %x) alwaysinline {
+define internal double @${NAME}.density(double %x) alwaysinline {
   %exponent = fneg double %x
   %density = call double @exp(double %exponent)
   ret double %density
 }
 
 ; The tail is an exponential variable that begins there.
-define internal { double, i128, i64 } @tail(i128 %first, i128 %increment, i64 %place) {
+define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment, i64 %place) {
   %next = call i128 @step(i128 %first, i128 %increment)
   %bits = call i64 @output(i128 %next)
   %unit = call double @unit(i64 %bits)
@@ -31,4 +31,14 @@ define internal { double, i128, i64 } @tail(i128 %first, i128 %increment, i64 %p
   %result.1 = insertvalue { double, i128, i64 } %result.0, i128 %next, 1
   %result = insertvalue { double, i128, i64 } %result.1, i64 1, 2
   ret { double, i128, i64 } %result
+}
+
+; Whether a point lies inside of its layer. A limit is compared with all bits from the place on.
+define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
+  %middle = lshr i64 %bits, 3
+  %layer = and i64 %middle, 255
+  %limit.at = getelementptr i64, ptr %limits, i64 %layer
+  %limit = load i64, ptr %limit.at
+  %inside = icmp ult i64 %bits, %limit
+  ret i1 %inside
 }

@@ -1,11 +1,11 @@
 ; A normal variable: 8 bits choose the layer, one the sign, 52 the point. Its density is exp(-x * x / 2).
-define internal { i64, i64, double } @point(i64 %bits, ptr %tables) alwaysinline {
+define internal { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables) alwaysinline {
   %layer = and i64 %bits, 255
   %sign.place = shl i64 %bits, 55
   %sign = and i64 %sign.place, -9223372036854775808
   %upper = lshr i64 %bits, 9
   %place = and i64 %upper, 4503599627370495
-  %whole = uitofp i64 %place to double
+  %whole = sitofp i64 %place to double
   %unit.at = getelementptr [256 x double], ptr %tables, i64 1, i64 %layer
   %unit = load double, ptr %unit.at
   %size = fmul double %whole, %unit
@@ -18,7 +18,7 @@ define internal { i64, i64, double } @point(i64 %bits, ptr %tables) alwaysinline
   ret { i64, i64, double } %result
 }
 
-define internal double @density(double %x) alwaysinline {
+define internal double @${NAME}.density(double %x) alwaysinline {
   %half = fmul double %x, -0.5
   %exponent = fmul double %half, %x
   %density = call double @exp(double %exponent)
@@ -26,7 +26,7 @@ define internal double @density(double %x) alwaysinline {
 }
 
 ; Marsaglia 1964, "Generating a variable from the tail of the normal distribution".
-define internal { double, i128, i64 } @tail(i128 %first, i128 %increment, i64 %place) {
+define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment, i64 %place) {
 entry:
   br label %try
 try:
@@ -59,4 +59,14 @@ done:
   %result.1 = insertvalue { double, i128, i64 } %result.0, i128 %after, 1
   %result = insertvalue { double, i128, i64 } %result.1, i64 %steps.next, 2
   ret { double, i128, i64 } %result
+}
+
+; Whether a point lies inside of its layer. A limit is compared with all bits from the place on.
+define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
+  %layer = and i64 %bits, 255
+  %limit.at = getelementptr i64, ptr %limits, i64 %layer
+  %limit = load i64, ptr %limit.at
+  %place = shl i64 %bits, 3
+  %inside = icmp ult i64 %place, %limit
+  ret i1 %inside
 }

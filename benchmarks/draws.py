@@ -1,0 +1,141 @@
+"""Random numbers from NumPy's streams: arrays of them, and Monte Carlo programs.
+
+Times are medians over the turns; in each turn, NumPy and weft run once. Results are compared first: arrays of random numbers
+have to be equal, and so do the generators' states.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+import weft as wf
+from benchmarks.reports import bullets, one_line, table, write, write_json
+
+ELEMENTS = 10_000_000
+QUICK = 200_000
+# Elements that are drawn first, so that native code is compiled, and seconds in which a thread does it.
+WARM = 5_000_000
+COMPILING = 2.0
+
+Program = Callable[[Any, Any, int], Any]
+
+
+def pi(m: Any, rng: Any, n: int) -> float:
+    """Return the share of random points of a square that lie in a circle."""
+    x, y = rng.random(n), rng.random(n)
+    return float((x * x + y * y <= 1.0).mean())
+
+
+def _price(m: Any, start: float, drift: float, volatility: float, normals: Any) -> Any:
+    return start * m.exp(drift + volatility * normals)
+
+
+def option(m: Any, rng: Any, n: int) -> float:
+    """Return the value of an option on the mean of three correlated prices, from `n` paths."""
+    x, y, z = rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal(n)
+    prices = (
+        lambda: _price(m, 100.0, 0.02, 0.2, x),
+        lambda: _price(m, 95.0, 0.015, 0.25, 0.6 * x + 0.8 * y),
+        lambda: _price(m, 105.0, 0.01, 0.3, 0.5 * x + 0.3 * y + 0.81 * z),
+    )
+    return float(m.maximum(sum(price() for price in prices) / 3.0 - 100.0, 0.0).mean())
+
+
+PROGRAMS: dict[str, Program] = {
+    "random": lambda m, rng, n: rng.random(n),
+    "uniform": lambda m, rng, n: rng.uniform(-1.0, 3.0, n),
+    "standard_normal": lambda m, rng, n: rng.standard_normal(n),
+    "standard_exponential": lambda m, rng, n: rng.standard_exponential(n),
+    "Monte Carlo pi": pi,
+    "Monte Carlo option": option,
+}
+WANTED = {"random": 2.5, "standard_normal": 2.5, "Monte Carlo pi": 6.0, "Monte Carlo option": 6.0}
+
+
+@dataclass(frozen=True)
+class Line:
+    """The milliseconds of a program, whether its results are NumPy's, and its kernels and bytes of memory traffic."""
+
+    program: str
+    numpy_ms: float
+    weft_ms: float
+    ratio: float
+    wanted: float
+    correct: bool
+    kernels: int
+    megabytes: float
+
+
+def measure_program(name: str, elements: int, turns: int) -> Line:
+    """Measure a program with NumPy and with weft."""
+    program = PROGRAMS[name]
+    ours, theirs = wf.random.default_rng(5), np.random.default_rng(5)
+
+    def run(m: Any, rng: Any) -> tuple[float, Any]:
+        begin = time.perf_counter()
+        found = program(m, rng, elements)
+        if isinstance(found, wf.Array):
+            wf.evaluate(found)
+        return time.perf_counter() - begin, found
+
+    correct = True
+    for _ in range(4):  # (the first runs are interpreted)
+        found, expected = np.asarray(run(wf, ours)[1]), np.asarray(run(np, theirs)[1])
+        # (sums have an order of their own)
+        close = np.allclose(found, expected, rtol=1e-9) if not found.shape else np.array_equal(found, expected)
+        correct = correct and close and ours.bit_generator.state == theirs.bit_generator.state
+    wf.reset_statistics()
+    run(wf, ours)
+    counts = wf.statistics()
+    pairs = [(run(np, theirs)[0], run(wf, ours)[0]) for _ in range(turns)]
+    return Line(
+        name,
+        numpy_ms=1e3 * statistics.median(p[0] for p in pairs),
+        weft_ms=1e3 * statistics.median(p[1] for p in pairs),
+        ratio=statistics.median(p[0] / p[1] for p in pairs),
+        wanted=WANTED.get(name, 1.0),
+        correct=correct,
+        kernels=counts["kernels"],
+        megabytes=counts["bytes"] / 1e6,
+    )
+
+
+def as_markdown(lines: list[Line], facts: dict[str, Any]) -> str:
+    """Return a table of the milliseconds with NumPy and with weft, and their ratio."""
+    rows = [
+        [
+            line.program,
+            f"{line.numpy_ms:.1f}",
+            f"{line.weft_ms:.1f}" + ("" if line.correct else ", wrong"),
+            f"{line.ratio:.1f}",
+            f"{line.wanted:.1f}",
+            f"{line.kernels}",
+            f"{line.megabytes:.2f}",
+        ]
+        for line in lines
+    ]
+    head = ["program", "NumPy, ms", "weft, ms", "ratio", "wanted", "kernels", "MB that kernels move"]
+    found = {"below the ratio that is wanted": sum(x.ratio < x.wanted for x in lines)}
+    found["wrong"] = sum(not x.correct for x in lines)
+    return f"{one_line(facts)}\n{table(head, rows)}\n{bullets(found)}"
+
+
+def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
+    """Measure all programs, print the times, and write the results."""
+    rng = wf.random.default_rng(0)
+    if not options.quick:
+        wf.evaluate(rng.random(WARM))
+        time.sleep(COMPILING)
+    elements = QUICK if options.quick else ELEMENTS
+    names = [name for name in PROGRAMS if not options.only or any(part in name for part in options.only)]
+    lines = [measure_program(name, elements, options.turns) for name in names]
+    print(as_markdown(lines, facts))
+    write(options.out, "draws.md", as_markdown(lines, facts))
+    write_json(options.out, "draws.json", {**facts, "elements": elements, "results": [asdict(x) for x in lines]})

@@ -1,0 +1,65 @@
+"""Kernels that draw random numbers themselves.
+
+In: the steps of a plan. Out: the same steps. If every reader of a stream (`weft.runtime.cpu.random.random_streams`) is a kernel
+that reads an element range per iteration of its outermost loop, the stream is never in memory: the kernels get its
+words. Invariant: the numbers are those of the call that fills memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.runtime as runtime
+from weft.fusion.graph.expr import Expr
+from weft.fusion.plan.arena import Take
+from weft.fusion.plan.steps import HostCall, KernelLaunch
+
+# Maximum number of kernels that draw the same numbers.
+MOST_READERS = 2
+
+
+def is_stream(node: Expr) -> bool:
+    """Return whether an expression is a stream of random numbers. Drawing them again costs little."""
+    return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
+
+
+def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
+    """Return the steps of a plan, in which kernels draw the streams that only they read. `kept` are its results."""
+    for call in [step for step in steps if isinstance(step, HostCall) and is_stream(step.node)]:
+        ((words, operand, _),) = call.operands
+        readers = _readers(steps, call) if call.out not in kept and operand.kind == "leaf" else []
+        for reader, slot in readers:
+            reader.patches = [patch for patch in reader.patches if patch[0] != slot]
+            reader.streams.append((slot, words, call.node.size))
+            reader.nbytes -= call.node.nbytes
+        if readers:
+            steps = [step for step in steps if step is not call and not _is_memory(step, call.out)]
+    return steps
+
+
+def _is_memory(step: Any, place: int) -> bool:
+    """Return whether a step allocates or releases the memory of a place."""
+    return step[0] == place if isinstance(step, tuple) else isinstance(step, int) and step == place
+
+
+def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
+    """Return the kernels that read a stream, and the argument of each. Return none if the stream must be in memory."""
+    found: list[tuple[KernelLaunch, int]] = []
+    for step in steps:
+        if isinstance(step, KernelLaunch):
+            own = [(slot, offset) for slot, place, offset in step.patches if place == call.out]
+            if not own:
+                continue
+            ((slot, offset), *others) = own
+            if others or offset or slot not in step.function.spans:
+                return []
+            found.append((step, slot))
+        elif step is not call and isinstance(step, (HostCall, Take)) and call.out in _places(step):
+            return []
+    return found if len(found) <= MOST_READERS else []
+
+
+def _places(step: HostCall | Take) -> list[int]:
+    if isinstance(step, Take):
+        return [step.place, step.source, *step.others]
+    return [step.out, *(place for place, _, _ in step.operands)]

@@ -1,0 +1,64 @@
+"""Readiness of native draws: whether their code is loaded, and when it is worth compiling.
+
+In: functions that obtain and check code. Out: the code, once enough elements were drawn. Invariant: code is used only
+if it passed its check.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from weft.runtime.errors import CompileError
+
+Code = TypeVar("Code")
+
+# Number of elements that NumPy draws in the time that compiling a method takes.
+COMPILED_FROM = 4_000_000
+
+
+class Readiness(Generic[Code]):
+    """The native code of a method, which is loaded when it is worth it.
+
+    Parameters
+    ----------
+    obtain : callable
+        ``obtain(compiling)`` returns the code. It returns None if the code is not cached; with `compiling`, the code
+        will be compiled.
+    check : callable
+        Returns whether code draws the same sample as NumPy.
+
+    Attributes
+    ----------
+    loaded : object or None
+    """
+
+    def __init__(self, obtain: Callable[[bool], Code | None], check: Callable[[Code], bool]) -> None:
+        self._obtain = obtain
+        self._check = check
+        self._lock = threading.Lock()
+        self._drawn = 0
+        self._failed = False
+        self.loaded: Code | None = None
+
+    def find(self, count: int) -> Code | None:
+        """Return the code for drawing `count` elements, or None if NumPy has to draw them."""
+        if self.loaded is not None or self._failed:
+            return self.loaded
+        with self._lock:
+            before, now = self._drawn, self._drawn + count
+            self._drawn = now
+            # (the disk cache is queried for code of other processes at first, and then occasionally for code that a
+            # thread compiles)
+            if (before and now < COMPILED_FROM) or (before and now.bit_length() == before.bit_length()):
+                return None
+            try:
+                code = self._obtain(now >= COMPILED_FROM)
+                if code is not None and self._check(code):
+                    self.loaded = code
+                else:
+                    self._failed = code is not None
+            except CompileError:
+                self._failed = True
+            return self.loaded

@@ -1,0 +1,497 @@
+; Streams of random numbers, and kernels that read them.
+;
+; The words of a stream: the state, the increment, the scale and the place of its elements, its method (0: units,
+; 1: normal, 2: exponential variables, 3: bounded integers), the number of blocks of its index, words of bounded
+; integers, and a function of its elements (0: none, 1: lognormal, 2: Weibull, 3: Pareto, 4: power, 5: Rayleigh
+; distribution) with its parameter. Elements of units take one step each. An
+; index has for each block of ${BLOCK} steps: the state at the block, the first element that begins in it, and the step at
+; which that element begins.
+
+declare ptr @memcpy(ptr, ptr, i64)
+declare double @exp(double)
+declare double @log1p(double)
+declare double @expm1(double)
+declare double @pow(double, double)
+declare double @llvm.sqrt.f64(double)
+
+${PCG64}
+
+; The outputs of ${BLOCK} steps.
+define internal void @write_outputs(ptr %out, i128 %state, i128 %difference, ptr %distances) {
+entry:
+  %s0 = trunc i128 %state to i64
+  %s.upper = lshr i128 %state, 64
+  %s1 = trunc i128 %s.upper to i64
+  %d0 = trunc i128 %difference to i64
+  %d.upper = lshr i128 %difference, 64
+  %d1 = trunc i128 %d.upper to i64
+  %state.low = call <${LANES} x i64> @splat(i64 %s0)
+  %state.high = call <${LANES} x i64> @splat(i64 %s1)
+  %low = call <${LANES} x i64> @splat(i64 %d0)
+  %high = call <${LANES} x i64> @splat(i64 %d1)
+  br label %body
+body:
+  %index = phi i64 [ 0, %entry ], [ %index.next, %body ]
+  %bits = call <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances)
+  %at = getelementptr i64, ptr %out, i64 %index
+  store <${LANES} x i64> %bits, ptr %at, align 64
+  %index.next = add i64 %index, ${LANES}
+  %left = icmp slt i64 %index.next, ${BLOCK}
+  br i1 %left, label %body, label %done
+done:
+  ret void
+}
+
+; Writes ${LANES} elements at a time, `count` or up to ${LANES} - 1 more, for at most ${BLOCK} steps from a state.
+define internal void @block(ptr %out, i128 %state, i128 %difference, i64 %count, double %scale, double %place, ptr %distances) {
+entry:
+  %s0 = trunc i128 %state to i64
+  %s.upper = lshr i128 %state, 64
+  %s1 = trunc i128 %s.upper to i64
+  %d0 = trunc i128 %difference to i64
+  %d.upper = lshr i128 %difference, 64
+  %d1 = trunc i128 %d.upper to i64
+  %state.low = call <${LANES} x i64> @splat(i64 %s0)
+  %state.high = call <${LANES} x i64> @splat(i64 %s1)
+  %low = call <${LANES} x i64> @splat(i64 %d0)
+  %high = call <${LANES} x i64> @splat(i64 %d1)
+  %scale.one = insertelement <${LANES} x double> poison, double %scale, i64 0
+  %scales = shufflevector <${LANES} x double> %scale.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
+  %place.one = insertelement <${LANES} x double> poison, double %place, i64 0
+  %places = shufflevector <${LANES} x double> %place.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
+  br label %look
+look:
+  %index = phi i64 [ 0, %entry ], [ %index.next, %body ]
+  %left = icmp slt i64 %index, %count
+  br i1 %left, label %body, label %done
+body:
+  %bits = call <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances)
+  %at = getelementptr i64, ptr %out, i64 %index
+  ; float64 in [0, 1) of 53 bits, scaled and placed
+  %eleven = call <${LANES} x i64> @splat(i64 11)
+  %upper = lshr <${LANES} x i64> %bits, %eleven
+  %whole = uitofp <${LANES} x i64> %upper to <${LANES} x double>
+  %ulp.one = insertelement <${LANES} x double> poison, double 0x3CA0000000000000, i64 0
+  %ulp = shufflevector <${LANES} x double> %ulp.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
+  %unit = fmul <${LANES} x double> %whole, %ulp
+  %scaled = fmul <${LANES} x double> %unit, %scales
+  %placed = fadd <${LANES} x double> %scaled, %places
+  store <${LANES} x double> %placed, ptr %at, align 8
+  %index.next = add i64 %index, ${LANES}
+  br label %look
+done:
+  ret void
+}
+
+; `count` elements from a state on.
+define internal void @fill(ptr %out, i128 %begin, i128 %increment, i64 %count, double %scale, double %place, ptr %distances) {
+entry:
+  %rest.memory = alloca [${BLOCK} x i64], align 64
+  br label %more
+more:
+  %done.count = phi i64 [ 0, %entry ], [ %done.next, %whole ]
+  %state = phi i128 [ %begin, %entry ], [ %state.next, %whole ]
+  %left = sub i64 %count, %done.count
+  %at = getelementptr double, ptr %out, i64 %done.count
+  %difference = call i128 @difference(i128 %state, i128 %increment)
+  %is.whole = icmp sge i64 %left, ${BLOCK}
+  br i1 %is.whole, label %whole, label %rest
+whole:
+  call void @block(ptr %at, i128 %state, i128 %difference, i64 ${BLOCK}, double %scale, double %place, ptr %distances)
+  %state.next = call i128 @after(i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
+  %done.next = add i64 %done.count, ${BLOCK}
+  br label %more
+rest:
+  call void @block(ptr %rest.memory, i128 %state, i128 %difference, i64 %left, double %scale, double %place, ptr %distances)
+  %bytes = shl i64 %left, 3
+  call ptr @memcpy(ptr %at, ptr %rest.memory, i64 %bytes)
+  ret void
+}
+
+; The last block of an index that begins with this element or an earlier one.
+define internal i64 @find_block(ptr %stream, i64 %element) {
+entry:
+  %blocks.at = getelementptr i64, ptr %stream, i64 7
+  %blocks = load i64, ptr %blocks.at
+  %records = getelementptr i64, ptr %stream, i64 ${HEAD}
+  br label %search
+search:
+  %from = phi i64 [ 0, %entry ], [ %from.next, %halve ]
+  %to = phi i64 [ %blocks, %entry ], [ %to.next, %halve ]
+  %range = sub i64 %to, %from
+  %several = icmp sgt i64 %range, 1
+  br i1 %several, label %halve, label %done
+halve:
+  %half = lshr i64 %range, 1
+  %middle = add i64 %from, %half
+  %middle.at = getelementptr [4 x i64], ptr %records, i64 %middle, i64 2
+  %middle.element = load i64, ptr %middle.at
+  %right = icmp sle i64 %middle.element, %element
+  %from.next = select i1 %right, i64 %middle, i64 %from
+  %to.next = select i1 %right, i64 %to, i64 %middle
+  br label %search
+done:
+  ret i64 %from
+}
+
+${ZIGGURATS}
+${INTEGERS}
+
+define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances) {
+  %base = load i128, ptr %stream, align 8
+  %increment.at = getelementptr i64, ptr %stream, i64 2
+  %increment = load i128, ptr %increment.at, align 8
+  %scale.at = getelementptr i64, ptr %stream, i64 4
+  %scale = load double, ptr %scale.at
+  %place.at = getelementptr i64, ptr %stream, i64 5
+  %place = load double, ptr %place.at
+  %state = call i128 @advance(i128 %base, i128 %increment, i64 %first)
+  %count = sub i64 %last, %first
+  call void @fill(ptr %out, i128 %state, i128 %increment, i64 %count, double %scale, double %place, ptr %distances)
+  ret void
+}
+
+; An element of a distribution, computed from a standard one by the functions that NumPy calls.
+define internal double @transformed(i64 %function, double %value, double %parameter) alwaysinline {
+entry:
+  switch i64 %function, label %lognormal [ i64 2, label %weibull
+                                           i64 3, label %pareto
+                                           i64 4, label %power
+                                           i64 5, label %rayleigh ]
+lognormal:
+  %exp = call double @exp(double %value)
+  ret double %exp
+weibull:
+  %weibull.exponent = fdiv double 1.0, %parameter
+  %weibull.value = call double @pow(double %value, double %weibull.exponent)
+  ret double %weibull.value
+pareto:
+  %quotient = fdiv double %value, %parameter
+  %pareto.value = call double @expm1(double %quotient)
+  ret double %pareto.value
+power:
+  %opposite = fneg double %value
+  %less = call double @expm1(double %opposite)
+  %base = fneg double %less
+  %power.exponent = fdiv double 1.0, %parameter
+  %power.value = call double @pow(double %base, double %power.exponent)
+  ret double %power.value
+rayleigh:
+  %twice = fmul double %value, 2.0
+  %root = call double @llvm.sqrt.f64(double %twice)
+  %rayleigh.value = fmul double %root, %parameter
+  ret double %rayleigh.value
+}
+
+define internal void @transform(ptr %out, i64 %count, i64 %function, double %parameter) {
+entry:
+  br label %look
+look:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %body ]
+  %left = icmp slt i64 %k, %count
+  br i1 %left, label %body, label %done
+body:
+  %at = getelementptr double, ptr %out, i64 %k
+  %value = load double, ptr %at
+  %found = call double @transformed(i64 %function, double %value, double %parameter)
+  store double %found, ptr %at
+  %k.next = add i64 %k, 1
+  br label %look
+done:
+  ret void
+}
+
+; The elements `first` to `last` of a stream. `room` says that memory in front of them may be written.
+define internal void @fill_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
+entry:
+  call void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room)
+  %function.at = getelementptr i64, ptr %stream, i64 14
+  %function = load i64, ptr %function.at
+  %parameter.at = getelementptr i64, ptr %stream, i64 15
+  %parameter = load double, ptr %parameter.at
+  %plain = icmp eq i64 %function, 0
+  br i1 %plain, label %done, label %transformed
+transformed:
+  %count = sub i64 %last, %first
+  call void @transform(ptr %out, i64 %count, i64 %function, double %parameter)
+  br label %done
+done:
+  ret void
+}
+
+; The same without the function of the stream.
+define internal void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
+entry:
+  %method.at = getelementptr i64, ptr %stream, i64 6
+  %method = load i64, ptr %method.at
+  %exponential.tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
+  switch i64 %method, label %units [ i64 1, label %normals
+                                     i64 2, label %exponentials
+                                     i64 3, label %integers ]
+integers:
+  call { i64, i128 } @integers.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
+  ret void
+units:
+  call void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
+  ret void
+normals:
+  call i128 @normal.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room)
+  ret void
+exponentials:
+  call i128 @exponential.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %exponential.tables, ptr %distances, i1 %room)
+  ret void
+}
+
+; Elements `begin` to `end` of an array. The slots: its memory, the stream, the tables of ziggurats, and the distances of
+; `pcg64.ll`.
+define void @weft_draw_range(ptr %slots, i64 %begin, i64 %end) {
+  %all = load ptr, ptr %slots
+  %stream.at = getelementptr i64, ptr %slots, i64 1
+  %stream = load ptr, ptr %stream.at
+  %ziggurats.at = getelementptr i64, ptr %slots, i64 2
+  %ziggurats = load ptr, ptr %ziggurats.at
+  %distances.at = getelementptr i64, ptr %slots, i64 3
+  %distances = load ptr, ptr %distances.at
+  %out = getelementptr double, ptr %all, i64 %begin
+  call void @fill_range(ptr %out, ptr %stream, i64 %begin, i64 %end, ptr %ziggurats, ptr %distances, i1 false)
+  ret void
+}
+
+define internal { i64, i64 } @count(ptr %stream, i64 %method, i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances) {
+entry:
+  switch i64 %method, label %integers [ i64 1, label %normals
+                                        i64 2, label %exponentials ]
+integers:
+  %integer = call { i64, i64 } @integers.count(ptr %stream, i128 %state, i128 %increment, ptr %distances)
+  ret { i64, i64 } %integer
+normals:
+  %normal = call { i64, i64 } @normal.count(i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances)
+  ret { i64, i64 } %normal
+exponentials:
+  %tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
+  %exponential = call { i64, i64 } @exponential.count(i128 %state, i128 %increment, i64 %first, ptr %tables, ptr %distances)
+  ret { i64, i64 } %exponential
+}
+
+; The records of blocks `begin` to `end`, each as if an element began at its first step: its state, the number of elements
+; that begin in it, and by how many steps the last one ends behind it. The slots are those of `weft_draw_range`.
+define void @weft_index_blocks(ptr %slots, i64 %begin, i64 %end) {
+entry:
+  %stream.at = getelementptr i64, ptr %slots, i64 1
+  %stream = load ptr, ptr %stream.at
+  %ziggurats.at = getelementptr i64, ptr %slots, i64 2
+  %ziggurats = load ptr, ptr %ziggurats.at
+  %distances.at = getelementptr i64, ptr %slots, i64 3
+  %distances = load ptr, ptr %distances.at
+  %base = load i128, ptr %stream, align 8
+  %increment.at = getelementptr i64, ptr %stream, i64 2
+  %increment = load i128, ptr %increment.at, align 8
+  %method.at = getelementptr i64, ptr %stream, i64 6
+  %method = load i64, ptr %method.at
+  %records = getelementptr i64, ptr %stream, i64 ${HEAD}
+  %steps = mul i64 %begin, ${BLOCK}
+  %begin.state = call i128 @advance(i128 %base, i128 %increment, i64 %steps)
+  br label %look
+look:
+  %k = phi i64 [ %begin, %entry ], [ %k.next, %block ]
+  %state = phi i128 [ %begin.state, %entry ], [ %state.next, %block ]
+  %left = icmp slt i64 %k, %end
+  br i1 %left, label %block, label %done
+block:
+  %k.next = add i64 %k, 1
+  %counted = call { i64, i64 } @count(ptr %stream, i64 %method, i128 %state, i128 %increment, i64 0, ptr %ziggurats, ptr %distances)
+  %elements = extractvalue { i64, i64 } %counted, 0
+  %over = extractvalue { i64, i64 } %counted, 1
+  %record = getelementptr [4 x i64], ptr %records, i64 %k
+  store i128 %state, ptr %record, align 8
+  %elements.at = getelementptr i64, ptr %record, i64 2
+  store i64 %elements, ptr %elements.at
+  %over.at = getelementptr i64, ptr %record, i64 3
+  store i64 %over, ptr %over.at
+  %difference = call i128 @difference(i128 %state, i128 %increment)
+  %state.next = call i128 @after(i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
+  br label %look
+done:
+  ret void
+}
+
+; Turns the records of blocks `begin` to `end` into an index. Blocks in which no element begins at the first step are
+; counted again. Slots 4 and 5 are the number of elements in front of the block, and the step at which the first begins.
+define void @weft_index_join(ptr %slots, i64 %begin, i64 %end) {
+entry:
+  %stream.at = getelementptr i64, ptr %slots, i64 1
+  %stream = load ptr, ptr %stream.at
+  %ziggurats.at = getelementptr i64, ptr %slots, i64 2
+  %ziggurats = load ptr, ptr %ziggurats.at
+  %distances.at = getelementptr i64, ptr %slots, i64 3
+  %distances = load ptr, ptr %distances.at
+  %total.at = getelementptr i64, ptr %slots, i64 4
+  %begin.total = load i64, ptr %total.at
+  %offset.at = getelementptr i64, ptr %slots, i64 5
+  %begin.offset = load i64, ptr %offset.at
+  %increment.at = getelementptr i64, ptr %stream, i64 2
+  %increment = load i128, ptr %increment.at, align 8
+  %method.at = getelementptr i64, ptr %stream, i64 6
+  %method = load i64, ptr %method.at
+  %records = getelementptr i64, ptr %stream, i64 ${HEAD}
+  br label %look
+look:
+  %k = phi i64 [ %begin, %entry ], [ %k.next, %write ]
+  %total = phi i64 [ %begin.total, %entry ], [ %total.next, %write ]
+  %offset = phi i64 [ %begin.offset, %entry ], [ %over, %write ]
+  %left = icmp slt i64 %k, %end
+  br i1 %left, label %block, label %done
+block:
+  %k.next = add i64 %k, 1
+  %record = getelementptr [4 x i64], ptr %records, i64 %k
+  %elements.at = getelementptr i64, ptr %record, i64 2
+  %over.at = getelementptr i64, ptr %record, i64 3
+  %right = icmp eq i64 %offset, 0
+  br i1 %right, label %read, label %again
+read:
+  %read.elements = load i64, ptr %elements.at
+  %read.over = load i64, ptr %over.at
+  br label %write
+again:
+  %state = load i128, ptr %record, align 8
+  %counted = call { i64, i64 } @count(ptr %stream, i64 %method, i128 %state, i128 %increment, i64 %offset, ptr %ziggurats, ptr %distances)
+  %again.elements = extractvalue { i64, i64 } %counted, 0
+  %again.over = extractvalue { i64, i64 } %counted, 1
+  br label %write
+write:
+  %elements = phi i64 [ %read.elements, %read ], [ %again.elements, %again ]
+  %over = phi i64 [ %read.over, %read ], [ %again.over, %again ]
+  store i64 %total, ptr %elements.at
+  store i64 %offset, ptr %over.at
+  %total.next = add i64 %total, %elements
+  br label %look
+done:
+  store i64 %total, ptr %total.at
+  store i64 %offset, ptr %offset.at
+  ret void
+}
+
+; Writes the state behind `end` elements of a stream with an index to slots 4 and 5. Of bounded integers, slots 6 and 7 are
+; whether half of a step is still to be used, and this half.
+define void @weft_index_end(ptr %slots, i64 %unused, i64 %end) {
+  %memory = alloca [2 x i64], align 16
+  %stream.at = getelementptr i64, ptr %slots, i64 1
+  %stream = load ptr, ptr %stream.at
+  %ziggurats.at = getelementptr i64, ptr %slots, i64 2
+  %ziggurats = load ptr, ptr %ziggurats.at
+  %distances.at = getelementptr i64, ptr %slots, i64 3
+  %distances = load ptr, ptr %distances.at
+  %method.at = getelementptr i64, ptr %stream, i64 6
+  %method = load i64, ptr %method.at
+  %last = sub i64 %end, 1
+  %state.at = getelementptr i64, ptr %slots, i64 4
+  switch i64 %method, label %integers [ i64 1, label %normals
+                                        i64 2, label %exponentials ]
+integers:
+  call void @integers.end(ptr %slots, ptr %stream, i64 %end, ptr %distances)
+  ret void
+normals:
+  %normal = call i128 @normal.range(ptr %memory, ptr %stream, i64 %last, i64 %end, ptr %ziggurats, ptr %distances, i1 false)
+  store i128 %normal, ptr %state.at, align 8
+  ret void
+exponentials:
+  %tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
+  %exponential = call i128 @exponential.range(ptr %memory, ptr %stream, i64 %last, i64 %end, ptr %tables, ptr %distances, i1 false)
+  store i128 %exponential, ptr %state.at, align 8
+  ret void
+}
+
+; A kernel that reads streams, over the indices `begin` to `end` of its outermost loop. Its operands are never in memory
+; as a whole: before it runs over a few indices, the elements that it reads there are written to memory of this thread.
+;
+; The slots: the kernel, the number of its arguments, its arguments, the number of indices at a time, the number of
+; streams, the memory of all threads, the bytes of a thread, one bit for each thread's memory that is in use, the
+; distances of `pcg64.ll`, the bytes of a stream in a thread's memory, the tables of ziggurats, and for each stream: its argument, the elements per
+; index, the number of elements, and its address.
+define void @weft_drawn_kernel(ptr %slots, i64 %begin, i64 %end) {
+entry:
+  %entry.point = load ptr, ptr %slots
+  %size.at = getelementptr i64, ptr %slots, i64 1
+  %size = load i64, ptr %size.at
+  %given.at = getelementptr i64, ptr %slots, i64 2
+  %given = load ptr, ptr %given.at
+  %few.at = getelementptr i64, ptr %slots, i64 3
+  %few = load i64, ptr %few.at
+  %streams.at = getelementptr i64, ptr %slots, i64 4
+  %streams = load i64, ptr %streams.at
+  %memory.at = getelementptr i64, ptr %slots, i64 5
+  %memory = load ptr, ptr %memory.at
+  %bytes.at = getelementptr i64, ptr %slots, i64 6
+  %bytes = load i64, ptr %bytes.at
+  %used.at = getelementptr i64, ptr %slots, i64 7
+  %distances.at = getelementptr i64, ptr %slots, i64 8
+  %distances = load ptr, ptr %distances.at
+  %apart.at = getelementptr i64, ptr %slots, i64 9
+  %apart = load i64, ptr %apart.at
+  %ziggurats.at = getelementptr i64, ptr %slots, i64 10
+  %ziggurats = load ptr, ptr %ziggurats.at
+  %first.stream = getelementptr i64, ptr %slots, i64 11
+  %arguments = alloca i64, i64 %size, align 16
+  %arguments.bytes = shl i64 %size, 3
+  call ptr @memcpy(ptr %arguments, ptr %given, i64 %arguments.bytes)
+  br label %claim
+claim:
+  %used = load atomic i64, ptr %used.at monotonic, align 8
+  %unused = xor i64 %used, -1
+  %which = call i64 @llvm.cttz.i64(i64 %unused, i1 false)
+  %bit = shl i64 1, %which
+  %taken = or i64 %used, %bit
+  %swapped = cmpxchg ptr %used.at, i64 %used, i64 %taken acq_rel monotonic, align 8
+  %mine = extractvalue { i64, i1 } %swapped, 1
+  br i1 %mine, label %own, label %claim
+own:
+  %offset = mul i64 %which, %bytes
+  %scratch = getelementptr i8, ptr %memory, i64 %offset
+  br label %look
+look:
+  %from = phi i64 [ %begin, %own ], [ %to, %run ]
+  %left = icmp slt i64 %from, %end
+  br i1 %left, label %next, label %over
+next:
+  %further = add i64 %from, %few
+  %to = call i64 @llvm.smin.i64(i64 %further, i64 %end)
+  br label %stream
+stream:
+  %k = phi i64 [ 0, %next ], [ %k.next, %draw ]
+  %more = icmp slt i64 %k, %streams
+  br i1 %more, label %draw, label %run
+draw:
+  %k.next = add i64 %k, 1
+  %words = shl i64 %k, 2
+  %argument.at = getelementptr i64, ptr %first.stream, i64 %words
+  %argument = load i64, ptr %argument.at
+  %each.at = getelementptr i64, ptr %argument.at, i64 1
+  %each = load i64, ptr %each.at
+  %count.at = getelementptr i64, ptr %argument.at, i64 2
+  %count = load i64, ptr %count.at
+  %source.at = getelementptr i64, ptr %argument.at, i64 3
+  %source = load ptr, ptr %source.at
+  %first = mul i64 %from, %each
+  %behind = mul i64 %to, %each
+  %last = call i64 @llvm.smin.i64(i64 %behind, i64 %count)
+  %part = mul i64 %k, %apart
+  %front = getelementptr i8, ptr %scratch, i64 %part
+  %out = getelementptr double, ptr %front, i64 ${BLOCK}
+  call void @fill_range(ptr %out, ptr %source, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 true)
+  ; element 0 would be here
+  %first.bytes = shl i64 %first, 3
+  %out.number = ptrtoint ptr %out to i64
+  %origin = sub i64 %out.number, %first.bytes
+  %slot = getelementptr i64, ptr %arguments, i64 %argument
+  store i64 %origin, ptr %slot
+  br label %stream
+run:
+  call void %entry.point(ptr %arguments, i64 %from, i64 %to)
+  br label %look
+over:
+  %others = xor i64 %bit, -1
+  atomicrmw and ptr %used.at, i64 %others acq_rel, align 8
+  ret void
+}
+
+!0 = !{!"branch_weights", i32 99, i32 1}

@@ -1,0 +1,231 @@
+"""Random arrays have the bits of NumPy's generators, and leave the generators in NumPy's states."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.runtime import override
+from weft.runtime.cpu import native
+from weft.runtime.cpu.random import random_streams
+
+LARGE = 3_000_003
+METHODS: dict[str, tuple[Any, ...]] = {
+    "random": (),
+    "uniform": (-2.0, 5.5),
+    "standard_normal": (),
+    "normal": (1.5, 0.25),
+    "standard_exponential": (),
+    "exponential": (3.0,),
+    "integers": (-10, 90),
+    "lognormal": (0.5, 0.75),
+    "weibull": (1.5,),
+    "pareto": (3.0,),
+    "power": (2.5,),
+    "rayleigh": (4.0,),
+}
+
+
+@cache
+def _code() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "disk_cache", lambda: None)  # (so that this thread compiles)
+        return random_streams._obtain(True)
+
+
+@pytest.fixture(autouse=True)
+def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load the native code, which otherwise is loaded only after many draws."""
+    monkeypatch.setattr(random_streams._code, "loaded", _code())
+
+
+def _pair(seed: int) -> tuple[Any, np.random.Generator]:
+    return wf.random.default_rng(seed), np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("place", ["cpu", "simt"])
+@pytest.mark.parametrize("name", METHODS)
+def test_bits_and_state(name: str, place: str, seed: int) -> None:
+    ours, theirs = _pair(seed)
+    with wf.device(place), override(threads=1 + seed % 2):
+        for size in (0, 1, 7, 1000, LARGE if seed < 2 else 40_001):
+            arrays = [getattr(ours, name)(*METHODS[name], size) for _ in range(2)]
+            assert ours.bit_generator.state == _state_after(theirs, name, size, arrays)
+            # alternate with NumPy's own draws on the same state, which use half of a generator step
+            twin = np.random.Generator(ours.bit_generator)
+            assert twin.integers(9, dtype=np.int32) == theirs.integers(9, dtype=np.int32)
+            np.testing.assert_array_equal(
+                getattr(twin, name)(*METHODS[name], 3), getattr(theirs, name)(*METHODS[name], 3)
+            )
+
+
+def _state_after(theirs: np.random.Generator, name: str, size: int, arrays: list[Any]) -> Any:
+    for array in arrays:
+        np.testing.assert_array_equal(np.asarray(array), getattr(theirs, name)(*METHODS[name], size))
+    return theirs.bit_generator.state
+
+
+def test_the_state_does_not_wait_for_the_numbers() -> None:
+    ours, theirs = _pair(3)
+    first = ours.random(50_000)
+    state = ours.bit_generator.state
+    expected = theirs.random(50_000)
+    assert state == theirs.bit_generator.state
+    second = ours.random((100, 300))
+    np.testing.assert_array_equal(np.asarray(second), theirs.random((100, 300)))
+    np.testing.assert_array_equal(np.asarray(first), expected)
+
+
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "pi": lambda m, rng: ((rng.random(100_003) ** 2 + rng.random(100_003) ** 2) <= 1).mean(),
+    "map": lambda m, rng: rng.random(100_003) * 2 + 1,
+    "rows": lambda m, rng: (rng.random((301, 257)) * 3 <= 1).sum(1),
+    "matrix": lambda m, rng: rng.uniform(2, 3, (301, 257)) * m.arange(257.0),
+    "columns": lambda m, rng: (rng.random((301, 257)) <= 0.5).sum(0),
+    "shifted": lambda m, rng: m.diff(rng.random(50_000)),
+    "reversed": lambda m, rng: rng.random(50_000)[::-1] * 2,
+    "transposed": lambda m, rng: rng.random((200, 300)).T + 1,
+    "twice": lambda m, rng: (lambda x: (x - 0.5) * (x <= x.max()))(rng.random(70_000)),
+    "long rows": lambda m, rng: (rng.random((3, 100_000)) * 2).max(axis=1),
+    "mixed": lambda m, rng: rng.random(40_000) + rng.random((3, 40_000)),
+    "integers": lambda m, rng: (rng.random(60_000) * 6).astype(np.int64) + 1,
+    "normal map": lambda m, rng: rng.normal(3, 2, 100_003) * 2 + rng.standard_normal(100_003),
+    "exponential rows": lambda m, rng: (rng.exponential(2.0, (301, 257)) <= 1).sum(1),
+    "dice": lambda m, rng: (rng.integers(1, 7, 100_003) + rng.integers(1, 7, 100_003) == 7).mean(),
+    "three": lambda m, rng: (
+        rng.standard_normal(90_000) * rng.random(90_000) <= rng.standard_exponential(90_000)
+    ).mean(),
+    "one long row": lambda m, rng: rng.standard_normal((2, 200_000)) * 2,
+    "sorted": lambda m, rng: m.sort(rng.random(60_000) * 2),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("interpreted", ["never", "always"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, interpreted: str, threads: int) -> None:
+    ours, theirs = _pair(8)
+    with wf.device("cpu"), override(interpret=interpreted, threads=threads):
+        for _ in range(3):
+            np.testing.assert_array_equal(np.asarray(PROGRAMS[name](wf, ours)), PROGRAMS[name](np, theirs))
+    assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+@pytest.mark.parametrize("name", ["pi", "map", "rows", "matrix", "normal map", "exponential rows", "three", "dice"])
+def test_numbers_are_drawn_within_the_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*given: Any) -> None:
+        raise AssertionError("random numbers were written to memory")
+
+    ours, theirs = _pair(8)
+    with wf.device("cpu"), override(interpret="never"):
+        np.asarray(PROGRAMS[name](wf, ours)), PROGRAMS[name](np, theirs)
+        monkeypatch.setattr(random_streams, "_fill", fill)
+        with wf.profile() as profile:
+            found = np.asarray(PROGRAMS[name](wf, ours))
+    np.testing.assert_array_equal(found, PROGRAMS[name](np, theirs))
+    assert not any("random" in launch.note.name for launch in profile.launches)
+
+
+def test_names_that_are_still_in_use() -> None:
+    ours, theirs = _pair(4)
+    with wf.device("cpu"), override(interpret="never"):
+        x, y = ours.random(100_000), ours.random(100_000)
+        inside = float((x * x + y * y <= 1).mean())
+        a, b = theirs.random(100_000), theirs.random(100_000)
+        assert inside == (a * a + b * b <= 1).mean()
+        x += 1  # the pending numbers are drawn again
+        np.testing.assert_array_equal(np.asarray(x), a + 1)
+        np.testing.assert_array_equal(np.asarray(y), b)
+
+
+def test_copies() -> None:
+    ours, theirs = _pair(6)
+    for made in (pickle.loads(pickle.dumps(ours)), copy.deepcopy(ours)):
+        np.testing.assert_array_equal(np.asarray(made.random(20_000)), copy.deepcopy(theirs).random(20_000))
+    assert isinstance(ours, np.random.Generator)
+    assert isinstance(ours.random(20_000), wf.Array)
+    children = zip(ours.spawn(2), theirs.spawn(2), strict=True)
+    for one, other in children:
+        np.testing.assert_array_equal(np.asarray(one.random(20_000)), other.random(20_000))
+
+
+def test_other_bit_generators_are_numpys() -> None:
+    for kind in (np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937):
+        ours, theirs = wf.random.Generator(kind(2)), np.random.Generator(kind(2))
+        np.testing.assert_array_equal(np.asarray(ours.random(20_000)), theirs.random(20_000))
+        assert str(ours.bit_generator.state) == str(theirs.bit_generator.state)
+
+
+def test_a_stream_without_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_streams._code, "loaded", None)
+    monkeypatch.setattr(random_streams._code, "_failed", True)
+    ours, theirs = _pair(5)
+    with wf.device("cpu"), override(interpret="never"):
+        np.testing.assert_array_equal(np.asarray(ours.uniform(1, 4, 30_000) * 2), theirs.uniform(1, 4, 30_000) * 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ((10, None, 20_000), {}),
+        ((10,), {"size": (20, 1000)}),
+        ((-5, 5, 20_000), {"endpoint": True}),
+        ((0, 2**32 - 1, 20_000), {}),
+        ((0, 2**32, 20_000), {}),
+        ((0, 2**40, 20_000), {}),
+        ((3, 4, 20_000), {}),
+        ((2**63 - 10, 2**63 - 1, 20_000), {}),
+        ((0, 9, 20_000), {"dtype": np.int32}),
+        ((0, 9, 20_000), {"dtype": "int64"}),
+        (([1, 5], [9, 90], (10_000, 2)), {}),
+    ],
+)
+def test_integers(arguments: Any, options: Any) -> None:
+    ours, theirs = _pair(7)
+    for _ in range(2):
+        found, expected = ours.integers(*arguments, **options), theirs.integers(*arguments, **options)
+        np.testing.assert_array_equal(np.asarray(found), expected, strict=True)
+        assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def test_wrong_integers() -> None:
+    ours, theirs = _pair(7)
+    for arguments in ((5, 5, 20_000), (9, 1, 20_000), (0, 2**64, 20_000), ("a", 3, 20_000), ()):
+        with pytest.raises((ValueError, TypeError)) as error:
+            theirs.integers(*arguments)
+        with pytest.raises(error.type):
+            ours.integers(*arguments)
+    assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+@pytest.mark.parametrize("name", ["weibull", "pareto", "power", "rayleigh", "lognormal"])
+def test_parameters(name: str) -> None:
+    ours, theirs = _pair(7)
+    for arguments, options in (
+        ((0.0, 1.0, 20_000), {}),
+        ((-1.0,), {"size": 20_000}),
+        ((np.inf,), {"size": 20_000}),
+        ((2,), {"size": (200, 100)}),
+        ((), {"a": 2.5, "size": 20_000}),
+        ((), {"scale": 2.5, "size": 20_000}),
+        ((), {"sigma": 2.5, "size": 20_000}),
+        ((), {"size": 20_000}),
+        ((np.linspace(1, 2, 20_000),), {}),
+        ((2.0, 20_000), {"other": 3}),
+    ):
+        results = []
+        for generator in (ours, theirs):
+            try:
+                results.append(np.asarray(getattr(generator, name)(*arguments, **options)))
+            except (ValueError, TypeError) as error:
+                results.append(np.asarray(str(error)))
+        np.testing.assert_array_equal(*results, strict=True)
+        assert ours.bit_generator.state == theirs.bit_generator.state
