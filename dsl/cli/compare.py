@@ -48,7 +48,7 @@ class Outcome:
 GAIN = 1.1  # ratio of NumPy's time to weft's, below which the report gives reasons
 
 
-def _execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
+def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
     """Execute a program once. Return its exit status and its global names."""
     try:
         return 0, program.execute()
@@ -68,7 +68,7 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
     saved.clear()
     begin = time.perf_counter()
     with isolated(program.folder, on_weft), contextlib.redirect_stdout(text):
-        status, names = _execute(program)
+        status, names = execute(program)
         left = {
             k: v for k, v in names.items() if isinstance(v, (Array, np.ndarray, np.generic)) and not k.startswith("_")
         }
