@@ -19,6 +19,7 @@ from typing import Any
 
 import weft.runtime as runtime
 from weft.dsl.source_table import SourceLine, show_table, source_tables
+from weft.dsl.tracebacks import is_hidden
 from weft.fusion import flush, seconds_spent, show_bytes, show_host_work, show_seconds, statistics
 from weft.runtime import BuildNote, LaunchNote, Listening
 
@@ -246,8 +247,8 @@ class Profile:
         """The time in kernels of each line of the user's program, by file and line."""
         found: dict[tuple[str, int], LineTime] = {}
         for kernel in self.kernels:
-            for file, line, share in kernel.note.sources:
-                one = found.setdefault((file, line), LineTime())
+            for line, share in user_lines(kernel.note).items():
+                one = found.setdefault(line, LineTime())
                 one.seconds += share * kernel.seconds
                 one.nbytes += share * kernel.note.nbytes * len(kernel.times)
                 one.kernels.append(kernel)
@@ -400,6 +401,13 @@ def _set_clock(device: Any) -> _Clock:
 
 def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def user_lines(note: LaunchNote) -> dict[tuple[str, int], float]:
+    """Return the lines outside of weft that caused a launch, with their shares of its work."""
+    found = {(file, line): share for file, line, share in note.sources if not is_hidden(file)}
+    whole = sum(found.values())
+    return {line: share / whole for line, share in found.items()}
 
 
 def describe(note: LaunchNote) -> str:

@@ -139,6 +139,7 @@ def _number_kernels(found: Measured, plans: list[Explanation]) -> None:
                 numbers.setdefault(key, len(numbers) + 1)
             seconds = sum(kernel.seconds for key in new for kernel in times[key])
             found.plans.append(ShownPlan(plan, [numbers[key] for key in keys[id(plan)]], seconds))
+    found.plans.sort(key=lambda plan: -plan.seconds)
     for key, group in times.items():
         number = numbers.setdefault(key, len(numbers) + 1)
         found.numbers.update({(kernel.device, kernel.note): number for kernel in group})

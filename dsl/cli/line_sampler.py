@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from weft.dsl.profile import user_lines
 from weft.dsl.script.redirect import is_program
 from weft.runtime import BuildNote, LaunchNote, Listening
 
@@ -29,7 +30,7 @@ class LineSampler:
     seconds : dict
         Seconds on the host by file and line, without the launches that have a source line.
     packages : dict of dict
-        By file and line: seconds by package. The empty name is the program itself.
+        By file and line: seconds by package or library function. The empty name is the program itself.
     """
 
     def __init__(self) -> None:
@@ -38,8 +39,10 @@ class LineSampler:
         self._thread = threading.Thread(target=self._sample_all, name="weft-sampler", daemon=True)
         self._done = threading.Event()
         self._main = threading.get_ident()
+        self._outer = sys.modules["__main__"].__dict__  # of the process, in which the program replaces it
         self._busy = 0.0  # seconds in launches that have ended
         self._since = 0.0  # begin of the launch that is running, or 0
+        self._function = ""  # the library function that is running, if its launch has no source line
         self._last = 0.0  # time that the samples cover, without launches
 
     def __enter__(self) -> LineSampler:
@@ -59,8 +62,13 @@ class LineSampler:
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
         """Launch a kernel. Its time does not count as host time of the line that evaluates it."""
-        if not note.sources or threading.get_ident() != self._main or self._since:
+        if threading.get_ident() != self._main or self._since:
             start()
+            return
+        if not user_lines(note):
+            before, self._function = self._function, note.name
+            start()
+            self._function = before
             return
         self._since = begin = time.perf_counter()
         try:
@@ -83,14 +91,20 @@ class LineSampler:
         if seconds <= 0:
             return
         innermost = frame = sys._current_frames().get(self._main)
-        while frame is not None and not _is_own(frame):
+        while frame is not None and not self._is_own(frame):
             frame = frame.f_back
         if frame is None or innermost is None:
             return
         line = frame.f_code.co_filename, frame.f_lineno or frame.f_code.co_firstlineno
         self.seconds[line] += seconds
-        package = _package_of(innermost, frame)
+        package = self._function or _package_of(innermost, frame)
         self.packages.setdefault(line, defaultdict(float))[package] += seconds
+
+    def _is_own(self, frame: FrameType) -> bool:
+        """Return whether the code of a frame is in a file of the program."""
+        names = frame.f_globals
+        main = sys.modules["__main__"].__dict__
+        return names is not self._outer and ("__file__" in names or names is main) and is_program(frame)
 
 
 def _package_of(innermost: FrameType, program: FrameType) -> str:
@@ -102,9 +116,3 @@ def _package_of(innermost: FrameType, program: FrameType) -> str:
             return name
         frame = frame.f_back
     return ""
-
-
-def _is_own(frame: FrameType) -> bool:
-    """Return whether the code of a frame is in a file of the program."""
-    names = frame.f_globals
-    return ("__file__" in names or names is sys.modules["__main__"].__dict__) and is_program(frame)

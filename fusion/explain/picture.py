@@ -60,14 +60,15 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
             levels[f"array {name}"] = last
             edges[f"kernel {k}", f"array {name}"] = []
     width, height = _place(boxes, levels)
+    number = min(shown, default=0)  # the pictures of a page have their own arrowheads
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">',
-        '<defs><marker id="end" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
+        f'<defs><marker id="end-{number}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
         '<path d="M0 0 L8 4 L0 8 z" fill="#555"/></marker></defs>',
         '<rect width="100%" height="100%" rx="8" fill="#fff"/>',  # labels stay readable on a dark page
     ]
-    parts += [_edge(boxes[a], boxes[b], ", ".join(labels)) for (a, b), labels in edges.items()]
+    parts += [_edge(boxes[a], boxes[b], ", ".join(labels), f"end-{number}") for (a, b), labels in edges.items()]
     parts += [_box(box) for box in boxes.values()]
     return "\n".join([*parts, "</svg>"])
 
@@ -125,10 +126,10 @@ def _box(box: Box) -> str:
     return shape + "".join(texts)
 
 
-def _edge(first: Box, second: Box, label: str) -> str:
+def _edge(first: Box, second: Box, label: str, end: str) -> str:
     x1, y1 = first.x + _width(first) / 2, first.y + first.height
     x2, y2 = second.x + _width(second) / 2, second.y
-    line = f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#555" marker-end="url(#end)"/>'
+    line = f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#555" marker-end="url(#{end})"/>'
     if not label:
         return line
     return line + f'<text x="{(x1 + x2) / 2 + 4:.1f}" y="{(y1 + y2) / 2:.1f}" fill="#555">{escape(label)}</text>'
