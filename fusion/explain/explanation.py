@@ -405,13 +405,13 @@ def _is_members(instruction: Instruction) -> bool:
 def _widened(group: Group) -> tuple[tuple[str, int], ...]:
     """Return the user's lines at which a kernel converts float32 arrays to float64."""
     nodes = [i.node for p in group.placed for i in all_instructions(p.task.body) if i.kind == "map"]
-    found = [node.location for node in nodes if any(map(_widens, (node, *node.operands)))]
+    found = [node.location for node in nodes if _widens(node)]
     return tuple(dict.fromkeys(source_line(location) for location in found if location is not None))
 
 
 def _widens(node: Expr) -> bool:
-    """Return whether an expression converts a float32 array to float64."""
-    return node.op == "cast" and node.dtype == np.float64 and node.operands[0].dtype == np.float32 and node.size > 1
+    """Return whether an operation computes float64 from a float32 array."""
+    return node.dtype == np.float64 and any(one.dtype == np.float32 and one.size > 1 for one in node.operands)
 
 
 def instructions_of(group: Group) -> int:
