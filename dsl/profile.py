@@ -12,12 +12,14 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import weft.runtime as runtime
+from weft.dsl.source_table import SourceLine, show_table, source_tables
+from weft.dsl.tracebacks import is_hidden
 from weft.fusion import flush, seconds_spent, show_bytes, show_host_work, show_seconds, statistics
 from weft.runtime import BuildNote, LaunchNote, Listening
 
@@ -99,6 +101,26 @@ class KernelTime:
     def share(self) -> float | None:
         """The rate as a fraction of the device's measured bandwidth."""
         return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
+
+
+@dataclass(slots=True)
+class LineTime:
+    """Time of one line of the user's program in kernels.
+
+    A kernel that several lines share is divided among them by the costs of their operations.
+
+    Attributes
+    ----------
+    seconds : float
+        Time in kernels.
+    nbytes : float
+        Bytes that the line's kernels moved.
+    kernels : list of KernelTime
+    """
+
+    seconds: float = 0.0
+    nbytes: float = 0.0
+    kernels: list[KernelTime] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -220,6 +242,18 @@ class Profile:
             kernel.launching.append(one.launching)
         return sorted(found.values(), key=lambda kernel: -kernel.seconds)
 
+    @property
+    def lines(self) -> dict[tuple[str, int], LineTime]:
+        """The time in kernels of each line of the user's program, by file and line."""
+        found: dict[tuple[str, int], LineTime] = {}
+        for kernel in self.kernels:
+            for line, share in user_lines(kernel.note).items():
+                one = found.setdefault(line, LineTime())
+                one.seconds += share * kernel.seconds
+                one.nbytes += share * kernel.note.nbytes * len(kernel.times)
+                one.kernels.append(kernel)
+        return found
+
     def _compiling(self, note: LaunchNote) -> float:
         """Return the seconds spent on compiling a kernel and loading its code."""
         return sum(
@@ -279,15 +313,8 @@ class Profile:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head, *rows = self.rows()
-
-        def line(row: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in row) + "</tr>"
-
-        return (
-            f"<p>{html.escape(self.summary)}</p><table><thead>{line(head, 'th')}</thead>"
-            f"<tbody>{''.join(line(row, 'td') for row in rows)}</tbody></table>"
-        )
+        lines = {place: SourceLine(one.seconds, 0.0, one.nbytes) for place, one in self.lines.items()}
+        return f"<p>{html.escape(self.summary)}</p>{source_tables(lines)}{show_table(self.rows())}"
 
     # -- files ------------------------------------------------------------------------------------
 
@@ -374,6 +401,13 @@ def _set_clock(device: Any) -> _Clock:
 
 def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def user_lines(note: LaunchNote) -> dict[tuple[str, int], float]:
+    """Return the lines outside of weft that caused a launch, with their shares of its work."""
+    found = {(file, line): share for file, line, share in note.sources if not is_hidden(file)}
+    whole = sum(found.values())
+    return {line: share / whole for line, share in found.items()}
 
 
 def describe(note: LaunchNote) -> str:

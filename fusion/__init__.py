@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         Explanation,
         explain_storages,
         kernels_of,
+        print_plan,
         show_bytes,
         show_plans,
         show_seconds,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy_names(
     globals(),
     {
-        "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of show_bytes show_plans show_seconds",
+        "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of print_plan show_bytes show_plans show_seconds",
         "weft.fusion.graph.reduction_order": "FOLD_CHUNK=CHUNK",
         "weft.fusion.graph.ranges": "range_of",
         "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of take_apart",
@@ -136,6 +137,7 @@ __all__ = [
     "operand",
     "pending",
     "primitive",
+    "print_plan",
     "range_of",
     "realise",
     "recording",

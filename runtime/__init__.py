@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
     from weft.runtime.host_fallback import is_gpu, report_fallback
     from weft.runtime.launches import Launch, PreparedLaunches
-    from weft.runtime.live import largest_buffers, show_cell, show_file, show_place
+    from weft.runtime.live import largest_buffers, show_cell, show_file, show_place, source_line
     from weft.runtime.llvm_files import read_llvm
     from weft.runtime.null import NullDevice
 
@@ -71,7 +71,7 @@ __getattr__ = lazy_names(
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
-        "weft.runtime.live": "largest_buffers show_cell show_file show_place",
+        "weft.runtime.live": "largest_buffers show_cell show_file show_place source_line",
         "weft.runtime.null": "NullDevice",
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
@@ -185,6 +185,7 @@ __all__ = [
     "show_cell",
     "show_file",
     "show_place",
+    "source_line",
     "slots_of",
     "take_stream",
     "thread_count",

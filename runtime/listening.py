@@ -39,6 +39,8 @@ class LaunchNote:
         The user's line.
     key : int
         The key of the kernel, as in the notes of its compilation, or 0 if the name identifies the kernel.
+    sources : tuple of (str, int, float)
+        The lines of the user's program that caused the launch: file, line, and share of the kernel's instructions.
     """
 
     name: str
@@ -47,6 +49,7 @@ class LaunchNote:
     instructions: int = 0
     place: str = ""
     key: int = 0
+    sources: tuple[tuple[str, int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

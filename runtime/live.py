@@ -23,9 +23,15 @@ def show_place(place: Any) -> str:
     """
     if place is None:
         return ""
+    path, line = source_line(place)
+    return f"{show_file(path)}:{line}"
+
+
+def source_line(place: Any) -> tuple[str, int]:
+    """Return the file and the line of a source location."""
     code, offset = place
-    line = next((n for start, end, n in code.co_lines() if start <= offset < end), code.co_firstlineno)
-    return f"{show_file(code.co_filename)}:{line}"
+    line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
+    return code.co_filename, line or code.co_firstlineno
 
 
 def show_file(path: str) -> str:

@@ -1,4 +1,4 @@
-"""The command line: ``weft run | info | doctor | cache``."""
+"""The command line: ``weft run | explain | info | doctor | cache``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from weft.dsl.cli.main_program import MainProgram
-from weft.dsl.cli.run import run
+from weft.dsl.cli.run import explain, run
 from weft.runtime import override
 
 
@@ -36,6 +36,13 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--explain", action="store_true", help="print each new plan")
     running.add_argument("--verify", action="store_true", help="run each plan interpreted too and compare the bits")
     running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
+    explaining = commands.add_parser(
+        "explain",
+        help="write an HTML page with the time, bytes and kernels of each line of a script",
+        usage="weft explain [options] (SCRIPT | -m MODULE | -c CODE) [arguments]",
+    )
+    explaining.add_argument("-o", "--output", default="", metavar="FILE", help="the page (default: SCRIPT-weft.html)")
+    explaining.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
     commands.add_parser("info", help="versions, devices, and what was found of CUDA")
     commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
     caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
@@ -44,10 +51,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Split the words after ``run`` into weft's options and the program with its arguments."""
+    """Split the words after ``run`` or ``explain`` into weft's options and the program with its arguments."""
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-" and words[at][:2] not in ("-m", "-c"):
-        at += 1 + (words[at] == "--device")
+        at += 1 + (words[at] in ("--device", "-o", "--output"))
     return words[:at], words[at:]
 
 
@@ -56,16 +63,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     words: Sequence[str] = sys.argv[1:] if arguments is None else arguments
     program: Sequence[str] = ()
-    if words[:1] == ["run"]:
+    if words[:1] in (["run"], ["explain"]):
         own, program = _split(words[1:])
-        words = ["run", *own]
+        words = [words[0], *own]
     options = _parser().parse_args(words)
-    if options.command == "run":
+    if options.command in ("run", "explain"):
         if not program and sys.stdin.isatty():
-            print("weft run: no program given", file=sys.stderr)
+            print(f"weft {options.command}: no program given", file=sys.stderr)
             return 2
+        parsed = MainProgram.parse(program)
+        if options.command == "explain":
+            return explain(parsed, options.output, options.device)
         with override(verify=True) if options.verify else nullcontext():
-            return run(MainProgram.parse(program), options.compare, options.explain, options.device)
+            return run(parsed, options.compare, options.explain, options.device)
     from weft.dsl.cli import reports
 
     match options.command:

@@ -1,7 +1,7 @@
 """``weft run --compare``: run a script under NumPy and on weft, cold and warm, and report differences.
 
-The script runs four times in this process, each time in a new module, and once in a new process. The comparison covers
-its printed output, the arrays that it saves through `numpy.save` or `numpy.savetxt`, and its global variables.
+The script runs several times in this process, each time in a new module, and once in a new process. It runs on weft
+until nothing is compiled or interpreted any more. The comparison covers its printed output, the arrays that it saves through `numpy.save` or `numpy.savetxt`, and its global variables.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from weft.dsl.cli.differences import SIGNS, Judge, scale_of
 from weft.dsl.cli.main_program import MainProgram
 from weft.dsl.cli.reasons import explain_speed
 from weft.dsl.plans import evaluate
+from weft.dsl.profile import Profile, user_lines
 from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_namespace import script_module
 from weft.dsl.tracebacks import hide_frames
@@ -41,14 +42,16 @@ class Outcome:
     kernels: int = 0
     bytes: int = 0
     compilations: int = 0
+    settled: bool = True  # whether everything that ran was compiled before
     host: str = ""
     outside: float = 0.0
 
 
+WARM_RUNS, WARM_SECONDS = 5, 2.0  # limits of the runs until a program is compiled
 GAIN = 1.1  # ratio of NumPy's time to weft's, below which the report gives reasons
 
 
-def _execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
+def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
     """Execute a program once. Return its exit status and its global names."""
     try:
         return 0, program.execute()
@@ -68,7 +71,7 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
     saved.clear()
     begin = time.perf_counter()
     with isolated(program.folder, on_weft), contextlib.redirect_stdout(text):
-        status, names = _execute(program)
+        status, names = execute(program)
         left = {
             k: v for k, v in names.items() if isinstance(v, (Array, np.ndarray, np.generic)) and not k.startswith("_")
         }
@@ -80,7 +83,8 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
     arrays = {f"global {k}": np.array(v) for k, v in left.items()}
     arrays.update({f"saved {k}": v for k, v in saved.items()})
     kernels, moved, compiled = (int(counts[name]) for name in ("kernels", "bytes", "compilations"))
-    return Outcome(seconds, status, text.getvalue(), arrays, kernels, moved, compiled, host, outside)
+    settled = not (counts["plans"] or counts["interpreted"] or compiled)
+    return Outcome(seconds, status, text.getvalue(), arrays, kernels, moved, compiled, settled, host, outside)
 
 
 @contextlib.contextmanager
@@ -130,7 +134,7 @@ def time_program() -> None:
 
 
 def compare(program: MainProgram) -> int:
-    """Run a program four times, print the differences, and return its exit status (1 if a result differs)."""
+    """Run a program on both sides, print the differences, and return its exit status (1 if a result differs)."""
     if program.option == "-":
         print("weft run: --compare runs a program several times, which standard input cannot give", file=sys.stderr)
         return 2
@@ -140,6 +144,7 @@ def compare(program: MainProgram) -> int:
         for name, on_weft in (("NumPy, cold", False), ("NumPy", False), ("weft, cold", True), ("weft", True)):
             _progress(f"running {program.text}: {name} ...")
             outcomes[name] = _outcome(program, on_weft, saved)
+        outcomes["weft"] = _settle(program, outcomes["weft"], saved)
     _progress("running it in a new process ...")
     new = _in_new_process(program)
     _progress("")
@@ -152,22 +157,50 @@ def compare(program: MainProgram) -> int:
     print(f"\n{'result':{width}}  NumPy against weft")
     for name, verdict, _ in rows:
         print(f"{name:{width}}  {verdict}")
-    print(f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}")
-    print(f"{'NumPy':8}{first.seconds * 1e3:9.1f} ms{'':15}{reference.seconds * 1e3:9.1f} ms")
-    speed = reference.seconds / ours.seconds
-    print(
-        f"{'weft':8}{cold.seconds * 1e3:9.1f} ms{new * 1e3:12.1f} ms{ours.seconds * 1e3:9.1f} ms   {speed:.2f} times NumPy's speed"
-    )
-    print(
-        "(a new process finds kernels and plans on disk; the interpreter's start and imports of weft are not counted)"
-    )
+    print("\n".join(_time_table(first, reference, cold, ours, new)))
+    print(_describe_fusion(program))
     print(
         f"{ours.kernels} kernels launched, {ours.bytes / 1e6:.1f} MB moved, {cold.compilations} kernels compiled (0 with a warm cache)"
     )
     for name, one in (("cold", cold), ("warm", ours)):
         print(f"{name}: {one.host}")
-    if speed < GAIN:
+    if reference.seconds < GAIN * ours.seconds:
         for reason in explain_speed(lambda: _outcome(program, True, {}), ours):
             print(f"why not faster: {reason}")
     same = all(good for _, _, good in rows) and reference.status == ours.status
     return ours.status or int(not same)
+
+
+def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
+    """Run a program on weft until nothing is compiled or interpreted any more, and return the last outcome."""
+    begin, runs = time.perf_counter(), 2
+    while not last.settled and runs < WARM_RUNS and time.perf_counter() - begin < WARM_SECONDS:
+        last, runs = _outcome(program, True, saved), runs + 1
+    return last
+
+
+def _time_table(first: Outcome, reference: Outcome, cold: Outcome, ours: Outcome, new: float) -> list[str]:
+    """Return the lines of the table of times."""
+    return [
+        f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}",
+        f"{'NumPy':8}{first.seconds * 1e3:9.1f} ms{'':15}{reference.seconds * 1e3:9.1f} ms",
+        f"{'weft':8}{cold.seconds * 1e3:9.1f} ms{new * 1e3:12.1f} ms{ours.seconds * 1e3:9.1f} ms",
+        f"{'ratio':8}{first.seconds / cold.seconds:12.2f}{first.seconds / new:15.2f}{reference.seconds / ours.seconds:12.2f}"
+        " times NumPy's speed",
+        "(a new process finds kernels and plans on disk; the interpreter's start and imports of weft are not counted)",
+    ]
+
+
+def _describe_fusion(program: MainProgram) -> str:
+    """Run a program on weft, and return a sentence about its largest kernel."""
+    with Profile() as profile:
+        _outcome(program, True, {})
+    fused = [kernel for kernel in profile.kernels if kernel.note.members]
+    if not fused:
+        return "nothing was fused: no kernel ran"
+    largest = max(fused, key=lambda kernel: len(kernel.note.members))
+    operations = len(largest.note.members)
+    lines = sorted(line for _, line in user_lines(largest.note))
+    where = f", from line {lines[0]} to line {lines[-1]}" if lines else ""
+    start = "fused: " if len(fused) == 1 else f"fused: {len(fused)} kernels; the largest joins "
+    return f"{start}{operations} array operations in one loop{where}"

@@ -38,7 +38,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
     if not counts.kernels:
         limit = max((values.size for values in counts.arrays.values()), default=IMMEDIATE[0])
         return [f"arrays of at most {limit:,} elements, or nothing but library calls: NumPy's ground"]
-    with _count_reads() as reads:
+    with count_reads() as reads:
         run()
     reasons = []
     if counts.bytes < _SMALL * counts.kernels:
@@ -54,7 +54,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
 
 
 @contextlib.contextmanager
-def _count_reads() -> Iterator[Counter[tuple[str, int]]]:
+def count_reads() -> Iterator[Counter[tuple[str, int]]]:
     """Within the ``with`` block, count the reads of array values by file and line of the program."""
     reads: Counter[tuple[str, int]] = Counter()
 

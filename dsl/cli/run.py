@@ -1,4 +1,4 @@
-"""``weft run``: run an unmodified NumPy script on weft."""
+"""``weft run`` and ``weft explain``: run an unmodified NumPy script on weft."""
 
 from __future__ import annotations
 
@@ -12,22 +12,15 @@ from weft.dsl.script.redirect import redirect
 from weft.runtime import DeviceNotFoundError, set_default_device
 
 
-def run(program: MainProgram, compare: bool, explain: bool, device: str) -> int:
+def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
     """Run a program and return its exit status. With `compare`, 1 means that a result differs.
 
     Without `compare`, exceptions of the program are not caught, so that the process ends as under Python.
     """
-    if not program.option and not Path(program.text).exists():
-        print(f"weft run: there is no file {program.text}", file=sys.stderr)
+    if not _is_ready("run", program, device):
         return 2
-    if device:
-        try:
-            set_default_device(device)
-        except DeviceNotFoundError as error:
-            print(f"weft run: {error}", file=sys.stderr)
-            return 2
-    if explain:
-        fusion.show_plans(True)
+    if plans:
+        fusion.show_plans(fusion.print_plan)
     if compare:
         status: int = import_module("weft.dsl.cli.compare").compare(program)
         return status
@@ -40,3 +33,25 @@ def run(program: MainProgram, compare: bool, explain: bool, device: str) -> int:
         show_user_frames(error)
         raise
     return 0
+
+
+def explain(program: MainProgram, output: str, device: str) -> int:
+    """Run a program, write a page about its speed to `output`, and return its exit status."""
+    if not _is_ready("explain", program, device):
+        return 2
+    status: int = import_module("weft.dsl.cli.explain_program").explain_program(program, output)
+    return status
+
+
+def _is_ready(command: str, program: MainProgram, device: str) -> bool:
+    """Return whether a program and a device exist, and make the device the default. Otherwise print an error."""
+    if not program.option and not Path(program.text).exists():
+        print(f"weft {command}: there is no file {program.text}", file=sys.stderr)
+        return False
+    if device:
+        try:
+            set_default_device(device)
+        except DeviceNotFoundError as error:
+            print(f"weft {command}: {error}", file=sys.stderr)
+            return False
+    return True

@@ -7,9 +7,11 @@ for its boundary. Nothing is compiled or run.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+
+import numpy as np
 
 from weft.codegen import CPU, Kernel, Target, find_op
 from weft.fusion.explain.formulas import LOOPS, Names, formulas_of
@@ -33,7 +35,7 @@ from weft.fusion.plan.steps import KernelFacts, Shown
 from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.traffic import beside_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
-from weft.runtime import Device, copy_bandwidth, setting, show_place
+from weft.runtime import Device, copy_bandwidth, setting, show_place, source_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class KernelNote:
     within: str = "registers"  # where the kept values are
     given: tuple[str, ...] = ()  # small arrays, and whether kernels take them by value or they are copied from the host
     saved: int = 0  # bytes that would be written and read if values that stay in the caches were materialized
+    widened: tuple[tuple[str, int], ...] = ()  # the user's lines, by file and line, at which float32 becomes float64
 
     @property
     def headline(self) -> str:
@@ -136,9 +139,12 @@ class Explanation:
         over = f" ({(read + written) / self.least:.2f} times the least possible)" if self.least else ""
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
-    def svg(self) -> str:
-        """Return a picture of the plan: kernels as boxes, arrays as the lines between them."""
-        return draw_plan(self)
+    def svg(self, numbers: Sequence[int] = ()) -> str:
+        """Return a picture of the plan: kernels as boxes, arrays as the lines between them.
+
+        The kernels are numbered from 1, or by `numbers`.
+        """
+        return draw_plan(self, numbers)
 
     def _repr_html_(self) -> str:
         return show_html(self)
@@ -261,15 +267,21 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
     ]
 
 
-def show_plans(on: bool) -> None:
-    """Set whether each new plan is printed before it runs."""
-    Shown.plans = on
+def show_plans(show: Callable[[Explanation], None] | None) -> None:
+    """Call a function with the explanation of each new plan before it runs. None ends this."""
+    Shown.plans = show
 
 
-def announce(schedule: Schedule) -> None:
-    """Print a new plan if `show_plans` has enabled printing."""
-    if Shown.plans or "plan" in setting("debug"):
-        print(Explanation(tuple(explain_schedule(schedule))), file=sys.stderr)
+def print_plan(plan: Explanation) -> None:
+    """Print a plan to standard error."""
+    print(plan, file=sys.stderr)
+
+
+def announce(schedule: Schedule, device: Device) -> None:
+    """Pass a new plan to the function of `show_plans`, or print it if the debug setting contains ``plan``."""
+    show = Shown.plans or (print_plan if "plan" in setting("debug") else None)
+    if show is not None:
+        show(Explanation(tuple(explain_schedule(schedule, device)), least_bytes(schedule)))
 
 
 def explain_schedule(
@@ -334,7 +346,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     kept = tuple(names(p.task.node) for p in group.placed if p.task.node in group.private)
     costs = read, written, reads, writes, instructions_of(group)
     found = KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
-    found = replace(found, kept=kept, passes=group.passes(), work=work_of(group))
+    found = replace(found, kept=kept, passes=group.passes(), work=work_of(group), widened=_widened(group))
     if not isinstance(group, BlockedSteps):
         return found
     within = (
@@ -388,6 +400,18 @@ def _members(group: Group) -> list[tuple[str, Location | None]]:
 def _is_members(instruction: Instruction) -> bool:
     """Return whether an instruction is an operation of the user's program, and not a cast or index arithmetic."""
     return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
+
+
+def _widened(group: Group) -> tuple[tuple[str, int], ...]:
+    """Return the user's lines at which a kernel converts float32 arrays to float64."""
+    nodes = [i.node for p in group.placed for i in all_instructions(p.task.body) if i.kind == "map"]
+    found = [node.location for node in nodes if _widens(node)]
+    return tuple(dict.fromkeys(source_line(location) for location in found if location is not None))
+
+
+def _widens(node: Expr) -> bool:
+    """Return whether an operation computes float64 from a float32 array."""
+    return node.dtype == np.float64 and any(one.dtype == np.float32 and one.size > 1 for one in node.operands)
 
 
 def instructions_of(group: Group) -> int:

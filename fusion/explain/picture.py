@@ -32,12 +32,16 @@ class Box:
         return LINE * len(self.lines) + 12
 
 
-def draw_plan(explanation: Explanation) -> str:
-    """Return an SVG picture: kernels are boxes, and arrays are lines between them."""
+def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
+    """Return an SVG picture: kernels are boxes, and arrays are lines between them.
+
+    The kernels are numbered from 1, or by `numbers`.
+    """
     notes = explanation.kernels
     made: dict[str, int] = {name: k for k, note in enumerate(notes) for name in note.writes}
     depth = _depths(notes, made)
-    boxes = {f"kernel {k}": Box(_lines(k, note), "kernel") for k, note in enumerate(notes)}
+    shown = numbers or range(1, len(notes) + 1)
+    boxes = {f"kernel {k}": Box(_lines(shown[k], note), "kernel") for k, note in enumerate(notes)}
     levels: dict[str, int] = {f"kernel {k}": depth[k] for k in range(len(notes))}
     edges: dict[tuple[str, str], list[str]] = {}  # (from box, to box) -> names of the arrays that pass
     read: set[str] = set()
@@ -56,13 +60,15 @@ def draw_plan(explanation: Explanation) -> str:
             levels[f"array {name}"] = last
             edges[f"kernel {k}", f"array {name}"] = []
     width, height = _place(boxes, levels)
+    number = min(shown, default=0)  # the pictures of a page have their own arrowheads
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">',
-        '<defs><marker id="end" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
+        f'<defs><marker id="end-{number}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
         '<path d="M0 0 L8 4 L0 8 z" fill="#555"/></marker></defs>',
+        '<rect width="100%" height="100%" rx="8" fill="#fff"/>',  # labels stay readable on a dark page
     ]
-    parts += [_edge(boxes[a], boxes[b], ", ".join(labels)) for (a, b), labels in edges.items()]
+    parts += [_edge(boxes[a], boxes[b], ", ".join(labels), f"end-{number}") for (a, b), labels in edges.items()]
     parts += [_box(box) for box in boxes.values()]
     return "\n".join([*parts, "</svg>"])
 
@@ -77,7 +83,7 @@ def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
 
 
 def _lines(number: int, note: KernelNote) -> list[str]:
-    lines = [f"[{number + 1}] {note.headline}", *note.formulas[:4]]
+    lines = [f"[{number}] {note.headline}", *note.formulas[:4]]
     if len(note.formulas) > 4:
         lines.append(f"... and {len(note.formulas) - 4} more")
     lines.append(note.costs)
@@ -120,10 +126,10 @@ def _box(box: Box) -> str:
     return shape + "".join(texts)
 
 
-def _edge(first: Box, second: Box, label: str) -> str:
+def _edge(first: Box, second: Box, label: str, end: str) -> str:
     x1, y1 = first.x + _width(first) / 2, first.y + first.height
     x2, y2 = second.x + _width(second) / 2, second.y
-    line = f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#555" marker-end="url(#end)"/>'
+    line = f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#555" marker-end="url(#{end})"/>'
     if not label:
         return line
     return line + f'<text x="{(x1 + x2) / 2 + 4:.1f}" y="{(y1 + y2) / 2:.1f}" fill="#555">{escape(label)}</text>'

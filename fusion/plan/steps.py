@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.codegen import find_op
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.plan.arena import Carve, Take
-from weft.runtime import Launch, LaunchNote, PreparedLaunches, Requests, kernel_number, show_place
+from weft.runtime import Launch, LaunchNote, PreparedLaunches, Requests, kernel_number, show_place, source_line
 
 if TYPE_CHECKING:
     from weft.fusion.plan.numpy_loops import NumpyLoop
@@ -38,9 +39,9 @@ class Special:
 
 
 class Shown:
-    """Whether new plans are printed before they run."""
+    """The function that gets the explanation of each new plan before it runs, or None."""
 
-    plans = False
+    plans: Callable[[Any], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,24 @@ class KernelFacts:
     members: tuple[tuple[str, Location | None], ...]
     instructions: int
     place: Location | None
+
+    def sources(self) -> tuple[tuple[str, int, float], ...]:
+        """Return the user's lines with their shares of the kernel's instructions."""
+        costs: dict[tuple[str, int], int] = {}
+        for op, where in self.members:
+            if where is not None:
+                line = source_line(where)
+                costs[line] = costs.get(line, 0) + _cost(op)
+        whole = sum(costs.values())
+        return tuple((file, line, cost / whole) for (file, line), cost in costs.items())
+
+
+def _cost(member: str) -> int:
+    """Return the cost of an operation, whose text is that of a kernel's member."""
+    try:
+        return find_op(member.rpartition(" ")[2]).cost
+    except KeyError:  # an update or a copy
+        return 1
 
 
 @dataclass(slots=True)
@@ -85,9 +104,8 @@ class KernelLaunch(Launch):
         members = [op + (f" ({show_place(where)})" if where is not None else "") for op, where in facts.members]
         place = show_place(facts.place) if facts.place is not None else ""
         work = facts.instructions * self.work
-        return LaunchNote(
-            self.name, tuple(dict.fromkeys(members)), self.nbytes, work, place, kernel_number(self.digest)
-        )
+        key = kernel_number(self.digest)
+        return LaunchNote(self.name, tuple(dict.fromkeys(members)), self.nbytes, work, place, key, facts.sources())
 
 
 @dataclass(slots=True)

@@ -35,6 +35,7 @@ from weft.runtime import (
     launch_heard,
     setting,
     show_place,
+    source_line,
 )
 
 PLANS_LIMIT = 4096
@@ -310,7 +311,9 @@ def _do(step: Step, table: list[Any], device: Device) -> None:
             call_there(step, table, device)
         elif Listening.listeners:
             moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
-            note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(step.node.location))
+            where = step.node.location
+            sources = ((*source_line(where), 1.0),) if where is not None else ()
+            note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(where), sources=sources)
             launch_heard(device, note, partial(call_host, step, table, device))
         else:
             call_host(step, table, device)

@@ -51,7 +51,7 @@ def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ..
     if plan is None:
         plan = make_plan(device, slots, graph, wanted, may)
         resized.keep_exact(form, device, plan)
-    _note_new(plan)
+    _note_new(plan, device)
     resized.note_kernels(form, may.made)
     return plan
 
@@ -67,15 +67,15 @@ def make_alone(
     if not may.back:
         return None
     plan = make_plan(device, slots, graph, wanted, may)
-    _note_new(plan)
+    _note_new(plan, device)
     resized.note_kernels(form, may.made)
     return plan
 
 
-def _note_new(plan: Plan) -> None:
+def _note_new(plan: Plan, device: Device) -> None:
     STATISTICS.plans += 1
     if plan.schedule is not None:
-        announce(plan.schedule)
+        announce(plan.schedule, device)
 
 
 def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, may: Special) -> Plan:

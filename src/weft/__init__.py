@@ -65,6 +65,7 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers and edi
     from weft.dsl.kernel import vectorize as vectorize
     from weft.dsl.kernel.language.device_function import device as device
     from weft.dsl.kernel.language.kernel_errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
+    from weft.dsl.notebook import load_ipython_extension as load_ipython_extension
     from weft.dsl.profile import profile as profile
     from weft.fusion import Explanation
     from weft.numpy_names import *  # noqa: F403
@@ -78,6 +79,7 @@ _LAZY = {
     "weft.dsl.kernel": "guvectorize kernel reduce sanitize texture vectorize SanitizerError",
     "weft.dsl.kernel.language.device_function": "device",
     "weft.dsl.kernel.language.kernel_errors": "KernelError KernelSyntaxError KernelTypeError LaunchError",
+    "weft.dsl.notebook": "load_ipython_extension",
     "weft.dsl.profile": "profile",
     "weft.fusion": "Explanation",
 }

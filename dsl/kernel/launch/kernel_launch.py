@@ -152,8 +152,9 @@ class DispatchedLaunch:
         )
         if Listening.listeners:
             code = self.kernel.py_func.__code__
-            place = f"{show_file(code.co_filename)}:{code.co_firstlineno}"
-            note = LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), place=place)
+            line = code.co_filename, code.co_firstlineno
+            place = f"{show_file(line[0])}:{line[1]}"
+            note = LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), place=place, sources=((*line, 1.0),))
             # Listeners that record events record them in the kernel's stream.
             with self.device.working_in(launcher.stream) if launcher.stream is not None else nullcontext():
                 launch_heard(self.device, note, start)

@@ -18,6 +18,7 @@ from weft.fusion.run import judge
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SMALL = {
+    "density.py": ["500", "50"],
     "black_scholes.py": ["1000"],
     "seawater.py": ["1000"],
     "heat.py": ["40", "20"],
@@ -35,6 +36,8 @@ def test_examples_give_numpys_results(name: str, capsys: pytest.CaptureFixture[s
     assert "NumPy against weft" in text
     assert re.search(r"printed +(\d+) of \1 lines equal", text) or "numbers differ" in text
     assert re.search(r"cold +new process +warm", text) and " nan ms" not in text
+    assert re.search(r"^ratio +[\d.]+ +[\d.]+ +[\d.]+ times NumPy's speed$", text, re.MULTILINE)
+    assert re.search(r"^(fused: .*array operations in one loop|nothing was fused)", text, re.MULTILINE)
     for name in ("cold", "warm"):
         assert re.search(
             rf"^{name}: \d+ plans made and \d+ read, \d+ kernels printed, .* ms outside of plans$", text, re.MULTILINE

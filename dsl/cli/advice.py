@@ -1,0 +1,105 @@
+"""Advice for the slow lines of a program: the cause of a line's time, and what would make it faster.
+
+In: what ``weft explain`` measured. Out: sentences by line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.dsl.profile import LineTime
+from weft.fusion import show_bytes, show_seconds
+
+if TYPE_CHECKING:
+    from weft.dsl.cli.explain_program import Measured
+    from weft.dsl.cli.line_sampler import Line
+
+OFTEN = 10  # number of reads at a line from which on they are reported
+SMALL = 256 << 10  # bytes per launch, below which launches cost more than kernels
+SHOWN = 6  # maximum number of lines
+FROM = 0.02  # fraction of the run's time from which on a line is shown without a mistake in it
+FULL = 0.5  # fraction of the copy bandwidth from which on a kernel is limited by it
+DENSE = 2  # instructions per byte from which on a kernel is limited by arithmetic
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A slow line of the program: its time, and sentences about it."""
+
+    line: Line
+    seconds: float
+    sentences: tuple[str, ...]
+
+
+def advise(measured: Measured) -> list[Advice]:
+    """Return the slowest lines with their advice, slowest first. Lines with an avoidable cost come with any time."""
+    lines = measured.profile.lines
+    seconds = dict(measured.host)
+    for line, one in lines.items():
+        seconds[line] = seconds.get(line, 0.0) + one.seconds
+    whole = sum(seconds.values()) or 1.0
+    found = []
+    for line in {**seconds, **dict.fromkeys(measured.reads), **dict.fromkeys(measured.widened)}:
+        own = seconds.get(line, 0.0)
+        mistakes = _mistakes(measured, line, lines.get(line, LineTime()))
+        if mistakes or own >= FROM * whole:
+            sentences = (*mistakes, *_limits(measured, line, lines.get(line, LineTime())))
+            found.append(Advice(line, own, sentences))
+    return sorted(found, key=lambda one: -one.seconds)[:SHOWN]
+
+
+def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
+    """Return the avoidable costs of a line."""
+    found = []
+    if (reads := measured.reads[line]) >= OFTEN:
+        found.append(
+            f"This line asks for a value {reads:,} times. Each time, the pending work runs, and fusion ends. "
+            "Keep the value in an array, or ask for it less often."
+        )
+    if line in measured.widened:
+        found.append(
+            "Here, float32 values become float64, because the other operand is float64. The results have twice "
+            "the bytes. Create the other operand with dtype=np.float32."
+        )
+    for kernel in one.kernels:
+        if kernel.note.name.endswith(" on the host"):
+            name = kernel.note.name.removesuffix(" on the host")
+            found.append(
+                f"{name} has no kernel. NumPy computes it on the host, and what surrounds it is not fused with it "
+                f"({show_seconds(kernel.seconds)})."
+            )
+    return found
+
+
+def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
+    """Return what limits the speed of a line: Python, launches, memory or arithmetic."""
+    host = measured.host.get(line, 0.0)
+    own = [kernel for kernel in one.kernels if not kernel.note.name.endswith(" on the host")]
+    launches = sum(len(kernel.times) for kernel in own)
+    if host > one.seconds:
+        packages = measured.packages.get(line)
+        package = max(packages, key=packages.__getitem__) if packages else ""
+        where = {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
+        found = [f"{show_seconds(host)} pass on the host outside of kernels, mostly in {where}."]
+        moved = sum(kernel.note.nbytes * len(kernel.times) for kernel in own)
+        if launches and moved < SMALL * launches:
+            found.append(
+                f"A kernel moves about {show_bytes(moved // launches)}, and its launch costs more than that. "
+                "Use larger arrays, or fewer Python iterations."
+            )
+        return found
+    longest = max(own, key=lambda kernel: kernel.seconds, default=None)
+    if longest is None or not longest.note.nbytes:
+        return []
+    if longest.share is not None and longest.share >= FULL:
+        return [
+            f"Its kernel is limited by memory: it reaches {longest.share:.0%} of the speed of a copy. "
+            "Narrower dtypes, or arrays that fit in the cache, would make it faster."
+        ]
+    if longest.note.instructions > DENSE * longest.note.nbytes:
+        return [
+            f"Its kernel is limited by arithmetic: about {longest.note.instructions / longest.note.nbytes:.0f} "
+            "instructions a byte. Fewer operations, or float32, would make it faster."
+        ]
+    return []

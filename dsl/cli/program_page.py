@@ -1,0 +1,141 @@
+"""The HTML page of ``weft explain``: one file without scripts and without links to other files.
+
+In: what was measured. Out: the text of the page. Invariant: text from the user's program is escaped.
+"""
+
+from __future__ import annotations
+
+import linecache
+import platform
+from html import escape
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from weft.dsl.cli.advice import advise
+from weft.dsl.profile import SHOWN
+from weft.dsl.source_table import HOST_COLOUR, KERNEL_COLOUR, SourceLine, line_id, show_table, source_tables
+from weft.fusion import show_seconds
+from weft.runtime import default_device, show_file
+
+if TYPE_CHECKING:
+    from weft.dsl.cli.explain_program import Measured
+
+MOST_PLANS = 5
+STYLE = """
+:root { color-scheme: light dark; --rule: #ddd; --soft: #f5f6f8; --link: #1f5fb4; }
+@media (prefers-color-scheme: dark) { :root { --rule: #444; --soft: #24272c; --link: #8ab8f5; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-size: 1rem; }
+a { color: var(--link); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.82rem; }
+th { text-align: left; background: var(--soft); }
+th, td { padding: 0.1rem 0.6rem; white-space: nowrap; }
+td { border-top: 1px solid var(--rule); }
+table.source td { border: 0; } table.source td:nth-child(-n+4) { text-align: right; color: GrayText; }
+table.source td:nth-child(2) { color: inherit; } table.source td:nth-child(3) { text-align: left; }
+table.source tr:target, tr:target { background: var(--soft); outline: 2px solid var(--link); }
+.key { display: inline-block; width: 0.8em; height: 0.8em; }
+li { margin-bottom: 0.6rem; } li code { background: var(--soft); padding: 0 0.3rem; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { table.source :is(th, td):nth-child(4) { display: none; } body { padding: 0.6rem; } }
+"""
+
+
+def program_page(measured: Measured) -> str:
+    """Return the page."""
+    name = escape(measured.program.text if measured.program.option != "-c" else "-c")
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+        f"<title>{name} on weft</title><style>{STYLE}</style></head><body>",
+        f"<h1>{name} on weft</h1>{_summary(measured)}",
+        f"<h2>Slowest lines</h2>{_slowest(measured)}",
+        f"<h2>Program</h2>{_program(measured)}",
+        f"<h2>Plans</h2>{_plans(measured)}",
+        f"<h2>Kernels</h2>{_kernels(measured)}",
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+def _summary(measured: Measured) -> str:
+    profile = measured.profile
+    lines = measured.profile.lines.values()
+    device = ", ".join(dict.fromkeys(one.device for one in profile.launches)) or default_device().name
+    return (
+        f"<p>A warm run took {show_seconds(profile.seconds)}: {show_seconds(sum(one.seconds for one in lines))} in "
+        f"{len(profile.launches):,} launches of kernels and library functions, and "
+        f"{show_seconds(sum(measured.host.values()))} on the host. The first run compiled the kernels and took "
+        f"{show_seconds(measured.first)}.</p><p>weft {version('weft')}, Python {platform.python_version()}, device "
+        f"{escape(device)}.</p>"
+    )
+
+
+def _slowest(measured: Measured) -> str:
+    found = advise(measured)
+    if not found:
+        return "<p>No line takes a notable time.</p>"
+    whole = measured.profile.seconds or 1.0
+    items = []
+    for one in found:
+        file, number = one.line
+        text = (_texts(measured).get(file) or linecache.getlines(file))[number - 1 : number]
+        items.append(
+            f"<li><a href='#{line_id(file, number)}'>{escape(show_file(file))}:{number}</a> "
+            f"<code>{escape(''.join(text).strip())}</code><br>{show_seconds(one.seconds)}, "
+            f"{min(1.0, one.seconds / whole):.0%} of the time. {escape(' '.join(one.sentences))}</li>"
+        )
+    return f"<ol>{''.join(items)}</ol>"
+
+
+def _program(measured: Measured) -> str:
+    """Return the tables of the program's files, with a legend."""
+    lines = dict[tuple[str, int], SourceLine]()
+    own, numbers = measured.profile.lines, measured.numbers
+    for line in {**own, **measured.host}:
+        one = own.get(line)
+        kernels = tuple(dict.fromkeys(numbers[k.device, k.note] for k in one.kernels)) if one is not None else ()
+        seconds, nbytes = (one.seconds, one.nbytes) if one is not None else (0.0, 0.0)
+        lines[line] = SourceLine(seconds, measured.host.get(line, 0.0), nbytes, tuple(sorted(kernels)))
+    return (
+        f"<p><span class='key' style='background:{KERNEL_COLOUR}'></span> in kernels, "
+        f"<span class='key' style='background:{HOST_COLOUR}'></span> on the host (Python, libraries, and weft's own "
+        "work). The time of a kernel is divided among its lines by the costs of their operations. It counts at the "
+        "lines that record the operations, and not at the line that needs the value. Time on the host is sampled every "
+        "millisecond. The time of a loop without calls counts at its last line.</p>"
+        + source_tables(lines, measured.file, _texts(measured))
+    )
+
+
+def _texts(measured: Measured) -> dict[str, list[str]]:
+    return {"<string>": measured.program.text.splitlines()} if measured.program.option == "-c" else {}
+
+
+def _plans(measured: Measured) -> str:
+    """Return the pictures of the plans that took the most time."""
+    if not measured.plans:
+        return "<p>No plan ran: every operation was small, or a library's.</p>"
+    parts = [
+        f"<h3>Plan {k}: {show_seconds(one.seconds)} in kernels</h3><p>{escape(one.plan.summary)}</p>"
+        f"<div class='scroll'>{one.plan.svg(one.numbers)}</div>"
+        for k, one in enumerate(measured.plans[:MOST_PLANS], 1)
+    ]
+    if (more := len(measured.plans) - MOST_PLANS) > 0:
+        seconds = sum(one.seconds for one in measured.plans[MOST_PLANS:])
+        parts.append(f"<p>{more} more plans took {show_seconds(seconds)} in kernels.</p>")
+    return "".join(parts)
+
+
+def _kernels(measured: Measured) -> str:
+    """Return the table of the kernels, longest total time first."""
+    numbers = [measured.numbers[kernel.device, kernel.note] for kernel in measured.profile.kernels][:SHOWN]
+    head, *rows = measured.profile.rows()[: SHOWN + 1]
+    if not rows:
+        return "<p>No kernel ran.</p>"
+    table = [("", *head), *((f"[{k}]", *row) for k, row in zip(numbers, rows, strict=True))]
+    more = len(measured.profile.kernels) - len(rows)
+    return (
+        f"<div class='scroll'>{show_table(table, [f'kernel-{k}' for k in numbers])}</div>"
+        + (f"<p>And {more} more kernels.</p>" if more else "")
+        + f"<p>{escape(measured.profile.summary)}.</p>"
+    )

@@ -1,0 +1,179 @@
+"""The notebook extension: ``%load_ext weft`` defines ``%%weft``, which runs a cell on weft.
+
+In: a cell and the notebook's namespace. Out: the cell's results in the namespace. Invariant: behind the cell, names of
+NumPy's modules and functions mean NumPy again, and arrays of earlier cells are the same objects with the new elements.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import io
+import shlex
+import sys
+import time
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import is_supported
+from weft.dsl.arrays.array import Array
+from weft.dsl.cli.differences import Judge, scale_of
+from weft.dsl.functions.creation import asarray
+from weft.dsl.plans import evaluate
+from weft.dsl.script.redirect import isolated
+from weft.dsl.script.script_function import ScriptFunction
+from weft.dsl.script.script_namespace import script_module
+from weft.dsl.tracebacks import hide_in_ipython
+from weft.runtime import IMMEDIATE, default_device
+
+# Objects with a state that a run of the cell may change, and that each run of a comparison gets as a copy
+_WITH_STATE = (np.ndarray, list, dict, set, bytearray, np.random.Generator, np.random.RandomState)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Define ``%%weft``, and hide weft's frames in tracebacks. IPython calls this function for ``%load_ext weft``."""
+    hide_in_ipython()
+
+    def weft(line: str, cell: str) -> None:
+        """Run a cell on weft: its NumPy is weft.
+
+        With ``--compare``, the cell also runs under NumPy, and a line says whether the results agree.
+        """
+        if _options(line).compare:
+            _compare(shell, cell)
+        else:
+            with _on_weft(shell.user_ns):
+                shell.run_cell(cell)
+
+    shell.register_magic_function(weft, "cell", "weft")
+
+
+def _options(line: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="%%weft", description="Run a cell on weft.", exit_on_error=False)
+    parser.add_argument("--compare", action="store_true", help="run the cell under NumPy too, and compare")
+    known, unknown = parser.parse_known_args(shlex.split(line))
+    if unknown:
+        raise ValueError(f"%%weft has the option --compare, not {' '.join(unknown)}")
+    return known
+
+
+@contextlib.contextmanager
+def _on_weft(names: dict[str, Any]) -> Iterator[None]:
+    """Within the ``with`` block, names of NumPy's modules and functions mean weft's, and large arrays are weft arrays."""
+    lent: dict[str, tuple[np.ndarray, Array]] = {}
+    shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
+    for name, value in list(names.items()):
+        if shared and type(value) is np.ndarray and value.size > IMMEDIATE[0] and is_supported(value.dtype):
+            lent[name] = value, asarray(value, copy=False)
+            names[name] = lent[name][1]
+        elif not name.startswith("_"):
+            names[name] = _to_weft(value)
+    try:
+        with isolated(Path.cwd(), True):
+            yield
+    finally:
+        for name, value in list(names.items()):
+            theirs, ours = lent.get(name, (None, None))
+            names[name] = theirs if ours is not None and value is ours else _to_numpy(value)
+
+
+def _to_weft(value: Any) -> Any:
+    """Return weft's version of a NumPy module or function, and other values unchanged."""
+    if isinstance(value, types.ModuleType):
+        return script_module(value.__name__) if value.__name__.partition(".")[0] == "numpy" else value
+    module = getattr(value, "__module__", "") if callable(value) and not isinstance(value, type) else ""
+    name = getattr(value, "__name__", "")
+    if isinstance(module, str) and module.partition(".")[0] == "numpy" and getattr(np, name, None) is value:
+        return getattr(script_module("numpy"), name)
+    return value
+
+
+def _to_numpy(value: Any) -> Any:
+    """Return the NumPy module or function of which a value is weft's version, and other values unchanged."""
+    if isinstance(value, ScriptFunction):
+        return value.wrapped
+    if isinstance(value, types.ModuleType) and value is not np and value.__name__.partition(".")[0] == "numpy":
+        return sys.modules.get(value.__name__, value)
+    return value
+
+
+# -- comparison ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class CellRun:
+    """The results of one run of a cell."""
+
+    seconds: float
+    printed: str = ""
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def _compare(shell: Any, cell: str) -> None:
+    """Run a cell on copies under NumPy and twice on weft, then run it as usual, and print times and differences."""
+    runs = [_quietly(shell, cell, on_weft) for on_weft in (False, True, True)]
+    with _on_weft(shell.user_ns):
+        result = shell.run_cell(cell)
+    if not result.success:
+        return
+    reference, first, ours = runs
+    if reference is None or first is None or ours is None:
+        print("%%weft: the cell cannot run several times, so nothing was compared")
+        return
+    print("\n".join(_report(reference, first, ours)))
+
+
+def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
+    """Return the lines about a comparison: whether the results agree, and the times."""
+    judge = Judge({}, reference.printed, scale_of(reference.arrays, reference.printed))
+    rows = [*judge.printed(reference.printed, ours.printed, False), *judge.arrays(reference.arrays, ours.arrays)]
+    wrong = [f"{name}: {verdict}" for name, verdict, good in rows if not good]
+    ratio = reference.seconds / ours.seconds
+    count = len(ours.arrays)
+    arrays = f"{count} array{'' if count == 1 else 's'}"
+    return [
+        *(["results differ:", *wrong] if wrong else [f"results agree ({arrays}, and what was printed)"]),
+        f"NumPy {reference.seconds * 1e3:.1f} ms; weft {ours.seconds * 1e3:.1f} ms, the first time "
+        f"{first.seconds * 1e3:.1f} ms: {ratio:.2f} times NumPy's speed",
+    ]
+
+
+def _quietly(shell: Any, cell: str, on_weft: bool) -> CellRun | None:
+    """Run a cell without output on copies of what it may change. Return None if it fails.
+
+    The namespace and the state of `numpy.random` are as before.
+    """
+    names, kept, state = shell.user_ns, dict(shell.user_ns), np.random.get_state()
+    code = compile(shell.transform_cell(cell), "<the compared cell>", "exec")
+    used = set(_names_in(code))
+    names.update({n: copy.deepcopy(v) for n, v in kept.items() if n in used and isinstance(v, _WITH_STATE)})
+    names.update({n: v.copy() if on_weft else np.array(v) for n, v in kept.items() if isinstance(v, Array)})
+    text = io.StringIO()
+    try:
+        with _on_weft(names) if on_weft else contextlib.nullcontext(), contextlib.redirect_stdout(text):
+            begin = time.perf_counter()
+            exec(code, names)
+            found = {n: v for n, v in names.items() if n in used and isinstance(v, (Array, np.ndarray, np.generic))}
+            evaluate(*[value for value in found.values() if isinstance(value, Array)])
+            seconds = time.perf_counter() - begin
+            return CellRun(seconds, text.getvalue(), {n: np.array(v) for n, v in found.items()})
+    except Exception:
+        return None  # (the run that counts shows the error)
+    finally:
+        names.clear()
+        names.update(kept)
+        np.random.set_state(state)
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    """Iterate over the global names and attributes in a code object and in the functions that it defines."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names_in(constant)

@@ -1,0 +1,103 @@
+"""Tests of notebooks: ``%%weft``, its comparison, and the tracebacks that IPython shows."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+ipython = pytest.importorskip("IPython.core.interactiveshell")
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    main, hook = sys.modules["__main__"], sys.displayhook
+    ipython.InteractiveShell.clear_instance()
+    made = ipython.InteractiveShell.instance()
+    made.run_line_magic("colors", "nocolor")
+    made.run_cell("%load_ext weft")
+    yield made
+    made.reset()
+    made.history_manager.end_session()
+    ipython.InteractiveShell.clear_instance()
+    sys.modules["__main__"], sys.displayhook = main, hook
+    gc.collect()
+
+
+def run(shell: Any, cell: str) -> Any:
+    result = shell.run_cell(cell)
+    result.raise_error()
+    return shell.user_ns
+
+
+def test_a_cells_numpy_is_weft(shell: Any) -> None:
+    names = run(shell, "import numpy as np\nfrom numpy import exp, linalg\na = np.arange(50_000.0)\nkept = a")
+    run(
+        shell,
+        "%%weft\nb = exp(a) * 2\nkind = type(b), type(a)\na[1] = 7\nimport numpy\ninside = type(numpy.ones(30_000))",
+    )
+    assert names["kind"] == (wf.Array, wf.Array) and names["inside"] is wf.Array
+    assert names["a"] is names["kept"] and type(names["a"]) is np.ndarray and names["a"][1] == 7
+    assert isinstance(names["b"], wf.Array) and float(names["b"][0]) == 2
+    assert names["np"] is np and names["numpy"] is np and names["exp"] is np.exp and names["linalg"] is np.linalg
+    run(shell, "behind = type(np.ones(30_000))")
+    assert names["behind"] is np.ndarray
+
+
+def test_functions_of_other_cells_run_on_weft(shell: Any) -> None:
+    names = run(shell, "import numpy as np\ndef f(n): return np.ones(n) * 3")
+    run(shell, "%%weft\nx = f(40_000)")
+    assert isinstance(names["x"], wf.Array)
+    assert type(names["f"](40_000)) is np.ndarray
+
+
+def test_a_comparison(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    names = run(shell, "import numpy as np\nrng = np.random.default_rng(1)\nlog = []\na = np.ones(60_000)")
+    capsys.readouterr()
+    run(shell, "%%weft --compare\nlog.append(1)\na += rng.random(60_000)\ns = float(a.sum())\nprint('once', s > 0)")
+    text = capsys.readouterr().out
+    assert text.count("once True") == 1 and names["log"] == [1]
+    assert "results agree (1 array, and what was printed)" in text
+    assert re.search(r"NumPy [\d.]+ ms; weft [\d.]+ ms, the first time [\d.]+ ms: [\d.]+ times NumPy's speed", text)
+    assert np.array_equal(names["a"], 1 + np.random.default_rng(1).random(60_000))
+
+
+def test_a_comparison_finds_what_differs(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, "import numpy as np\nx = np.full(60_000, 1e300)")
+    run(
+        shell, "%%weft --compare\ny = (x * 1e300 * 0 + 5e9).astype(np.int32)"
+    )  # NaN: NumPy's cast depends on the machine
+    assert "results differ:\ny: int32[60000]" in capsys.readouterr().out
+
+
+def test_errors_show_the_cell_and_the_message(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    result = shell.run_cell("%%weft\nimport numpy as np\nx = np.ones(30_000)\ny = x + np.ones(4)")
+    text = capsys.readouterr().out
+    assert "y = x + np.ones(4)" in text and "ValueError" in text and "broadcast" in text
+    assert "dsl/" not in text and "notebook.py" not in text and result.success
+    shell.run_cell("import weft as wf\nwf.ones(30_000) + wf.ones(4)")
+    text = capsys.readouterr().out
+    assert "wf.ones(30_000) + wf.ones(4)" in text and "dsl/" not in text and text.count("ValueError") == 2
+
+
+def test_unknown_options(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("%%weft --compares\nx = 1")
+    text = capsys.readouterr().out
+    assert "%%weft has the option --compare, not --compares" in text and "x" not in shell.user_ns
+
+
+def test_results_have_pictures(shell: Any) -> None:
+    names = run(
+        shell,
+        "import weft as wf\nwith wf.profile() as p:\n    x = wf.evaluate(wf.ones(50_000) * 3)\nz = wf.explain(x * 2)",
+    )
+    profile, plan = (shell.display_formatter.format(names[name])[0]["text/html"] for name in ("p", "z"))
+    assert "<svg" in profile and "Cell In[" in profile and "wf.evaluate(wf.ones(50_000) * 3)" in profile
+    assert "<svg" in plan and "Cell In[" in plan
