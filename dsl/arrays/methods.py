@@ -586,14 +586,19 @@ def install() -> None:
     Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
 
 
+# Under `weft run`, libraries use these functions to convert arrays for their compiled code, as they use `numpy.asarray`.
+_CONVERSIONS = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d))
 # Under `weft run`, libraries use these functions to create arrays that their compiled code writes to.
 _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
     """Implement NumPy's ``__array_function__``: call weft's version of the function, otherwise NumPy's on the host."""
-    if is_library(2) and (found := call_for_library(function, arguments, options)) is not MISSED:
-        return found
+    if is_library(2):
+        if function in _CONVERSIONS:
+            return function(*map(np.asarray, arguments))
+        if (found := call_for_library(function, arguments, options)) is not MISSED:
+            return found
     if function in _LIKE and array.seen_class(self) is np.ndarray:
         return function(*to_host(arguments), **to_host(options))
     ours = find_own(function)

@@ -67,7 +67,6 @@ VIEWS = """x[3:]
 x.T
 x.reshape(-1)
 np.reshape(x, -1)
-np.atleast_2d(x)
 np.broadcast_to(x, (2, 200, 3))
 np.moveaxis(x, 0, 1)""".splitlines()
 
@@ -96,6 +95,17 @@ def test_views_that_a_library_makes_share_the_memory(expression: str) -> None:
     assert isinstance(found, Array)
     x[150, 1] = 7.0
     np.testing.assert_array_equal(np.asarray(found), function(LIBRARY, expression)(np.asarray(x), None), strict=True)
+
+
+@pytest.mark.parametrize("length", [3, 30_000])
+def test_libraries_convert_arrays_for_compiled_code(length: int) -> None:
+    """Test that ``atleast_1d`` converts. SciPy passes its result to Fortran code that takes NumPy arrays only."""
+    x = wf.ones(length)
+    found = function(LIBRARY, "np.atleast_1d(x)")(x, None)
+    assert type(found) is np.ndarray
+    x[1] = 7.0
+    assert found.tolist()[:3] == [1.0, 7.0, 1.0]
+    assert isinstance(function(PROGRAM, "np.atleast_1d(x)")(x, None), Array)
 
 
 def test_a_library_writes_to_the_programs_arrays() -> None:
