@@ -60,6 +60,7 @@ def source_tables(
     times = {main: 0.0} if main else {}
     for (file, _), one in lines.items():
         times[file] = times.get(file, 0.0) + one.seconds
+    numbered = any(one.numbers for one in lines.values())
     files = sorted(times, key=lambda file: (file != main, -times[file]))
     parts = []
     for file in files:
@@ -69,7 +70,7 @@ def source_tables(
             shown = [*range(1, len(text) + 1)]
         rows = [_row(file, k, text[k - 1 : k], lines.get((file, k), NOTHING), longest) for k in shown]
         if rows:
-            parts.append(f"<h3>{escape(show_file(file))}</h3>{_table(rows, numbered=bool(main))}")
+            parts.append(f"<h3>{escape(show_file(file))}</h3>{_table(rows, numbered)}")
     return "".join(parts)
 
 
