@@ -57,9 +57,10 @@ def source_tables(
     """
     whole = sum(one.seconds for one in lines.values()) or 1.0
     longest = max((one.seconds for one in lines.values()), default=0.0) or 1.0
-    times = dict[str, float]()
+    times = {main: 0.0} if main else {}
     for (file, _), one in lines.items():
         times[file] = times.get(file, 0.0) + one.seconds
+    numbered = any(one.numbers for one in lines.values())
     files = sorted(times, key=lambda file: (file != main, -times[file]))
     parts = []
     for file in files:
@@ -69,7 +70,7 @@ def source_tables(
             shown = [*range(1, len(text) + 1)]
         rows = [_row(file, k, text[k - 1 : k], lines.get((file, k), NOTHING), longest) for k in shown]
         if rows:
-            parts.append(f"<h3>{escape(show_file(file))}</h3>{_table(rows, numbered=bool(main))}")
+            parts.append(f"<h3>{escape(show_file(file))}</h3>{_table(rows, numbered)}")
     return "".join(parts)
 
 
@@ -102,7 +103,7 @@ def _bar(one: SourceLine, longest: float) -> str:
         return ""
     title = f"{show_seconds(one.kernels)} in kernels, {show_seconds(one.host)} on the host"
     return (
-        f"<svg width='{BAR}' height='10' role='img' aria-label='{title}'><title>{title}</title>"
+        f"<svg width='{BAR}' height='10' viewBox='0 0 {BAR} 10' preserveAspectRatio='none' role='img' aria-label='{title}'><title>{title}</title>"
         f"<rect width='{first:.1f}' height='10' fill='{KERNEL_COLOUR}'/>"
         f"<rect x='{first:.1f}' width='{second:.1f}' height='10' fill='{HOST_COLOUR}'/></svg>"
     )

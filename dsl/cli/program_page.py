@@ -37,7 +37,10 @@ table.source td:nth-child(2) { color: inherit; } table.source td:nth-child(3) { 
 table.source tr:target, tr:target { background: var(--soft); outline: 2px solid var(--link); }
 .key { display: inline-block; width: 0.8em; height: 0.8em; }
 li { margin-bottom: 0.6rem; } li code { background: var(--soft); padding: 0 0.3rem; overflow-wrap: anywhere; }
-@media (max-width: 40rem) { table.source :is(th, td):nth-child(4) { display: none; } body { padding: 0.6rem; } }
+@media (max-width: 40rem) {
+  body { padding: 0.6rem; } th, td { padding: 0.1rem 0.3rem; } table.source svg { width: 3rem; }
+  table.source :is(th, td):is(:nth-child(4), :nth-child(5)) { display: none; }
+}
 """
 
 

@@ -1,10 +1,12 @@
-"""The picture of the architecture shows every existing folder, and no other folder."""
+"""The picture of the architecture shows every existing folder, and the picture of the README the measured results."""
 
 from __future__ import annotations
 
 import re
 import runpy
 from pathlib import Path
+
+from docs.draw_speed import draw
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -14,3 +16,7 @@ def test_picture_has_all_rooms() -> None:
     drawn = re.findall(r'font-size="14"[^>]*>([^<]+)<', (DOCS / "architecture.svg").read_text(encoding="utf-8"))
     rooms = {made["room_of"](path) for path in made["modules"]().values()}
     assert sorted(drawn) == sorted(room.partition("/")[2] or "(face)" for room in rooms)
+
+
+def test_the_picture_of_the_readme_is_that_of_the_results() -> None:
+    assert (DOCS / "speed.svg").read_text(encoding="utf-8") == draw()

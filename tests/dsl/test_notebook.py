@@ -10,23 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 import weft as wf
-
-ipython = pytest.importorskip("IPython.core.interactiveshell")
 
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     main, hook = sys.modules["__main__"], sys.displayhook
-    ipython.InteractiveShell.clear_instance()
-    made = ipython.InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+    made = InteractiveShell.instance()
     made.run_line_magic("colors", "nocolor")
     made.run_cell("%load_ext weft")
     yield made
     made.reset()
     made.history_manager.end_session()
-    ipython.InteractiveShell.clear_instance()
+    InteractiveShell.clear_instance()
     sys.modules["__main__"], sys.displayhook = main, hook
     gc.collect()
 

@@ -142,3 +142,11 @@ def test_code_and_text_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert main(["explain", "-c", code]) == 0
     page = Page((tmp_path / "program-weft.html").read_text())
     assert code in page.texts and not page.open
+
+
+def test_a_program_without_arrays_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.py").write_text("x = 1 < 2  # nothing to measure\n")
+    assert main(["explain", "empty.py"]) == 0
+    page = Page((tmp_path / "empty-weft.html").read_text())
+    assert "x = 1 < 2  # nothing to measure" in page.texts and "No kernel ran." in page.texts

@@ -24,7 +24,6 @@ from weft.dsl.kernel.language.byte_code.reader import equals, read_function
 ROOT = Path(__file__).parents[4]
 TESTS = sorted(ROOT.glob("tests/dsl/kernel/*.py")) + sorted(ROOT.glob("examples/**/*.py"))
 NAMES = [
-    "README.md",
     "docs/kernels.md",
     "docs/numba.md",
     "docs/guide/kernel_language.md",
