@@ -75,7 +75,9 @@ _SUBMODULES = {
         "functions.several_outputs": "vecdot=linalg_vecdot",
     },
     "numpy.fft": {
-        "functions.compositions": "compose_on_gpu:fftshift compose_on_gpu:ifftshift",
+        "functions.fourier": "fft ifft irfft rfft",
+        "functions.compositions": "compose_on_gpu:fftshift compose_on_gpu:ifftshift compose:fft2 compose:fftn compose:hfft "
+        "compose:ifft2 compose:ifftn compose:ihfft compose:irfft2 compose:irfftn compose:rfft2 compose:rfftn",
         "functions.creation": "fftfreq rfftfreq",
     },
     "numpy.lib.stride_tricks": {
