@@ -118,6 +118,13 @@ def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None
     return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
 
 
+def matrix_transpose(self: Array) -> Array:
+    """Return a view with the last two axes exchanged. Raises ValueError for fewer axes."""
+    if self.ndim < 2:
+        raise ValueError("matrix transpose with ndim < 2 is undefined")
+    return manipulation.swapaxes(self, -1, -2)
+
+
 @recalled_view
 def transpose(self: Array, *axes: Any) -> Array:
     """Return a view with permuted axes."""
@@ -518,7 +525,7 @@ METHODS: dict[str, Any] = {
     "choose": _via_numpy("choose"),
     "put": _put,
     "T": property(_turned),
-    "mT": property(lambda self: manipulation.swapaxes(self, -1, -2)),
+    "mT": property(matrix_transpose),
     "real": _part("real"),
     "imag": _part("imag"),
     "flat": property(Flat, _set_flat),

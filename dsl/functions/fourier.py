@@ -111,9 +111,7 @@ def _transform(kind: str, a: Any, n: int | None, axis: int, norm: str | None, ou
         return turn(record(opaque(call, [expr_of(x)], shape, x.dtype if half else made, kind, location)))
 
 
-def _on_device(
-    kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any
-) -> Array:
+def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any) -> Array:
     """Return the transform by the device's library. Operations before and after it are recorded, and fuse."""
     rows, taken = moveaxis(x, axis, -1), n // 2 + 1 if kind == "irfft" else n
     have = rows.shape[-1]

@@ -33,7 +33,7 @@ _MODULES = {
     "functions.padding": "diag pad",
     "functions.grids": "indices fromfunction meshgrid",
     "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
-    "row_stack=vstack",
+    "row_stack",
     "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp nansum nanprod nanmax "
     "nanmin average prod=prod_ amax=max amin=min",
     "functions.linear": "dot einsum inner kron matmul outer tensordot vdot",
@@ -73,6 +73,7 @@ _SUBMODULES = {
         "functions.compositions": "compose:cross compose:matrix_norm compose:matrix_power compose:multi_dot compose:norm "
         "compose:outer compose:tensordot compose:vector_norm",
         "functions.several_outputs": "vecdot=linalg_vecdot",
+        "functions.decompositions": "cholesky det eigh eigvalsh inv qr slogdet solve svd svdvals",
     },
     "numpy.fft": {
         "functions.fourier": "fft ifft irfft rfft",

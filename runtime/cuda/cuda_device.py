@@ -20,6 +20,7 @@ from weft.runtime.cuda.modules import CudaFunction, Modules
 from weft.runtime.cuda.peers import befriend, copy_from_peer
 from weft.runtime.cuda.ranges import Ranges
 from weft.runtime.cuda.records import Triple
+from weft.runtime.cuda.solver import Solver
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, Registered, Requests
@@ -68,6 +69,7 @@ class CudaDevice(GpuServices):
         self._staging = Staging(self._driver, self._order)
         self._blas = Blas(self._driver, self._order)
         self.fourier = Fourier(self._driver, self._order, self.allocate)
+        self.solver = Solver(self._driver, self._order, self.allocate, self.read)
         self._launcher = CudaLauncher(self._driver, self._order)
         self._modules = Modules(self._driver, self.synchronize)
         self._tickets: WeakKeyDictionary[CudaStream, Buffer] = WeakKeyDictionary()

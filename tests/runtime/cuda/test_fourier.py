@@ -11,19 +11,13 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.runtime.conftest import device, driver  # noqa: F401 (fixtures)
+from tests.runtime.cuda.library_error import LibraryError
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft.runtime import CudaError
 from weft.runtime.cuda.fourier import KEPT_PLANS, Fourier
 
 NAMES = {0x29: ("c2c", "F", "F"), 0x2A: ("r2c", "f", "F"), 0x2C: ("c2r", "F", "f")}
 NAMES |= {0x69: ("z2z", "D", "D"), 0x6A: ("d2z", "d", "D"), 0x6C: ("z2d", "D", "d")}
-
-
-class StandInError(Exception):
-    def __init__(self, status: int) -> None:
-        super().__init__(f"STATUS_{status}")
-        self.status = status
 
 
 class Library:
@@ -37,7 +31,7 @@ class Library:
 
     def _enter(self, name: str) -> None:
         if self.failing == name:
-            raise StandInError(6)
+            raise LibraryError(6)
 
     def create(self) -> int:
         self._enter("create")
@@ -106,7 +100,7 @@ class Library:
 
 
 @pytest.fixture
-def library(driver: RunningStandIn, device: RunningDevice) -> Iterator[Library]:  # noqa: F811
+def library(driver: RunningStandIn, device: RunningDevice) -> Iterator[Library]:
     found = Library(driver)
     device.fourier = Fourier(device._driver, device._order, device.allocate, found)
     yield found
@@ -168,7 +162,7 @@ def test_in_a_program_and_in_streams(library: Library) -> None:
     np.testing.assert_allclose(b.numpy(), expected, atol=1e-10)
 
 
-def test_plans_are_kept_and_destroyed(library: Library, driver: RunningStandIn, device: RunningDevice) -> None:  # noqa: F811
+def test_plans_are_kept_and_destroyed(library: Library, driver: RunningStandIn, device: RunningDevice) -> None:
     for n in [*range(2, KEPT_PLANS + 6), KEPT_PLANS + 5]:
         wf.evaluate(wf.fft.fft(wf.asarray(values(n))))
     assert library.made == KEPT_PLANS + 4 and len(library.plans) == KEPT_PLANS
@@ -191,7 +185,7 @@ def test_failures(library: Library, call: str) -> None:
     check("fft", values(3, 8))
 
 
-def test_without_the_library(device: RunningDevice) -> None:  # noqa: F811
+def test_without_the_library(device: RunningDevice) -> None:
     with pytest.warns(wf.PerformanceWarning, match="NumPy computes cuFFT's functions on the host"):
         x = wf.fft.fft(wf.asarray(values(3, 8)))
     with pytest.warns(wf.HostFallbackWarning, match="fft has no implementation for cuda"):
