@@ -18,6 +18,7 @@ from weft.dsl.arrays.array import Array, convert, wrap
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.creation import asarray, eye, in_order
+from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import broadcast_to, linalg_diagonal, swapaxes
 from weft.dsl.functions.selecting import where
 from weft.dsl.functions.triangles import tril, triu
@@ -355,4 +356,56 @@ def svdvals(x: ArrayLike, /) -> Any:
     return svd(x, compute_uv=False)
 
 
-__all__ = ["cholesky", "det", "eigh", "eigvalsh", "inv", "qr", "slogdet", "solve", "svd", "svdvals"]
+def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """Return the pseudo-inverse of a matrix, like `numpy.linalg.pinv`.
+
+    Examples
+    --------
+    >>> wf.linalg.pinv([[2.0, 0.0], [0.0, 4.0]]).round(6)
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
+    if _solver_of(a) is None or hermitian or (rcond is not None and rtol is not None):
+        tolerances = {name: value for name, value in (("rcond", rcond), ("rtol", rtol)) if value is not None}
+        return call_numpy(np.linalg.pinv, (a,), {"hermitian": hermitian, **tolerances})
+    x = asarray(a)
+    with device(x.device):
+        left, size, right = svd(x.conj() if x.dtype.kind == "c" else x, full_matrices=False)
+        share = rcond if rtol is None else rtol
+        share = max(x.shape[-2:]) * np.finfo(size.dtype).eps if share is None else share
+        kept = size > asarray(share).astype(size.dtype)[..., None] * size.max(axis=-1, keepdims=True)
+        inverse = where(kept, 1 / where(kept, size, 1), 0).astype(size.dtype)
+        return matmul(swapaxes(right, -1, -2), inverse[..., None] * swapaxes(left, -1, -2))
+
+
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Any:
+    """Return the solution of a tensor equation, like `numpy.linalg.tensorsolve`.
+
+    Examples
+    --------
+    >>> wf.linalg.tensorsolve(np.eye(4).reshape(4, 2, 2), [1.0, 2.0, 3.0, 4.0])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    if not isinstance(a, Array) or not isinstance(b, Array) or axes is not None or a.ndim < b.ndim:
+        return call_numpy(np.linalg.tensorsolve, (a, b, axes), {})
+    shape = a.shape[b.ndim :]
+    if prod(shape) != b.size or a.shape[: b.ndim] != b.shape or _solver_of(a.reshape(b.size, -1)) is None:
+        return call_numpy(np.linalg.tensorsolve, (a, b), {})
+    return solve(a.reshape(b.size, b.size), b.reshape(-1)).reshape(shape)
+
+
+__all__ = [
+    "cholesky",
+    "det",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensorsolve",
+]

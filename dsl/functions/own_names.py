@@ -71,9 +71,10 @@ _SUBMODULES = {
         "functions.linear": "matmul=linalg_matmul",
         "functions.manipulation": "diagonal=linalg_diagonal trace=linalg_trace matrix_transpose",
         "functions.compositions": "compose:cross compose:matrix_norm compose:matrix_power compose:multi_dot compose:norm "
-        "compose:outer compose:tensordot compose:vector_norm",
+        "compose:outer compose:tensordot compose:vector_norm compose_on_gpu:cond compose_on_gpu:matrix_rank "
+        "compose_on_gpu:tensorinv",
         "functions.several_outputs": "vecdot=linalg_vecdot",
-        "functions.decompositions": "cholesky det eigh eigvalsh inv qr slogdet solve svd svdvals",
+        "functions.decompositions": "cholesky det eigh eigvalsh inv pinv qr slogdet solve svd svdvals tensorsolve",
     },
     "numpy.fft": {
         "functions.fourier": "fft ifft irfft rfft",

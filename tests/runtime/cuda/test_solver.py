@@ -359,3 +359,14 @@ def test_without_the_library(device: RunningDevice) -> None:
     a = values(3, 3)
     with pytest.warns(wf.PerformanceWarning, match="NumPy computes cuSOLVER's functions on the host"):
         np.testing.assert_array_equal(wf.linalg.inv(wf.asarray(a)).numpy(), np.linalg.inv(a))
+
+
+@ON_DEVICE
+@EVERY
+@pytest.mark.parametrize("shape", [(5, 3), (2, 3, 5), (4, 4)])
+def test_pseudo_inverses(library: Library, dtype: str, shape: tuple[int, ...]) -> None:
+    a = values(*shape, dtype=dtype)
+    a[..., -1, :] = a[..., 0, :]  # (the rank is not full)
+    close(wf.linalg.pinv(wf.asarray(a)), np.linalg.pinv(a))
+    close(wf.linalg.pinv(wf.asarray(a), rtol=0.3), np.linalg.pinv(a, rtol=0.3))
+    assert wf.linalg.matrix_rank(wf.asarray(a)).tolist() == np.linalg.matrix_rank(a).tolist()
