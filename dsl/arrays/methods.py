@@ -33,6 +33,7 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.docstrings import describe_members
+from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.objections import check_order, warn_of_lost_parts
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
@@ -120,6 +121,13 @@ def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None
     return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
 
 
+def matrix_transpose(self: Array) -> Array:
+    """Return a view with the last two axes exchanged. Raises ValueError for fewer axes."""
+    if self.ndim < 2:
+        raise ValueError("matrix transpose with ndim < 2 is undefined")
+    return manipulation.swapaxes(self, -1, -2)
+
+
 @recalled_view
 def transpose(self: Array, *axes: Any) -> Array:
     """Return a view with permuted axes."""
@@ -193,71 +201,6 @@ def _via_numpy(name: str) -> Any:
     method.__name__ = name
     method.__doc__ = f"As `numpy.{name}`, on the host."
     return method
-
-
-class Flat:
-    """`Array.flat`: the elements in C order, readable and writable, and an iterator over them, like `numpy.flatiter`.
-
-    Attributes
-    ----------
-    base : Array
-    index : int
-        The number of elements that the iterator has returned.
-    """
-
-    def __init__(self, array: Array) -> None:
-        self.base = array
-        self.index = 0
-        self._elements: Any = None
-
-    @property
-    def coords(self) -> tuple[int, ...]:
-        """Return the indices of the next element."""
-        places = (self.index // prod(self.base.shape[k + 1 :]) for k in range(self.base.ndim))
-        return tuple(place if k == 0 else place % self.base.shape[k] for k, place in enumerate(places))
-
-    def copy(self) -> Array:
-        """Return the elements as a one-dimensional copy."""
-        return copy_of(manipulation.ravel(self.base))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(manipulation.ravel(self.base).numpy(), dtype)
-
-    def __getitem__(self, key: Any) -> Any:
-        return manipulation.ravel(self.base)[_flat_key(key)]
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        flat, key = self.base.reshape(-1), _flat_key(key)
-        if np.ndim(value) and (key is Ellipsis or isinstance(key, slice)):  # (values are repeated as needed)
-            key = slice(None) if key is Ellipsis else key
-            values, count = manipulation.ravel(value), len(range(*key.indices(flat.size)))
-            few = 0 < values.size != count
-            value = values[creation.arange(count) % values.size] if few else values
-        if flat._storage is self.base._storage:
-            flat[key] = value
-            return
-        flat[key] = value
-        write(self.base, expr_of(manipulation.reshape(flat, self.base.shape)))
-
-    def __iter__(self) -> Flat:
-        return self
-
-    def __next__(self) -> Any:
-        if self._elements is None:
-            self._elements = iter(manipulation.ravel(self.base))
-        found = next(self._elements)
-        self.index += 1
-        return found
-
-    def __len__(self) -> int:
-        return self.base.size
-
-
-def _flat_key(key: Any) -> Any:
-    """Return an index of `Array.flat`. Raises IndexError for new axes, and for tuples of several indices."""
-    if key is None or (isinstance(key, tuple) and len(key) > 1):
-        raise IndexError("unsupported iterator index")
-    return key
 
 
 def _set_flat(self: Array, value: Any) -> None:
@@ -520,7 +463,7 @@ METHODS: dict[str, Any] = {
     "choose": _via_numpy("choose"),
     "put": _put,
     "T": property(_turned),
-    "mT": property(lambda self: manipulation.swapaxes(self, -1, -2)),
+    "mT": property(matrix_transpose),
     "real": _part("real"),
     "imag": _part("imag"),
     "flat": property(Flat, _set_flat),

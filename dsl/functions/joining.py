@@ -27,6 +27,7 @@ from weft.dsl.functions.manipulation import (
     reshape,
 )
 from weft.dsl.immediate.host_values import values_of
+from weft.runtime import warn_user
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
@@ -168,6 +169,22 @@ def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting:
            [3, 4]])
     """
     return concatenate([atleast_2d(a) for a in _listed(tup)], 0, dtype=dtype, casting=casting)
+
+
+def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
+    """Join arrays row by row. A deprecated name of `vstack`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", DeprecationWarning)
+    ...     wf.row_stack([[1, 2], [3, 4]])
+    array([[1, 2],
+           [3, 4]])
+    """
+    warn_user("`row_stack` alias is deprecated. Use `np.vstack` directly.", DeprecationWarning)
+    return vstack(tup, dtype=dtype, casting=casting)
 
 
 @recalled

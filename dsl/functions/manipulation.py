@@ -44,6 +44,8 @@ def reshape(
         raise ValueError("order 'K' is not permitted for reshaping")
     if shape is None and newshape is None:
         raise TypeError("reshape() missing 1 required positional argument: 'shape'")
+    if isinstance(copy, str):
+        raise ValueError("strings are not allowed for 'copy' keyword. Use True/False/None instead.")
     array = asarray(a)
     if order == "F" or (order == "A" and lies_in_order(array.T) and not lies_in_order(array)):
         wanted = _infer(shape if shape is not None else newshape, array)
@@ -193,6 +195,8 @@ def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
     """
     array = asarray(a)
     shape, strides, offset = layout(array)
+    if not shape and axis in (0, -1):  # (NumPy takes these for an array without axes)
+        return array
     gone = {k for k, n in enumerate(shape) if n == 1} if axis is None else set(normalize_axes(axis, array.ndim))
     if any(shape[k] != 1 for k in gone):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")

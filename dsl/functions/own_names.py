@@ -33,7 +33,7 @@ _MODULES = {
     "functions.padding": "diag pad",
     "functions.grids": "indices fromfunction meshgrid",
     "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
-    "row_stack=vstack",
+    "row_stack",
     "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp nansum nanprod nanmax "
     "nanmin average prod=prod_ amax=max amin=min",
     "functions.linear": "dot einsum inner kron matmul outer tensordot vdot",
@@ -71,11 +71,15 @@ _SUBMODULES = {
         "functions.linear": "matmul=linalg_matmul",
         "functions.manipulation": "diagonal=linalg_diagonal trace=linalg_trace matrix_transpose",
         "functions.compositions": "compose:cross compose:matrix_norm compose:matrix_power compose:multi_dot compose:norm "
-        "compose:outer compose:tensordot compose:vector_norm",
+        "compose:outer compose:tensordot compose:vector_norm compose_on_gpu:cond compose_on_gpu:matrix_rank "
+        "compose_on_gpu:tensorinv",
         "functions.several_outputs": "vecdot=linalg_vecdot",
+        "functions.decompositions": "cholesky det eigh eigvalsh inv pinv qr slogdet solve svd svdvals tensorsolve",
     },
     "numpy.fft": {
-        "functions.compositions": "compose_on_gpu:fftshift compose_on_gpu:ifftshift",
+        "functions.fourier": "fft ifft irfft rfft",
+        "functions.compositions": "compose_on_gpu:fftshift compose_on_gpu:ifftshift compose:fft2 compose:fftn compose:hfft "
+        "compose:ifft2 compose:ifftn compose:ihfft compose:irfft2 compose:irfftn compose:rfft2 compose:rfftn",
         "functions.creation": "fftfreq rfftfreq",
     },
     "numpy.lib.stride_tricks": {

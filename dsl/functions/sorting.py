@@ -62,10 +62,10 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
     # (This import loads the kernel language and everything that it needs.)
     call = import_module("weft.dsl.functions.radix_sort").RadixSort(descending, numbered)
     name, kind = ("argsort", _INT64) if numbered else ("sort", node.dtype)
-    return opaque(call, [_packed(node)], node.shape, kind, name, location)
+    return opaque(call, [packed(node)], node.shape, kind, name, location)
 
 
-def _packed(node: Expr) -> Expr:
+def packed(node: Expr) -> Expr:
     """Return an expression whose elements are contiguous. Views with gaps or negative strides are copied."""
     if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
         return node

@@ -13,12 +13,14 @@ from weft.runtime.cuda.blas import Blas, Matrices
 from weft.runtime.cuda.cuda_services import GpuServices
 from weft.runtime.cuda.device_memory import ASIDE, MemoryPool
 from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.fourier import Fourier
 from weft.runtime.cuda.launcher import CudaLauncher, CudaLaunches
 from weft.runtime.cuda.linker import newest_ptx
 from weft.runtime.cuda.modules import CudaFunction, Modules
 from weft.runtime.cuda.peers import befriend, copy_from_peer
 from weft.runtime.cuda.ranges import Ranges
 from weft.runtime.cuda.records import Triple
+from weft.runtime.cuda.solver import Solver
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, Registered, Requests
@@ -66,6 +68,8 @@ class CudaDevice(GpuServices):
         self.memory = MemoryPool(self, self._driver, self._order)
         self._staging = Staging(self._driver, self._order)
         self._blas = Blas(self._driver, self._order)
+        self.fourier = Fourier(self._driver, self._order, self.allocate)
+        self.solver = Solver(self._driver, self._order, self.allocate, self.read)
         self._launcher = CudaLauncher(self._driver, self._order)
         self._modules = Modules(self._driver, self.synchronize)
         self._tickets: WeakKeyDictionary[CudaStream, Buffer] = WeakKeyDictionary()

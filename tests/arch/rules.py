@@ -17,6 +17,7 @@ LAYERS = ("runtime", "codegen", "fusion", "dsl")  # lowest first
 WALLS = {
     "llvmlite": ("codegen/llvm/", "runtime/cpu/"),
     "cuda": ("runtime/cuda/",),
+    "nvmath": ("runtime/cuda/",),
     "sympy": ("fusion/graph/symbolic.py",),
 }
 # Folders of tests of several layers, and folders of test utilities.

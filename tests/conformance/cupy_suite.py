@@ -48,7 +48,17 @@ def run_files(checkout: Path, names: list[str], backend: str, every: int) -> dic
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
         }
         command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "tests.conformance.cupy_child"]
-        command += ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(checkout), "--timeout=200", "-m", "not slow"]
+        command += [
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            os.devnull,
+            "--rootdir",
+            str(checkout),
+            "--timeout=200",
+            "-m",
+            "not slow",
+        ]
         command += [part for rule in WARNINGS for part in ("-W", rule)]
         command += [str(checkout / name) for name in names]
         try:
@@ -85,7 +95,11 @@ def main() -> int:
     reasons: collections.Counter[str] = collections.Counter()
     for folder in FOLDERS:
         paths = (tests / f"{folder}_tests").glob("test_*.py")
-        names = [n for n in sorted(str(p.relative_to(options.checkout)) for p in paths) if any(part in n for part in options.parts)]
+        names = [
+            n
+            for n in sorted(str(p.relative_to(options.checkout)) for p in paths)
+            if any(part in n for part in options.parts)
+        ]
         if not names:
             continue
         began = time.monotonic()

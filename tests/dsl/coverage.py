@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import weft as wf
+from weft.dsl.functions.libraries import describe_libraries
 from weft.dsl.script.numpy_face import submodule
 from weft.runtime import LaunchNote, Listening, override
 
@@ -34,6 +35,13 @@ and on the CPU, with NumPy {version}. Other dtypes and options may run elsewhere
 | library | recorded; a library computes it: BLAS or cuBLAS for products, NumPy on all threads for others |
 | host | NumPy computes it at the call; on a GPU, elements are copied to the host |
 | no arrays | takes no arrays, such as functions of text, dates, files and printing |
+
+"""
+
+LIBRARIES = """## Libraries of linear algebra and Fourier transforms
+
+With `pip install 'weft[nvmath]'`, NVIDIA's libraries compute these functions on a CUDA device. The tests run them on stand-ins of the
+libraries; `pytest -m gpu tests/gpu/test_libraries.py` runs them on a GPU.
 
 """
 
@@ -154,6 +162,11 @@ def where_it_runs(module: str, name: str, arguments: tuple[Any, ...], device: st
         wf.set_default_device(None)
     if any("on the host" in each for each in names):
         return "host"
+    # (on a GPU without libraries, NumPy computes what a library would)
+    if device != "cpu" and any(
+        each.startswith("call ") and each[5:] not in ("matmul", "sort", "argsort") for each in names
+    ):
+        return "host"
     if any(each.startswith("call ") and not ("sort" in each and device != "cpu") for each in names):
         return "library"
     return "fused" if names else "view"
@@ -181,7 +194,7 @@ def written() -> str:
     for module in MODULES:
         body = "\n".join(rows(module, public_functions(module)))
         text += f"## {module}\n\n| function | {' | '.join(DEVICES)} |\n| --- | --- | --- |\n{body}\n\n"
-    return text.rstrip() + "\n"
+    return text + LIBRARIES + describe_libraries()
 
 
 if __name__ == "__main__":

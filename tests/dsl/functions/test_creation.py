@@ -50,7 +50,8 @@ def test_layouts_of_conversions(layout: str, order: str | None) -> None:
     x, options = LAYOUTS[layout], {} if order is None else {"order": order}
     compare(wf.array(x, **options), np.array(x, **options))
     compare(wf.array(given(layout), **options), np.array(x, **options))
-    compare(wf.array(x, dtype=np.float32, **options), np.array(x, dtype=np.float32, **options))
+    if order != "A" or layout not in ("swapped", "turned", "part"):  # (with a cast, NumPy takes "A" for "K" there)
+        compare(wf.array(x, dtype=np.float32, **options), np.array(x, dtype=np.float32, **options))
     compare(wf.copy(given(layout), **options), np.copy(x, **options))
     compare(given(layout).copy(**options), x.copy(**options))
     if layout != "part":  # (NumPy returns the same array, with gaps)

@@ -1,0 +1,182 @@
+"""One-dimensional Fourier transforms. Those of several axes are composed of them.
+
+In: arrays. Out: recorded calls of a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
+the CPU, results have the bits of NumPy's functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import prod, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import weft.codegen as codegen  # (its names are loaded on first use)
+import weft.runtime as runtime
+from weft.dsl.arrays.array import Array, expr_of, memory_order, record, start, turned, turned_back
+from weft.dsl.arrays.axes import normalize_axis
+from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.functions.creation import arange, asarray, in_order
+from weft.dsl.functions.manipulation import moveaxis
+from weft.dsl.functions.padding import pad
+from weft.dsl.functions.selecting import where
+from weft.dsl.functions.sorting import packed
+from weft.fusion import cast, opaque
+from weft.runtime import Buffer, Device, device
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, Output
+
+_NORMS = ("backward", "ortho", "forward")
+
+
+@dataclass(frozen=True, slots=True)
+class HostTransform:
+    """A transform along an axis by NumPy, on all threads, as a call in a plan."""
+
+    kind: str
+    n: int
+    axis: int
+    norm: str
+
+    def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
+        """Transform blocks of rows."""
+        function = partial(getattr(np.fft, self.kind), n=self.n, axis=self.axis, norm=self.norm)
+        other = max((k for k in range(out.ndim) if k != self.axis), key=lambda k: out.shape[k], default=None)
+        threads = codegen.resolve_target("host").threads
+        # (a transform takes several times as long per byte as a copy)
+        blocks = [slice(None)] if other is None else runtime.divide_axis(out.shape[other], 8 * out.nbytes, threads)
+        before = (slice(None),) * (other or 0)
+        calls = [partial(function, values[(*before, block)], out=out[(*before, block)]) for block in blocks]
+        runtime.run_calls(calls, threads)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTransform:
+    """An unnormalized transform of contiguous rows by the device's library, as a call in a plan."""
+
+    kind: str
+    n: int
+
+    def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
+        """Transform on the host, where a plan is interpreted."""
+        norm: Any = "forward" if self.kind[0] == "i" else "backward"
+        getattr(np.fft, self.kind)(values, self.n, norm=norm, out=out)
+
+    def enqueue(
+        self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: np.dtype
+    ) -> None:
+        """Start the library's kernels. `operand` is a buffer and the byte offset of the first row."""
+        source, begin = operand
+        double = dtype.char in "dD"
+        device.fourier.transform(  # type: ignore[attr-defined]
+            self.kind, out.address, source.address + begin, self.n, prod(shape[:-1]), double
+        )
+
+    def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
+        """Describe the call, for the explanation of a plan."""
+        return f"by cuFFT, {prod(shape[:-1])} rows of {self.n}"
+
+
+def _transform(kind: str, a: Any, n: int | None, axis: int, norm: str | None, out: Any) -> Any:
+    location = start()
+    x = asarray(a)
+    numpys: Callable[..., Any] = getattr(np.fft, kind)
+    rule = norm or "backward"
+    if out is not None or not x.ndim or x.dtype.char not in "?bBhHiIlLqQefdFD" or rule not in _NORMS:
+        return call_numpy(numpys, (a, n, axis, norm), {"out": out} if out is not None else {})
+    along = normalize_axis(axis, x.ndim)
+    length = (2 * (x.shape[along] - 1) if kind == "irfft" else x.shape[along]) if n is None else int(n)
+    if length < 1 or (kind == "rfft" and x.dtype.kind == "c") or not x.size:
+        return call_numpy(numpys, (a, n, axis, norm), {})
+    count = length // 2 + 1 if kind == "rfft" else length
+    single = x.dtype.char in "efF"
+    made = np.dtype(("f" if single else "d") if kind == "irfft" else ("F" if single else "D"))
+    with device(x.device):
+        # (the result lies in memory as the operand does)
+        order = memory_order([x])
+        turn = (lambda found: found) if order is None else partial(turned_back, order=order)
+        if order is not None:
+            x, along = turned(x, order), order.index(along)
+        half = kind == "irfft" and x.dtype.char == "e"
+        fourier = getattr(x.device, "fourier", None)
+        if fourier is not None and fourier.is_available():
+            found = turn(_on_device(kind, x, length, along, rule, made, count, location))
+            return found.astype(np.float16) if half else found
+        shape = (*x.shape[:along], count, *x.shape[along + 1 :])
+        call = HostTransform(kind, length, along, rule)
+        return turn(record(opaque(call, [expr_of(x)], shape, x.dtype if half else made, kind, location)))
+
+
+def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any) -> Array:
+    """Return the transform by the device's library. Operations before and after it are recorded, and fuse."""
+    rows, taken = moveaxis(x, axis, -1), n // 2 + 1 if kind == "irfft" else n
+    have = rows.shape[-1]
+    if have > taken:
+        rows = rows[..., :taken]
+    elif have < taken:
+        rows = pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, taken - have)])
+    given = np.dtype(made.char.lower()) if kind == "rfft" else np.dtype(made.char.upper())
+    rows = rows.astype(given)
+    if kind == "irfft":  # (cuFFT needs the real elements of a Hermitian spectrum to be real; NumPy ignores the rest)
+        places = arange(taken)
+        real = (places == 0) | (places == n // 2) if n % 2 == 0 else places == 0
+        rows = where(real, rows.real.astype(given), rows)
+    node = opaque(DeviceTransform(kind, n), [packed(expr_of(rows))], (*rows.shape[:-1], count), made, kind, location)
+    found = record(cast(node, made))
+    inverse = kind[0] == "i"
+    if norm == "ortho" or (norm == "backward") == inverse:
+        found = found * made.type(1 / sqrt(n) if norm == "ortho" else 1 / n)
+    return in_order(moveaxis(found, -1, axis), "C")
+
+
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
+    """Return the discrete Fourier transform along an axis, like `numpy.fft.fft`.
+
+    Examples
+    --------
+    >>> wf.fft.fft([1.0, 0.0, 0.0, 0.0])
+    array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
+    """
+    return _transform("fft", a, n, axis, norm, out)
+
+
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
+    """Return the inverse of the discrete Fourier transform along an axis, like `numpy.fft.ifft`.
+
+    Examples
+    --------
+    >>> wf.fft.ifft([4.0, 0.0, 0.0, 0.0])
+    array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
+    """
+    return _transform("ifft", a, n, axis, norm, out)
+
+
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
+    """Return the non-negative frequencies of the transform of real values along an axis, like `numpy.fft.rfft`.
+
+    Examples
+    --------
+    >>> wf.fft.rfft([1.0, 0.0, 0.0, 0.0])
+    array([1.+0.j, 1.+0.j, 1.+0.j])
+    """
+    return _transform("rfft", a, n, axis, norm, out)
+
+
+def irfft(
+    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None
+) -> Any:
+    """Return the real values whose transform has these non-negative frequencies, like `numpy.fft.irfft`.
+
+    Examples
+    --------
+    >>> wf.fft.irfft([4.0, 0.0, 0.0])
+    array([1., 1., 1., 1.])
+    """
+    return _transform("irfft", a, n, axis, norm, out)
+
+
+__all__ = ["fft", "ifft", "irfft", "rfft"]

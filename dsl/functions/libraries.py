@@ -1,0 +1,74 @@
+"""The libraries that compute NumPy's functions of linear algebra and Fourier transforms, by device.
+
+The table is the source of a section of `docs/functions.md`. A test holds it to what the functions do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What computes a function.
+
+    Attributes
+    ----------
+    cpu, cuda : str
+        "NumPy", "NumPy on all threads", "BLAS", "cuBLAS", "cuSOLVER", "cuFFT", or "kernels" of weft. On a CUDA device, "host"
+        stands for NumPy on the host.
+    reason : str
+        Why a CUDA device leaves the function to the host.
+    """
+
+    cpu: str
+    cuda: str
+    reason: str = ""
+
+
+_FOURIER = Service("NumPy on all threads", "cuFFT")
+_SOLVER = Service("NumPy", "cuSOLVER")
+_PRODUCT = Service("BLAS", "cuBLAS")
+_KERNELS = Service("kernels", "kernels")
+_NO_RESULT_TYPE = "the values decide whether NumPy's result is real or complex"
+
+TABLE: dict[str, dict[str, Service]] = {
+    "numpy.linalg": {
+        **dict.fromkeys("cholesky det eigh eigvalsh inv qr slogdet solve svd svdvals".split(), _SOLVER),
+        **dict.fromkeys("cond matrix_rank pinv tensorinv tensorsolve".split(), _SOLVER),
+        **dict.fromkeys("matmul matrix_power multi_dot tensordot".split(), _PRODUCT),
+        **dict.fromkeys(
+            "cross diagonal matrix_norm matrix_transpose norm outer trace vecdot vector_norm".split(), _KERNELS
+        ),
+        "eig": Service("NumPy", "host", _NO_RESULT_TYPE),
+        "eigvals": Service("NumPy", "host", _NO_RESULT_TYPE),
+        "lstsq": Service("NumPy", "host", "cuSOLVER has no solver for matrices of any rank"),
+    },
+    "numpy.fft": {
+        **dict.fromkeys("fft ifft rfft irfft hfft ihfft".split(), _FOURIER),
+        **dict.fromkeys("fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn".split(), _FOURIER),
+        **dict.fromkeys("fftshift ifftshift".split(), Service("NumPy", "kernels")),
+        **dict.fromkeys("fftfreq rfftfreq".split(), _KERNELS),
+    },
+}
+
+
+def describe_libraries() -> str:
+    """Return the table as Markdown."""
+    lines = ["| function | CPU | CUDA, with nvmath-python |", "| --- | --- | --- |"]
+    for module, services in TABLE.items():
+        for name, service in sorted(services.items()):
+            reason = f": {service.reason}" if service.reason else ""
+            lines.append(f"| `{module.removeprefix('numpy.')}.{name}` | {service.cpu} | {service.cuda}{reason} |")
+    return "\n".join(lines) + "\n"
+
+
+def names_of(module: str) -> set[str]:
+    """Return the names of the functions of a module of NumPy."""
+    namespace = {"numpy.linalg": np.linalg, "numpy.fft": np.fft}[module]
+    return {name for name in namespace.__all__ if not isinstance(getattr(namespace, name), type)} - {"test"}
+
+
+__all__ = ["TABLE", "Service", "describe_libraries", "names_of"]

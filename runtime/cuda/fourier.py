@@ -1,0 +1,118 @@
+"""Fourier transforms by cuFFT, if nvmath-python is installed.
+
+In: contiguous rows on the device, by address. Out: their unnormalized transforms, enqueued in the calling thread's
+stream. Invariant: a plan's workspace is memory of the device's pool, which is held only while the plan runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.libraries import call_library, load_bindings
+from weft.runtime.cuda.streams import StreamOrder
+from weft.runtime.device import Buffer
+
+KEPT_PLANS = 16
+FORWARD, INVERSE = -1, 1
+# Transform, and whether the elements have double precision -> cuFFT's name of the type, and its number.
+TYPES = {
+    ("fft", False): ("c2c", 0x29),
+    ("ifft", False): ("c2c", 0x29),
+    ("rfft", False): ("r2c", 0x2A),
+    ("irfft", False): ("c2r", 0x2C),
+    ("fft", True): ("z2z", 0x69),
+    ("ifft", True): ("z2z", 0x69),
+    ("rfft", True): ("d2z", 0x6A),
+    ("irfft", True): ("z2d", 0x6C),
+}
+
+
+class Fourier:
+    """cuFFT on one device.
+
+    Parameters
+    ----------
+    driver : Driver
+    order : StreamOrder
+    allocate : callable
+        Allocates a buffer of so many bytes in the stream of the calling thread.
+    library : optional
+        The bindings of cuFFT. By default, those of nvmath-python; tests pass a stand-in.
+    """
+
+    def __init__(
+        self, driver: Driver, order: StreamOrder, allocate: Callable[[int], Buffer], library: Any = None
+    ) -> None:
+        self._driver = driver
+        self._order = order
+        self._allocate = allocate
+        self._library = library
+        self._plans: OrderedDict[tuple[int, int, int], tuple[int, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def is_available(self) -> bool:
+        """Return whether cuFFT can be used. The first call warns if it cannot."""
+        if self._library is None:
+            self._library = load_bindings(self._driver, "cufft", "cuFFT") or False
+        return self._library is not False
+
+    def transform(self, kind: str, out: int, source: int, n: int, rows: int, double: bool) -> None:
+        """Write the unnormalized transforms of contiguous rows to `out`.
+
+        Parameters
+        ----------
+        kind : {"fft", "ifft", "rfft", "irfft"}
+        out, source : int
+            Addresses. Real rows have `n` elements, and their transforms ``n // 2 + 1``.
+        n, rows : int
+        double : bool
+            Whether elements have double precision.
+
+        Raises
+        ------
+        CudaError
+            If cuFFT fails.
+        """
+        name, number = TYPES[kind, double]
+        with self._lock:
+            plan, nbytes = self._plan(number, n, rows)
+            work = self._allocate(nbytes)
+            with self._order.lock:
+                queue = int(self._order.enter(None))
+                self._call("set_stream", plan, queue)
+                self._call("set_work_area", plan, work.address)
+                direction = ((INVERSE if kind == "ifft" else FORWARD),) if name in ("c2c", "z2z") else ()
+                self._call(f"exec_{name}", plan, source, out, *direction)
+
+    def _plan(self, number: int, n: int, rows: int) -> tuple[int, int]:
+        """Return a plan and the size of its workspace in bytes."""
+        key = number, n, rows
+        found = self._plans.get(key)
+        if found is not None:
+            self._plans.move_to_end(key)
+            return found
+        while len(self._plans) >= KEPT_PLANS:
+            _, (oldest, _) = self._plans.popitem(last=False)
+            self._call("destroy", oldest)
+        plan = self._call("create")
+        try:
+            self._call("set_auto_allocation", plan, 0)
+            # (without embedding lengths, strides and distances have no effect: rows are contiguous)
+            nbytes = int(self._call("make_plan_many64", plan, 1, [n], 0, 1, 0, 0, 1, 0, number, rows))
+        except BaseException:
+            self._call("destroy", plan)
+            raise
+        self._plans[key] = plan, nbytes
+        return plan, nbytes
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return call_library(self._driver, self._library, "cuFFT", name, *arguments)
+
+    def __del__(self) -> None:
+        if getattr(self, "_plans", None) and not (self._driver.lost or self._driver.silent):
+            for plan, _ in self._plans.values():
+                self._call("destroy", plan)

@@ -1,0 +1,169 @@
+"""Dense linear algebra by cuSOLVER, if nvmath-python is installed.
+
+In: matrices on the device, by address, in column-major order. Out: factors and solutions, written to device memory.
+Invariant: a call waits for the library's report of failure, so that errors are raised by the call that made them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.libraries import call_library, load_bindings
+from weft.runtime.cuda.streams import StreamOrder
+from weft.runtime.device import Buffer
+
+LOWER, UPPER = 0, 1
+PLAIN, TRANSPOSED = 0, 1
+VECTORS, NO_VECTORS = 1, 0
+# dtype -> cudaDataType, and the prefix of the names of older functions.
+KINDS = {"f": (0, "s"), "d": (1, "d"), "F": (4, "c"), "D": (5, "z")}
+ALL, SOME, NONE = ord("A"), ord("S"), ord("N")
+
+
+class Solver:
+    """cuSOLVER on one device.
+
+    Methods write to their operands, and return cuSOLVER's `info`: 0, or the number of the element that made them fail.
+    Matrices are given by address, in column-major order without gaps.
+
+    Parameters
+    ----------
+    driver : Driver
+    order : StreamOrder
+    allocate : callable
+        Allocates a buffer of so many bytes in the stream of the calling thread.
+    read : callable
+        Copies device memory at an address to a NumPy array, after all work in the stream of the calling thread.
+    library : optional
+        The bindings of cuSOLVER. By default, those of nvmath-python; tests pass a stand-in.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        order: StreamOrder,
+        allocate: Callable[[int], Buffer],
+        read: Callable[[int, np.ndarray], None],
+        library: Any = None,
+    ) -> None:
+        self._driver = driver
+        self._order = order
+        self._allocate = allocate
+        self._read = read
+        self._library = library
+        self._handle: int | None = None
+        self._options: int | None = None
+        self._lock = threading.Lock()
+
+    def is_available(self) -> bool:
+        """Return whether cuSOLVER can be used. The first call warns if it cannot."""
+        if self._library is None:
+            self._library = load_bindings(self._driver, "cusolverDn", "cuSOLVER") or False
+        return self._library is not False
+
+    def cholesky(self, a: int, n: int, dtype: np.dtype, upper: bool) -> int:
+        """Replace a triangle of a Hermitian matrix by its Cholesky factor."""
+        kind, _ = KINDS[dtype.char]
+        given = (UPPER if upper else LOWER, n, kind, a, n, kind)
+        return self._factor("xpotrf", given, given)
+
+    def factor(self, a: int, n: int, dtype: np.dtype, pivots: Buffer) -> int:
+        """Replace a square matrix by its LU factors. Write 64-bit pivots, which count from 1."""
+        kind, _ = KINDS[dtype.char]
+        return self._factor("xgetrf", (n, n, kind, a, n, kind), (n, n, kind, a, n, pivots.address, kind))
+
+    def solve(self, factors: int, n: int, pivots: Buffer, b: int, columns: int, dtype: np.dtype, turned: bool) -> int:
+        """Replace the columns of `b` by the solutions of the factored equations, or of the transposed ones."""
+        kind, _ = KINDS[dtype.char]
+        way = TRANSPOSED if turned else PLAIN
+        given = (way, n, columns, kind, factors, n, pivots.address, kind, b, n)
+        with self._lock:
+            report = self._allocate(4)
+            with self._order.lock:
+                self._enter()
+                self._call("xgetrs", self._handle, self._options, *given, report.address)
+            return self._report(report)
+
+    def eigenvalues(self, a: int, n: int, dtype: np.dtype, values: int, upper: bool, vectors: bool) -> int:
+        """Write the eigenvalues of a Hermitian matrix. With `vectors`, replace the matrix by its eigenvectors."""
+        kind, _ = KINDS[dtype.char]
+        real = KINDS[dtype.char.lower()][0]
+        mode = VECTORS if vectors else NO_VECTORS
+        given = (mode, UPPER if upper else LOWER, n, kind, a, n, real, values, kind)
+        return self._factor("xsyevd", given, given)
+
+    def singular_values(
+        self, a: int, rows: int, columns: int, dtype: np.dtype, values: int, left: int, right: int, full: bool
+    ) -> int:
+        """Write the singular values, and the singular vectors if their addresses are not 0. Overwrite the matrix.
+
+        There are at least as many rows as columns. `right` gets the conjugate transpose of the right vectors.
+        """
+        kind, _ = KINDS[dtype.char]
+        real = KINDS[dtype.char.lower()][0]
+        mode = (ALL if full else SOME) if left else NONE
+        given = (mode, mode, rows, columns, kind, a, rows, real, values, kind, left, rows, kind, right, columns, kind)
+        return self._factor("xgesvd", given, given)
+
+    def triangular_factor(self, a: int, rows: int, columns: int, dtype: np.dtype, scales: Buffer) -> int:
+        """Replace a matrix by its QR factors: R in the upper triangle, and the reflectors of Q below it."""
+        kind, _ = KINDS[dtype.char]
+        given = (rows, columns, kind, a, rows, kind, scales.address, kind)
+        return self._factor("xgeqrf", given, given)
+
+    def orthogonal_factor(self, a: int, rows: int, columns: int, count: int, dtype: np.dtype, scales: Buffer) -> int:
+        """Replace `count` reflectors of a QR factorization by the leading columns of Q."""
+        prefix = KINDS[dtype.char][1]
+        name = f"{prefix}{'un' if dtype.kind == 'c' else 'or'}gqr"
+        given = (rows, columns, count, a, rows, scales.address)
+        with self._lock:
+            with self._order.lock:
+                self._enter()
+                elements = int(self._call(f"{name}_buffer_size", self._handle, *given))
+            work, report = self._allocate(max(elements, 1) * dtype.itemsize), self._allocate(4)
+            with self._order.lock:
+                self._enter()
+                self._call(name, self._handle, *given, work.address, elements, report.address)
+            return self._report(report)
+
+    def _factor(self, name: str, sized: tuple[Any, ...], given: tuple[Any, ...]) -> int:
+        """Call a function that needs workspaces on the device and the host. Return its report."""
+        with self._lock:
+            with self._order.lock:
+                self._enter()
+                there, here = self._call(f"{name}_buffer_size", self._handle, self._options, *sized)
+            work, report = self._allocate(max(there, 1)), self._allocate(4)
+            host = np.empty(max(here, 1), np.uint8)  # (in use until the report is read)
+            with self._order.lock:
+                self._enter()
+                spaces = work.address, there, host.ctypes.data, here
+                self._call(name, self._handle, self._options, *given, *spaces, report.address)
+            return self._report(report)
+
+    def _report(self, report: Buffer) -> int:
+        value = np.empty(1, np.int32)
+        self._read(report.address, value)
+        return int(value[0])
+
+    def _enter(self) -> None:
+        """Create the handle on first use. Let it work in the stream of the calling thread."""
+        if self._handle is None:
+            self._handle = int(self._call("create"))
+        if self._options is None:
+            self._options = int(self._call("create_params"))
+        self._call("set_stream", self._handle, int(self._order.enter(None)))
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return call_library(self._driver, self._library, "cuSOLVER", name, *arguments)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is None or self._driver.lost or self._driver.silent:
+            return
+        if self._options is not None:
+            self._call("destroy_params", self._options)
+        self._call("destroy", self._handle)
