@@ -31,6 +31,7 @@ from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import KernelFacts, Shown
 from weft.fusion.plan.stored import base_of
+from weft.fusion.plan.stream_operands import is_stream
 from weft.fusion.plan.traffic import beside_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
 from weft.runtime import Device, copy_bandwidth, setting, show_place
@@ -351,6 +352,8 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
     describe = getattr(node.attrs[0], "describe", None)
     if describe is not None:
         where = describe(node.operands[0].shape, node.operands[0].dtype)
+    elif is_stream(node):
+        where = "by the kernels that read them, if they read element by element, otherwise by native code"
     elif device is None or not device.name.startswith("cuda"):
         where = "by NumPy"
     elif node.op == "matmul":
