@@ -15,7 +15,7 @@ from weft.codegen import CPU, Kernel, Target, find_op
 from weft.fusion.explain.formulas import LOOPS, Names, formulas_of
 from weft.fusion.explain.picture import draw_plan, show_html
 from weft.fusion.explain.speed import arithmetic_rate
-from weft.fusion.graph.expr import Expr, Location, value_bytes
+from weft.fusion.graph.expr import Expr, Location, is_stream, value_bytes
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.lower.lowering import lower_group, shares_rows
 from weft.fusion.plan.blocked_steps import BlockedSteps
@@ -31,7 +31,6 @@ from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import KernelFacts, Shown
 from weft.fusion.plan.stored import base_of
-from weft.fusion.plan.stream_operands import is_stream
 from weft.fusion.plan.traffic import beside_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
 from weft.runtime import Device, copy_bandwidth, setting, show_place

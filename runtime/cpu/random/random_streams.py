@@ -42,7 +42,7 @@ from weft.runtime.llvm_files import read_llvm
 from weft.runtime.settings import thread_count
 
 
-class Method(NamedTuple):
+class Drawing(NamedTuple):
     """A method that draws standard numbers.
 
     Its number in native code, the average number of steps per element, and the number of elements that native code draws
@@ -55,11 +55,11 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "random": Method(0, 1.0, 1 << 13),
-    "standard_normal": Method(1, 1.0216, 1 << 12),
-    "standard_exponential": Method(2, 1.0337, 1 << 13),
-    "integers": Method(3, 0.5, 1 << 13),
-    "random float32": Method(4, 0.5, 1 << 13),
+    "random": Drawing(0, 1.0, 1 << 13),
+    "standard_normal": Drawing(1, 1.0216, 1 << 12),
+    "standard_exponential": Drawing(2, 1.0337, 1 << 13),
+    "integers": Drawing(3, 0.5, 1 << 13),
+    "random float32": Drawing(4, 0.5, 1 << 13),
 }
 # Numbers of methods, and the methods whose streams have an index.
 INTEGERS, FLOATS = 3, 4
@@ -229,7 +229,7 @@ def take_stream(
 
 
 def _take(
-    code: _Code | None, method: Method, generator: Any, count: int, scale: float, place: float
+    code: _Code | None, method: Drawing, generator: Any, count: int, scale: float, place: float
 ) -> np.ndarray | None:
     steps = method.steps / (1.0 - (1 << 32) % int(scale) / 2**32 if method.number == INTEGERS else 1.0)
     blocks = 0 if method.number not in _INDEXED else int((count * steps + 6 * sqrt(count)) / BLOCK) + 2
