@@ -253,3 +253,59 @@ def test_parameters(name: str) -> None:
                 results.append(np.asarray(str(error)))
         np.testing.assert_array_equal(*results, strict=True)
         assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+HOST: dict[str, tuple[Any, ...]] = {
+    "logistic": (1.0, 2.0, 20_000),
+    "gumbel": (1.0, 2.0, 20_000),
+    "laplace": (1.0, 2.0, 20_000),
+    "triangular": (0.0, 1.0, 3.0, 20_000),
+    "choice": (1000, 20_000),
+    "permutation": (20_000,),
+    "gamma": (2.0, 1.0, 20_000),
+    "poisson": (3.0, 20_000),
+    "standard_normal": (20_000, np.float32),
+    "standard_exponential": (20_000, np.float32),
+}
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_methods_that_numpy_draws(name: str) -> None:
+    ours, theirs = _pair(9)
+    ours.integers(9), theirs.integers(9)  # (half of a step is left)
+    found = getattr(ours, name)(*HOST[name])
+    assert isinstance(found, wf.Array)
+    np.testing.assert_array_equal(np.asarray(found), getattr(theirs, name)(*HOST[name]), strict=True)
+    assert ours.bit_generator.state == theirs.bit_generator.state
+    np.testing.assert_array_equal(np.asarray(ours.random(20_000)), theirs.random(20_000))
+
+
+def test_order_and_bytes() -> None:
+    ours, theirs = _pair(9)
+    x, expected = wf.arange(20_000), np.arange(20_000)
+    ours.shuffle(x), theirs.shuffle(expected)
+    np.testing.assert_array_equal(np.asarray(x), expected)
+    np.testing.assert_array_equal(np.asarray(ours.permuted(x)), theirs.permuted(expected))
+    assert ours.bytes(20_000) == theirs.bytes(20_000)
+    assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def test_older_functions() -> None:
+    wf.random.seed(5)
+    legacy = np.random.RandomState(5)
+    for name, arguments in (("rand", (200, 100)), ("randn", (20_000,)), ("randint", (0, 9, 20_000))):
+        found = getattr(wf.random, name)(*arguments)
+        assert isinstance(found, wf.Array)
+        np.testing.assert_array_equal(np.asarray(found), getattr(legacy, name)(*arguments))
+    state = wf.random.RandomState(5)
+    np.testing.assert_array_equal(np.asarray(state.rand(20_000)), np.random.RandomState(5).rand(20_000))
+
+
+def test_generators_of_generators() -> None:
+    ours = wf.random.default_rng(5)
+    again = wf.random.default_rng(ours)
+    theirs = np.random.default_rng(5)
+    np.testing.assert_array_equal(np.asarray(again.random(20_000)), theirs.random(20_000))
+    np.testing.assert_array_equal(np.asarray(ours.random(20_000)), theirs.random(20_000))
+    over = wf.random.Generator(ours.bit_generator)
+    np.testing.assert_array_equal(np.asarray(over.random(20_000)), theirs.random(20_000))
