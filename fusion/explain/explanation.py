@@ -17,7 +17,7 @@ from weft.codegen import CPU, Kernel, Target, find_op
 from weft.fusion.explain.formulas import LOOPS, Names, formulas_of
 from weft.fusion.explain.picture import draw_plan, show_html
 from weft.fusion.explain.speed import arithmetic_rate
-from weft.fusion.graph.expr import Expr, Location, value_bytes
+from weft.fusion.graph.expr import Expr, Location, is_stream, value_bytes
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.lower.lowering import lower_group, shares_rows
 from weft.fusion.plan.blocked_steps import BlockedSteps
@@ -363,6 +363,8 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
     describe = getattr(node.attrs[0], "describe", None)
     if describe is not None:
         where = describe(node.operands[0].shape, node.operands[0].dtype)
+    elif is_stream(node):
+        where = "by the kernels that read them, if they read element by element, otherwise by native code"
     elif device is None or not device.name.startswith("cuda"):
         where = "by NumPy"
     elif node.op == "matmul":

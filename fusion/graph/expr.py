@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+import weft.runtime as runtime
 from weft.codegen import find_op, resolve_dtypes
 from weft.fusion.graph.sizes import Size, convert, to_bytes
 
@@ -377,6 +378,11 @@ def opaque(
     dtype)`` describes these kernels.
     """
     return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
+
+
+def is_stream(node: Expr) -> bool:
+    """Return whether an expression is a stream of random numbers. Drawing them again costs little."""
+    return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
 
 
 # Kinds whose values are always materialized, except updates that only concatenate parts.

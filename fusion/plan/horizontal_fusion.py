@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from weft.codegen import Machine
-from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.graph.expr import Expr, is_stream, topological
 from weft.fusion.plan.schedule import Schedule, make_schedule
-from weft.fusion.plan.stream_operands import is_stream
 
 # An added reduction has at most one byte per this number of input bytes; maximum number of versions that are examined.
 SMALL = 16

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weft.fusion.graph.expr import Expr, contiguous_strides, is_number, is_window
+from weft.fusion.graph.expr import Expr, contiguous_strides, is_number, is_stream, is_window
 from weft.fusion.graph.index_map import decode_view
 from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 
@@ -57,6 +57,8 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
         return None
     stored = {node for node, _ in task.reads()}
     bases = {value.operands[0] if is_window(value) else value for value in taken}
+    if any(map(is_stream, stored)):  # (a kernel draws the numbers that it reads)
+        return None
     # (values that are not in memory are computed in the kernel; the entry ignores reads besides the operands)
     return (row, taken) if bases == stored else None
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.codegen import Machine
-from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.graph.expr import Expr, is_stream, topological
 from weft.fusion.graph.index_map import Affine
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group, Placed, needed_values
@@ -21,7 +21,6 @@ from weft.fusion.plan.grouping import Grouping
 from weft.fusion.plan.live_graph import fold_of
 from weft.fusion.plan.shifted_moments import centre_of
 from weft.fusion.plan.stored import base_of, choose_stored, find_short
-from weft.fusion.plan.stream_operands import is_stream
 from weft.fusion.plan.task import Task, make_task
 
 

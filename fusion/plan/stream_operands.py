@@ -9,18 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import weft.runtime as runtime
-from weft.fusion.graph.expr import Expr
+from weft.fusion.graph.expr import is_stream
 from weft.fusion.plan.arena import Take
 from weft.fusion.plan.steps import HostCall, KernelLaunch
 
 # Maximum number of kernels that draw the same numbers.
 MOST_READERS = 2
-
-
-def is_stream(node: Expr) -> bool:
-    """Return whether an expression is a stream of random numbers. Drawing them again costs little."""
-    return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:

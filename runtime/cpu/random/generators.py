@@ -84,6 +84,8 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     """
     if name == "integers":
         return _read_integers(arguments, options)
+    if name == "random" and (draw := _read_float32(arguments, options)) is not None:
+        return draw
     if name in _PARAMETERS:
         return _read_parameter(name, arguments, options)
     method, read = _DRAWS[name]
@@ -97,6 +99,15 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     if not (isfinite(scale) and isfinite(place) and scale >= 0):
         return None
     return Draw(method, size if type(size) is tuple else (count,), float(scale), float(place))
+
+
+def _read_float32(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
+    """Return the draw of float32 numbers by `random`. Return None for other calls."""
+    given = {**dict(zip(("size", "dtype"), arguments, strict=False)), **options}
+    if len(given) != 2 or len(arguments) + len(options) != 2 or given.get("dtype") not in (np.float32, "f4", "float32"):
+        return None
+    draw = read_draw("random", (given.get("size"),), {})
+    return None if draw is None else draw._replace(method="random float32", dtype=np.dtype(np.float32))
 
 
 def _read_parameter(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:

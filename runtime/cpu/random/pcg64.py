@@ -15,7 +15,7 @@ import numpy as np
 from weft.runtime.llvm_files import read_llvm
 
 _MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
-_MASK = (1 << 128) - 1
+_MASK, _WORD = (1 << 128) - 1, (1 << 64) - 1
 # Steps of a block that native code computes at once, and number of steps in one vector.
 BLOCK, LANES = 1 << 10, 8
 
@@ -32,7 +32,7 @@ def distances() -> np.ndarray:
     distance = 0
     for n in range(BLOCK + LANES):
         distance = (distance * _MULTIPLIER + 1) & _MASK
-        words[0, n], words[1, n] = distance & 0xFFFFFFFFFFFFFFFF, distance >> 64
+        words[0, n], words[1, n] = distance & _WORD, distance >> 64
     return words
 
 
@@ -44,6 +44,12 @@ def jump(state: int, increment: int, steps: int) -> int:
             product, total = product * factor & _MASK, (total * factor + term) & _MASK
         factor, term, steps = factor * factor & _MASK, (factor + 1) * term & _MASK, steps >> 1
     return (product * state + total) & _MASK
+
+
+def output(state: int) -> int:
+    """Return the 64 bits of the step that ends in a state."""
+    bits, turns = (state >> 64 ^ state) & _WORD, state >> 122
+    return (bits >> turns | bits << (64 - turns)) & _WORD
 
 
 def state_address(generator: Any) -> int:

@@ -33,6 +33,7 @@ from weft.runtime.cpu.random.pcg64 import (
     half_of,
     has_known_layout,
     jump,
+    output,
     pcg64_text,
     state_address,
 )
@@ -41,7 +42,7 @@ from weft.runtime.llvm_files import read_llvm
 from weft.runtime.settings import thread_count
 
 
-class Method(NamedTuple):
+class Drawing(NamedTuple):
     """A method that draws standard numbers.
 
     Its number in native code, the average number of steps per element, and the number of elements that native code draws
@@ -54,12 +55,15 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "random": Method(0, 1.0, 1 << 13),
-    "standard_normal": Method(1, 1.0216, 1 << 12),
-    "standard_exponential": Method(2, 1.0337, 1 << 13),
-    "integers": Method(3, 0.5, 1 << 13),
+    "random": Drawing(0, 1.0, 1 << 13),
+    "standard_normal": Drawing(1, 1.0216, 1 << 12),
+    "standard_exponential": Drawing(2, 1.0337, 1 << 13),
+    "integers": Drawing(3, 0.5, 1 << 13),
+    "random float32": Drawing(4, 0.5, 1 << 13),
 }
-INTEGERS = 3  # number of the method
+# Numbers of methods, and the methods whose streams have an index.
+INTEGERS, FLOATS = 3, 4
+_INDEXED = frozenset({1, 2, INTEGERS})
 _NAMES = {method.number: name for name, method in METHODS.items()}
 
 # Functions of the numbers of a method: their number in native code, and the method.
@@ -116,7 +120,11 @@ def _obtain(compiling: bool) -> _Code | None:
     order = ", ".join(f"i32 {k // 2 + k % 2 * LANES}" for k in range(2 * LANES))
     halves: dict[str, int | str] = {"HALVES": 2 * BLOCK, "PAIRS": 2 * LANES, "ALTERNATING": f"<{order}>"}
     integers = read_llvm(__file__, "integers", **common, **halves)
-    text = read_llvm(__file__, "streams", PCG64=pcg64_text(), ZIGGURATS=ziggurats, INTEGERS=integers, **common)
+    del halves["ALTERNATING"]
+    floats = read_llvm(__file__, "halves", BLOCK=BLOCK, **halves)
+    text = read_llvm(
+        __file__, "streams", PCG64=pcg64_text(), ZIGGURATS=ziggurats, INTEGERS=integers, FLOATS=floats, **common
+    )
     code = optimised_object(_ENTRIES[0], text, ("exp", "expm1", "log1p", "pow"), compiling, own=True)
     if code is None:
         return None
@@ -165,6 +173,9 @@ def _is_numpys(code: _Code, name: str) -> bool:
     if name == "integers":
         size, place = 3_000_000_001, -7  # (every third half is rejected)
         expected: Any = other.integers(place, place + size, SAMPLE)
+    elif name == "random float32":
+        size, place = 1.0, 0.0  # type: ignore[assignment]
+        expected = other.random(SAMPLE, np.float32)
     else:
         size, place = 1.5, 0.25  # type: ignore[assignment]
         expected = place + size * getattr(other, name)(SAMPLE)
@@ -209,7 +220,7 @@ def take_stream(
     if count < method.least or type(generator) is not np.random.PCG64 or not has_known_layout():
         return None
     code = _code.find(count)
-    if code is None and method.number:
+    if code is None and method.number in _INDEXED:
         return None
     words = _take(code, method, generator, count, scale, place)
     if words is not None:
@@ -218,10 +229,10 @@ def take_stream(
 
 
 def _take(
-    code: _Code | None, method: Method, generator: Any, count: int, scale: float, place: float
+    code: _Code | None, method: Drawing, generator: Any, count: int, scale: float, place: float
 ) -> np.ndarray | None:
     steps = method.steps / (1.0 - (1 << 32) % int(scale) / 2**32 if method.number == INTEGERS else 1.0)
-    blocks = 0 if not method.number else int((count * steps + 6 * sqrt(count)) / BLOCK) + 2
+    blocks = 0 if method.number not in _INDEXED else int((count * steps + 6 * sqrt(count)) / BLOCK) + 2
     words = np.zeros(HEAD + RECORD * blocks, np.uint64)
     words[4:6].view(np.int64 if method.number == INTEGERS else np.float64)[:] = scale, place
     words[6:8] = method.number, blocks
@@ -233,13 +244,18 @@ def _take(
             if not _use_half(generator, words, int(scale), int(place)):
                 return None
         words[:4].view(np.uint8)[:] = np.frombuffer(ctypes.string_at(address, 32), np.uint8)
-        if method.number:
+        if method.number in _INDEXED:
             assert code is not None
             words, state, half = _index(code, words, count - int(words[9]))
+        elif method.number == FLOATS:
+            _take_half(generator, words)
+            steps, odd = divmod(count - int(words[9]) + 1, 2)
+            state = jump(*_numbers(words), steps)
+            half = 1 - odd, output(state) >> 32
         else:
             state = jump(*_numbers(words), count)
         ctypes.memmove(address, state.to_bytes(16, "little"), 16)
-        if method.number == INTEGERS:
+        if method.number in (INTEGERS, FLOATS):
             half_of(generator)[:] = half
     return words
 
@@ -258,6 +274,14 @@ def _use_half(generator: Any, words: np.ndarray, size: int, place: int) -> bool:
         front += 1
     words[9] = front
     return True
+
+
+def _take_half(generator: Any, words: np.ndarray) -> None:
+    """Use half of a step that is left. Its number is in front of the stream."""
+    left, half = half_of(generator)
+    if left:
+        words[9] = 1
+        words[10:11].view(np.float32)[0] = np.float32(half >> 8) * np.float32(2**-24)
 
 
 def _numbers(words: np.ndarray) -> tuple[int, int]:
@@ -314,6 +338,11 @@ def _fill_by_numpy(out: np.ndarray, words: np.ndarray) -> None:
         numbers = out.reshape(-1).view(np.int64)
         numbers[:front] = words.view(np.int64)[10 : 10 + front]
         numbers[front:] = numpys.integers(place, place + size, numbers.size - front)
+        return
+    if name == "random float32":
+        front, shorts = int(words[9]), out.reshape(-1).view(np.float32)[: out.size]
+        shorts[:front] = words[10:11].view(np.float32)[:front]
+        shorts[front:] = numpys.random(shorts.size - front, np.float32)
         return
     scale, place, parameter = words[[4, 5, 15]].view(np.float64).tolist()
     if (function := _FUNCTION_NAMES.get(int(words[14]))) is not None:

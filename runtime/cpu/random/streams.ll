@@ -1,7 +1,7 @@
 ; Streams of random numbers, and kernels that read them.
 ;
 ; The words of a stream: the state, the increment, the scale and the place of its elements, its method (0: units,
-; 1: normal, 2: exponential variables, 3: bounded integers), the number of blocks of its index, words of bounded
+; 1: normal, 2: exponential variables, 3: bounded integers, 4: units in float32), the number of blocks of its index, words of bounded
 ; integers, and a function of its elements (0: none, 1: lognormal, 2: Weibull, 3: Pareto, 4: power, 5: Rayleigh
 ; distribution) with its parameter. Elements of units take one step each. An
 ; index has for each block of ${BLOCK} steps: the state at the block, the first element that begins in it, and the step at
@@ -136,6 +136,13 @@ done:
 
 ${ZIGGURATS}
 ${INTEGERS}
+${FLOATS}
+; The binary logarithm of the bytes of an element.
+define internal i64 @width(i64 %method) alwaysinline {
+  %is.short = icmp eq i64 %method, 4
+  %width = select i1 %is.short, i64 2, i64 3
+  ret i64 %width
+}
 
 define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances) {
   %base = load i128, ptr %stream, align 8
@@ -227,7 +234,11 @@ entry:
   %exponential.tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
   switch i64 %method, label %units [ i64 1, label %normals
                                      i64 2, label %exponentials
-                                     i64 3, label %integers ]
+                                     i64 3, label %integers
+                                     i64 4, label %floats ]
+floats:
+  call void @halves.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
+  ret void
 integers:
   call { i64, i128 } @integers.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
   ret void
@@ -252,7 +263,11 @@ define void @weft_draw_range(ptr %slots, i64 %begin, i64 %end) {
   %ziggurats = load ptr, ptr %ziggurats.at
   %distances.at = getelementptr i64, ptr %slots, i64 3
   %distances = load ptr, ptr %distances.at
-  %out = getelementptr double, ptr %all, i64 %begin
+  %method.at = getelementptr i64, ptr %stream, i64 6
+  %method = load i64, ptr %method.at
+  %width = call i64 @width(i64 %method)
+  %offset = shl i64 %begin, %width
+  %out = getelementptr i8, ptr %all, i64 %offset
   call void @fill_range(ptr %out, ptr %stream, i64 %begin, i64 %end, ptr %ziggurats, ptr %distances, i1 false)
   ret void
 }
@@ -479,7 +494,10 @@ draw:
   %out = getelementptr double, ptr %front, i64 ${BLOCK}
   call void @fill_range(ptr %out, ptr %source, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 true)
   ; element 0 would be here
-  %first.bytes = shl i64 %first, 3
+  %method.at = getelementptr i64, ptr %source, i64 6
+  %method = load i64, ptr %method.at
+  %width = call i64 @width(i64 %method)
+  %first.bytes = shl i64 %first, %width
   %out.number = ptrtoint ptr %out to i64
   %origin = sub i64 %out.number, %first.bytes
   %slot = getelementptr i64, ptr %arguments, i64 %argument

@@ -99,6 +99,8 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "integers": lambda m, rng: (rng.random(60_000) * 6).astype(np.int64) + 1,
     "normal map": lambda m, rng: rng.normal(3, 2, 100_003) * 2 + rng.standard_normal(100_003),
     "exponential rows": lambda m, rng: (rng.exponential(2.0, (301, 257)) <= 1).sum(1),
+    "float32": lambda m, rng: rng.random(100_003, np.float32) * np.float32(2) + rng.random(100_003, dtype=np.float32),
+    "both": lambda m, rng: rng.random((301, 257), np.float32) * rng.random((301, 257)),
     "dice": lambda m, rng: (rng.integers(1, 7, 100_003) + rng.integers(1, 7, 100_003) == 7).mean(),
     "three": lambda m, rng: (
         rng.standard_normal(90_000) * rng.random(90_000) <= rng.standard_exponential(90_000)
@@ -119,7 +121,9 @@ def test_programs(name: str, interpreted: str, threads: int) -> None:
     assert ours.bit_generator.state == theirs.bit_generator.state
 
 
-@pytest.mark.parametrize("name", ["pi", "map", "rows", "matrix", "normal map", "exponential rows", "three", "dice"])
+@pytest.mark.parametrize(
+    "name", ["pi", "map", "rows", "matrix", "normal map", "exponential rows", "three", "dice", "float32", "both"]
+)
 def test_numbers_are_drawn_within_the_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(*given: Any) -> None:
         raise AssertionError("random numbers were written to memory")
@@ -170,6 +174,26 @@ def test_a_stream_without_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = _pair(5)
     with wf.device("cpu"), override(interpret="never"):
         np.testing.assert_array_equal(np.asarray(ours.uniform(1, 4, 30_000) * 2), theirs.uniform(1, 4, 30_000) * 2)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("place", ["cpu", "simt"])
+def test_float32(place: str, seed: int) -> None:
+    ours, theirs = _pair(seed)
+    with wf.device(place), override(threads=1 + seed % 2):
+        for size in (0, 1, 7, 1000, 40_001, (200, 101), 40_000):
+            for _ in range(2):
+                found = ours.random(size, np.float32)
+                expected = theirs.random(size, dtype=np.float32)
+                assert ours.bit_generator.state == theirs.bit_generator.state
+                np.testing.assert_array_equal(np.asarray(found), expected, strict=True)
+            assert ours.random() == theirs.random()
+        for kind in (np.float64, "float32", float, np.dtype("f4")):
+            found, expected = ours.random(20_000, dtype=kind), theirs.random(20_000, dtype=kind)
+            np.testing.assert_array_equal(np.asarray(found), expected, strict=True)
+    with pytest.raises(TypeError):
+        ours.random(20_000, dtype=np.int32)
+    assert ours.bit_generator.state == theirs.bit_generator.state
 
 
 @pytest.mark.parametrize(
@@ -229,3 +253,59 @@ def test_parameters(name: str) -> None:
                 results.append(np.asarray(str(error)))
         np.testing.assert_array_equal(*results, strict=True)
         assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+HOST: dict[str, tuple[Any, ...]] = {
+    "logistic": (1.0, 2.0, 20_000),
+    "gumbel": (1.0, 2.0, 20_000),
+    "laplace": (1.0, 2.0, 20_000),
+    "triangular": (0.0, 1.0, 3.0, 20_000),
+    "choice": (1000, 20_000),
+    "permutation": (20_000,),
+    "gamma": (2.0, 1.0, 20_000),
+    "poisson": (3.0, 20_000),
+    "standard_normal": (20_000, np.float32),
+    "standard_exponential": (20_000, np.float32),
+}
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_methods_that_numpy_draws(name: str) -> None:
+    ours, theirs = _pair(9)
+    ours.integers(9), theirs.integers(9)  # (half of a step is left)
+    found = getattr(ours, name)(*HOST[name])
+    assert isinstance(found, wf.Array)
+    np.testing.assert_array_equal(np.asarray(found), getattr(theirs, name)(*HOST[name]), strict=True)
+    assert ours.bit_generator.state == theirs.bit_generator.state
+    np.testing.assert_array_equal(np.asarray(ours.random(20_000)), theirs.random(20_000))
+
+
+def test_order_and_bytes() -> None:
+    ours, theirs = _pair(9)
+    x, expected = wf.arange(20_000), np.arange(20_000)
+    ours.shuffle(x), theirs.shuffle(expected)
+    np.testing.assert_array_equal(np.asarray(x), expected)
+    np.testing.assert_array_equal(np.asarray(ours.permuted(x)), theirs.permuted(expected))
+    assert ours.bytes(20_000) == theirs.bytes(20_000)
+    assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def test_older_functions() -> None:
+    wf.random.seed(5)
+    legacy = np.random.RandomState(5)
+    for name, arguments in (("rand", (200, 100)), ("randn", (20_000,)), ("randint", (0, 9, 20_000))):
+        found = getattr(wf.random, name)(*arguments)
+        assert isinstance(found, wf.Array)
+        np.testing.assert_array_equal(np.asarray(found), getattr(legacy, name)(*arguments))
+    state = wf.random.RandomState(5)
+    np.testing.assert_array_equal(np.asarray(state.rand(20_000)), np.random.RandomState(5).rand(20_000))
+
+
+def test_generators_of_generators() -> None:
+    ours = wf.random.default_rng(5)
+    again = wf.random.default_rng(ours)
+    theirs = np.random.default_rng(5)
+    np.testing.assert_array_equal(np.asarray(again.random(20_000)), theirs.random(20_000))
+    np.testing.assert_array_equal(np.asarray(ours.random(20_000)), theirs.random(20_000))
+    over = wf.random.Generator(ours.bit_generator)
+    np.testing.assert_array_equal(np.asarray(over.random(20_000)), theirs.random(20_000))

@@ -105,6 +105,29 @@ def test_any_part_of_a_stream_of_integers() -> None:
         assert not values[:first].any() and not values[last:].any()
 
 
+@pytest.mark.parametrize("front", [0, 1])
+def test_any_part_of_a_stream_of_float32(front: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = np.random.default_rng(5), np.random.default_rng(5)
+    for _ in range(front):
+        ours.integers(9), theirs.integers(9)
+    words = random_streams.take_stream("random float32", ours.bit_generator, 100_000)
+    expected = theirs.random(100_000, np.float32)
+    assert words is not None and words[9] == front
+    tables = random_streams._ziggurats().ctypes.data, random_streams.distances().ctypes.data
+    rng = np.random.default_rng(1)
+    for first in (0, 1, 2, 99_999, *rng.integers(0, 100_000, 50).tolist()):
+        last = min(100_000, first + int(rng.integers(1, 6000)))
+        values = np.full(100_000, -1, np.float32)
+        slots = np.array([values.ctypes.data, words.ctypes.data, *tables], np.int64)
+        code().fill.call(slots.ctypes.data, first, last)
+        np.testing.assert_array_equal(values[first:last], expected[first:last])
+        assert (values[:first] == -1).all() and (values[last:] == -1).all()
+    monkeypatch.setattr(random_streams._code, "loaded", None)
+    monkeypatch.setattr(random_streams._code, "_failed", True)
+    random_streams.fill_from_stream(values, words)
+    np.testing.assert_array_equal(values, expected)
+
+
 def test_many_rejected_halves_in_front_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_streams, "MOST_IN_FRONT", 0)
     generator = np.random.PCG64(1)
