@@ -210,7 +210,8 @@ def _parameters(function: Any) -> tuple[str, ...]:
         except (TypeError, ValueError):  # built-in functions without a signature
             given = {}.values()
         found = tuple(p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-        if None not in key:
+        # (methods of ufuncs have no module; their qualified names suffice)
+        if None not in key or isinstance(function, (types.BuiltinMethodType, types.MethodWrapperType)):
             _parameter_names[key] = found
     return found
 

@@ -46,7 +46,9 @@ from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
 from weft.dsl.functions.own_names import COMPOSED, OWN
 from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, way_of
+from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
+from weft.dsl.immediate.library_calls import apply_for_library
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 from weft.runtime import IMMEDIATE
 
@@ -327,6 +329,8 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
             found = _put_into(ufunc.__name__, found, *options["out"]) if options else found
         if found is not MISSED:
             return found
+    if is_library(2) and (found := apply_for_library(ufunc, method, inputs, options)) is not MISSED:
+        return found
     if len(options.get("out") or ()) == 1:
         options["out"] = options["out"][0]
     whole = method == "__call__" and getattr(np, ufunc.__name__, None) is ufunc and ufunc.__name__ in COMPOSED

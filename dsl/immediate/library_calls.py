@@ -27,8 +27,17 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
     if not _UNUSUAL.isdisjoint(options) or getattr(function, "__name__", "") in WRITERS:
         return MISSED
     place = place_of_out(function)
-    if place is not None and len(arguments) > place:
+    return MISSED if place is not None and len(arguments) > place else _call(function, arguments, options)
+
+
+def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """Call a method of a ufunc, which need not be NumPy's, on small arrays. Return `MISSED` as `call_for_library` does."""
+    if method == "at" or not _UNUSUAL.isdisjoint(options):
         return MISSED
+    return _call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
+
+
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     found: list[tuple[np.ndarray, Array]] = []
     given = [_take(value, found) for value in arguments]
     named = {name: _take(value, found) for name, value in options.items()}

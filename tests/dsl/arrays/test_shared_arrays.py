@@ -235,3 +235,66 @@ def test_threads_write_to_the_array_and_to_numpys() -> None:
     for thread in threads:
         thread.join()
     assert (shared == 20).all()
+
+
+def lent(small: Any) -> tuple[Any, np.ndarray]:
+    """Return a small array in memory that NumPy has allocated, and a NumPy array that shares it."""
+    with override(immediate=16384):
+        x = wf.asarray(small)
+        return x, np.asarray(x)
+
+
+def test_a_small_array_lends_its_memory_until_no_other_array_has_it() -> None:
+    x, seen = lent(np.arange(12.0).reshape(3, 4))
+    assert x._storage.host is not None and find_shared(x._storage) is not None
+    part = seen[1:]
+    del seen
+    gc.collect()
+    assert find_shared(x._storage) is not None
+    part[0] = 9
+    assert x[1].tolist() == [9.0] * 4
+    address = part.ctypes.data
+    del part
+    assert find_shared(x._storage) is None and x._storage.host is None
+    assert x.tolist()[1] == [9.0] * 4
+    with override(immediate=16384):
+        assert np.asarray(x)[1:].ctypes.data == address  # (the memory is the same)
+
+
+def test_recorded_work_reads_lent_memory_as_it_was() -> None:
+    x, seen = lent(np.arange(4.0))
+    y = wf.ones((300, 4)) + x
+    seen[:] = 50
+    z = wf.ones((300, 4)) + x
+    x[0] = -1.0
+    assert seen[0] == -1
+    assert y[0].tolist() == [1.0, 2.0, 3.0, 4.0] and z[0].tolist() == [51.0] * 4
+    x += 1
+    assert seen.tolist() == [0.0, 51.0, 51.0, 51.0]
+
+
+def test_lent_memory_outlives_its_array() -> None:
+    x, seen = lent(np.arange(400.0))
+    del x
+    gc.collect()
+    np.zeros(400)
+    np.testing.assert_array_equal(seen, np.arange(400.0))
+
+
+def test_views_and_read_only_arrays_lend_the_same_memory() -> None:
+    x, seen = lent(np.arange(12.0).reshape(3, 4))
+    with override(immediate=16384):
+        turned, row, wide = np.asarray(x.T), np.asarray(x[1]), np.asarray(wf.broadcast_to(x, (2, 3, 4)))
+    seen[1, 2] = -7
+    assert turned[2, 1] == row[2] == wide[1, 1, 2] == -7
+    assert row.flags.writeable and not wide.flags.writeable
+    row[0] = 8
+    assert float(x[1, 0]) == 8
+
+
+def test_arrays_in_other_orders_share_memory_too() -> None:
+    with override(immediate=16384):
+        x = wf.asarray(np.arange(12.0).reshape(3, 4)).T.astype("f4")
+        seen = np.asarray(x)
+    seen[2, 1] = 33
+    assert float(x[2, 1]) == 33

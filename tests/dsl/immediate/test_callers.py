@@ -54,6 +54,8 @@ x > y
 np.add(x, y)
 x[np.array([1, 5])]
 np.sqrt(x)
+np.add.reduce(x, axis=1)
+np.multiply.outer(x[:2], y[:3])
 np.linalg.norm(x, axis=1)
 np.tensordot(x, y, axes=[range(1), range(1)])
 np.where(x > 0, x, y)
@@ -108,12 +110,21 @@ def test_libraries_convert_arrays_for_compiled_code(length: int) -> None:
     assert isinstance(function(PROGRAM, "np.atleast_1d(x)")(x, None), Array)
 
 
+def test_a_librarys_own_ufuncs_get_numpys_arrays() -> None:
+    x, y = arrays()
+    own = np.frompyfunc(lambda a, b: a + b, 2, 1)
+    found = function(LIBRARY, "y(x, 1)")(wf.asarray(x), own)
+    assert type(found) is np.ndarray and found.dtype == object
+    np.testing.assert_array_equal(found.astype(float), x + 1)
+
+
 def test_a_library_writes_to_the_programs_arrays() -> None:
     x = wf.asarray(arrays()[0])
     function(LIBRARY, "np.copyto(x, y)")(x, 3.0)
     assert float(x.sum()) == 1800.0
     function(LIBRARY, "x.__iadd__(y)")(x, np.ones(3))
     function(LIBRARY, "np.add(x, y, out=x)")(x, np.ones(3))
+    function(LIBRARY, "np.add.at(x, 0, y)")(x, 0.0)
     function(LIBRARY, "np.sum(y, 0, None, x)")(out := wf.zeros(3), x)
     assert out.tolist() == [1000.0] * 3
     assert isinstance(x, Array) and x.shape == (200, 3)
