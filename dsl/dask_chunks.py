@@ -1,4 +1,4 @@
-"""weft arrays as chunks of dask arrays: what dask keeps in tables by type.
+"""Registration of weft arrays as chunks of dask arrays.
 
 `dsl.neighbours` registers `weft.Array` with dask when both packages are loaded. Invariant: no array is evaluated, except for
 percentiles and for tokens, which depend on the elements.

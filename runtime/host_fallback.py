@@ -19,7 +19,7 @@ LIMIT = 10_000
 
 
 def is_gpu(device: Device) -> bool:
-    """Return whether a device is a GPU, or stands for one."""
+    """Return whether a device is a GPU or emulates one."""
     return device.name.partition(":")[0] in ("cuda", "simt")
 
 

@@ -170,7 +170,7 @@ def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
 
 
 def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
-    """Emit the work of an item.
+    """Emit the operations of an item.
 
     All threads of the item compute the head and share its loops. Only the first thread computes and stores the tail. A
     barrier separates each write of a thread from earlier and later reads of other threads. Threads without an item also

@@ -252,7 +252,7 @@ class Array(ArrayMembers):
     __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
-        """Do what a write to this array entails. `Part` writes to its complex array."""
+        """Propagate a write to this array. `Part` overrides this method to write to its complex array."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

@@ -169,7 +169,7 @@ def _is_integer(item: Any) -> bool:
 
 
 def _is_array_number(item: Any) -> bool:
-    """Return whether an item of an index is a 0-d array, with which NumPy copies. A `Scalar` is a number."""
+    """Return whether an index item is a 0-d array, for which NumPy returns a copy. A `Scalar` counts as a number."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 

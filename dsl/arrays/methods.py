@@ -319,7 +319,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
-    """Return the bytes of each element from `offset` on as another dtype: on the CPU a view, else a read-only copy."""
+    """Reinterpret the bytes of each element from `offset` as another dtype. Return a view, or on a GPU a copy."""
     kind = creation.as_dtype(dtype)
     shown = shared_arrays.view_as(self, lambda values: values.getfield(kind, offset))
     if shown is None:

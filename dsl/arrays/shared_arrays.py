@@ -1,4 +1,4 @@
-"""Arrays of the CPU in memory that other code has too: NumPy, DLPack, the buffer protocol, and views by dtype.
+"""Memory of CPU arrays that other code shares: through NumPy, DLPack, the buffer protocol, and views by dtype.
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program
@@ -125,7 +125,7 @@ def import_memory(values: np.ndarray) -> Array | None:
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:
-    """Return a view of an array's memory with another dtype, as `change` makes it of a NumPy array.
+    """Return a view of an array's memory with another dtype. `change` makes this view of a NumPy array.
 
     Return None if only a copy is possible.
     """
@@ -179,7 +179,7 @@ def get_buffer(self: Array, flags: int, /) -> memoryview:
 
 
 def release_buffer(self: Array, view: memoryview, /) -> None:
-    """Do nothing. `numpy.frombuffer` keeps the buffer of an object with this method, and otherwise only the object."""
+    """Do nothing. Because this method exists, `numpy.frombuffer` keeps the buffer alive, not only the object."""
 
 
 def _requested(array: Array, flags: int) -> np.ndarray:

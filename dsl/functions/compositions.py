@@ -46,7 +46,7 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function as `compose` does for arrays on a GPU. For others it is NumPy's, which takes less time there."""
+    """Return a function that works like `compose`'s on GPU arrays. Otherwise it calls NumPy, which is faster."""
     composed = compose(function)
 
     @wraps(composed)

@@ -145,7 +145,7 @@ class OwnNames(Mapping[str, Any]):
         return found
 
     def _quickened(self, name: str, found: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that calls NumPy's for small work."""
+        """Return a function that calls NumPy's function for small arguments."""
         if name in _MADE:
             found = _made_at_once(found, theirs, name)
         if name in _MADE_LIKE:

@@ -69,7 +69,7 @@ def min_scalar_type(a: ArrayLike, /) -> np.dtype:
 
 
 def isscalar(element: Any) -> bool:
-    """Return whether a value is a scalar, like `numpy.isscalar`. A 0-d array is none.
+    """Return whether a value is a scalar, like `numpy.isscalar`. A 0-d array is not a scalar.
 
     Examples
     --------

@@ -110,7 +110,7 @@ def _modf(x: Any) -> Any:
 
 
 def _frexp(x: Any) -> Any:
-    """Return the mantissas, of magnitude 0.5 up to 1, and the exponents of 2, like `numpy.frexp`.
+    """Return the mantissas, with magnitudes in [0.5, 1), and the exponents of 2, like `numpy.frexp`.
 
     Examples
     --------

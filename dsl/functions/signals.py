@@ -59,7 +59,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: Any = "valid") -> Any:
 
 
 def _is_slid(x: Array, y: Array, mode: Any) -> bool:
-    """Return whether a convolution is a product with sliding windows: on a GPU. On a CPU, NumPy's takes less time."""
+    """Return whether a convolution is computed by sliding windows. It is on a GPU; on a CPU, NumPy is faster."""
     return x.ndim == y.ndim == 1 and bool(x.size and y.size) and mode in _MODES and is_gpu(x.device)
 
 

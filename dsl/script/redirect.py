@@ -166,7 +166,7 @@ def isolated(folder: Path, to_weft: bool) -> Iterator[None]:
 
 
 def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
-    """Execute a file on weft or on NumPy, and return its global names. The functions in it stay on the chosen side."""
+    """Execute a file on weft or on NumPy, and return its global names. Its functions keep using the chosen library."""
     path = path.resolve()
     if to_weft:
         array.seen_class = _seen_class

@@ -263,7 +263,7 @@ class Grouping:
 
 
 def measured_in_parts(task: Task, machine: Machine) -> bool:
-    """Return whether a task is a shifted sum that blocks compute.
+    """Return whether a task is a shifted sum that is split into blocks.
 
     Such a task shares a kernel with the reduction that computes its shift.
     """
@@ -372,7 +372,7 @@ def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> boo
 
 
 def _hints(task: Task, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Return the pairs of task loops and group loops that must be identified.
+    """Return the pairs of a task loop and a group loop that must become one loop.
 
     The pairs follow from the task's reads of values that the group stores.
     """

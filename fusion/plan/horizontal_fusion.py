@@ -28,7 +28,7 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Return a schedule that evaluates `roots`, and also those live `versions` that cost almost nothing in addition.
+    """Return a schedule that evaluates `roots`, and those live `versions` whose additional cost is negligible.
 
     `origins` is `LiveGraph.origins`.
     """
@@ -82,7 +82,7 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the versions that contain a reduction and read only needed values. These values must be much larger.
+    """Return the versions that contain a reduction and read only needed values, which are much larger than the result.
 
     Each version is mapped to the nodes that have to be computed in addition.
     """

@@ -146,7 +146,7 @@ class _Numbers:
 
 
 def with_own_centre(task: Task) -> tuple[Task, Task]:
-    """Return a copy of the task that computes the shift, and `task` shifted by the result of this copy.
+    """Copy the task that computes the shift. Return the copy, and `task` with its shift taken from the copy.
 
     This is for a shift that is already in memory, or that another kernel computes.
     """

@@ -45,7 +45,7 @@ class HostBlock(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
-    """Return the size class of a request.
+    """Return the size of the blocks that serve a request of `nbytes`.
 
     Size classes are quarters of powers of two, which limits the waste.
     """

@@ -37,7 +37,7 @@ NOBODY: frozenset[CudaStream] = frozenset()
 
 @lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
-    """Return the size class of a request.
+    """Return the size of the blocks that serve a request of `nbytes`.
 
     Sizes are rounded up to a quarter of a power of two, and above 1 MiB to a multiple of 2 MiB.
     """

@@ -38,7 +38,7 @@ def converted(c: Compiler, value: DateValue, dtype: np.dtype) -> DateValue:
 
 
 def _factor(c: Compiler, given: np.dtype, wanted: np.dtype) -> int:
-    """Return how many units of one dtype make a unit of another one."""
+    """Return the number of units of one dtype in a unit of another dtype."""
     units: list[Any] = [np.datetime_data(dtype) for dtype in (given, wanted)]
     if units[0][0] == "generic":
         return 1
@@ -53,7 +53,7 @@ def _factor(c: Compiler, given: np.dtype, wanted: np.dtype) -> int:
 
 
 def _common(c: Compiler, values: tuple[DateValue, ...]) -> tuple[str, list[Any]]:
-    """Return the finer unit of two values, as ``[D]``, and both numbers in it."""
+    """Return the finer unit of two values, such as ``[D]``, and both values in that unit."""
     try:
         common = np.result_type(*(np.dtype(f"m8{value.dtype.str[3:]}") for value in values))
     except TypeError as error:

@@ -32,7 +32,7 @@ def width(dtype: np.dtype) -> int:
 
 
 class _Letters:
-    """The characters of a text by position. Those behind its end are 0."""
+    """The characters of a text by position. Positions after its end contain 0."""
 
     def __init__(self, c: Compiler, value: Any) -> None:
         self.c = c
@@ -63,7 +63,7 @@ class _Letters:
 
 
 def store_text(c: Compiler, target: RecordValue, value: Any) -> None:
-    """Copy text into an element of an array, filled up with zeros."""
+    """Copy text into an element of an array, padded with zeros."""
     letters = _Letters(c, value)
     kind = np.dtype(np.uint32 if target.dtype.kind == "U" else np.uint8)
     pointer = c.builder.reinterpret(target.pointer, kind)
@@ -89,7 +89,7 @@ def compare_text(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def text_length(c: Compiler, value: RecordValue) -> Any:
-    """Compile ``len(text)``: the position behind the last character that is not 0."""
+    """Compile ``len(text)``: the position after the last character that is not 0."""
     letters = _Letters(c, value)
     b = c.builder
     count = b.constant(0, np.int64)

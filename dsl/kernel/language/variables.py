@@ -183,7 +183,7 @@ class Variables:
         return kind
 
     def _make_optional(self, variable: Variable, *kinds: Kind | None) -> None:
-        """Give a variable a part for the value that it holds unless it is None, of a kind that was assigned so far."""
+        """Convert a variable to one that may hold None. A second variable holds the value that is not None."""
         variable.parts = [Variable(variable.name)]
         for kind in kinds:
             if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):

@@ -17,7 +17,7 @@ LIMIT = 2**30  # iterations
 
 
 def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
-    """Return the counter of a loop's iterations, set to 0. Return None unless the loop only waits, on the CPU."""
+    """Return a counter of a loop's iterations, set to 0. Return None on a GPU, or if the loop does more than wait."""
     c = frame.compiler
     if not c.reporting or c.target is None or c.target.machine.is_gpu or not _only_waits(node):
         return None

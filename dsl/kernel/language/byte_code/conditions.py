@@ -95,7 +95,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _both(self, number: int, block: CodeBlock) -> bool:
-        """Merge ``if (a if c else b)``: a test that selects one of two tests with the same two targets."""
+        """Merge ``if (a if c else b)``: the test `c` selects the test `a` or `b`. Both have the same two targets."""
         if not self._branch(block):
             return False
         first, second = (self._single(a) for a in block.after)
