@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+import weft as wf
 from benchmarks.peers import WEFT, Call, Peer, Timer, as_numpy, device_copy, installed
 from benchmarks.programs import PROGRAMS, Arrays, Program
 from benchmarks.reports import geometric_mean
@@ -34,6 +35,9 @@ FILLED = 1.0  # minimum milliseconds of a turn, which consists of repeated calls
 MOST_TIMES = 200
 PAUSE = 0.005  # before a turn, so that the threads of the previous library go to sleep
 COMPILE_SECONDS = 60.0  # limit for a first call
+WARM_CALLS = 3  # minimum calls of weft, until two successive calls make no plans and compile nothing
+# minimum and maximum seconds of warm-up, during which interpreted plans are compiled
+WARM_LEAST, WARM_SECONDS = 0.3, 2.0
 COPIED = 1 << 26  # bytes of the copy that measures bandwidth
 
 
@@ -182,9 +186,25 @@ def run_program(
             if timer is not None:
                 timers[peer.name] = timer
     del expected
+    if WEFT.name in calls:
+        warm_up(calls[WEFT.name], "interpreted")
     calls["copy"], result.copied = gpu or (copy_call(threads), COPIED)
     take_turns(result, calls, timers, turns, min(SECONDS, max(end - time.monotonic(), 1.0)))
     return result
+
+
+def warm_up(call: Call, *others: str) -> None:
+    """Call weft until successive calls make no plans and compile nothing, or until a time limit.
+
+    `others` are further names in `weft.statistics` of counters that must not increase.
+    """
+    begin, calls, quiet = time.perf_counter(), 0, 0
+    while calls < WARM_CALLS or time.perf_counter() - begin < (WARM_LEAST if quiet >= 2 else WARM_SECONDS):
+        before = wf.statistics()
+        call()
+        after = wf.statistics()
+        calls += 1
+        quiet = quiet + 1 if all(before[n] == after[n] for n in ("plans", "compilations", *others)) else 0
 
 
 def as_problem(error: BaseException) -> str:

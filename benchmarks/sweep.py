@@ -17,16 +17,13 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from benchmarks.fused import TooLongError, as_problem, time_limit
+from benchmarks.fused import TooLongError, as_problem, time_limit, warm_up
 from benchmarks.operations import ELEMENTS, OPERATIONS, Case, cases, operands
 from benchmarks.reports import bullets, geometric_mean, one_line, table, write, write_json
 
 TURNS = 5
 FILLED = 2e-3  # minimum seconds of a turn
 MOST_TIMES = 50
-WARM_CALLS = 3  # minimum calls of weft, until two successive calls make no plans and compile nothing
-# minimum and maximum seconds of warm-up, during which interpreted plans are compiled
-WARM_LEAST, WARM_SECONDS = 0.3, 2.0
 LIMIT = 30.0  # maximum seconds of a first call
 SHOWN = 60  # maximum number of cases in the table
 TELL_EVERY = 50
@@ -66,17 +63,6 @@ def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], largest
         if not same:
             return f"wrong in {np.count_nonzero(x != y)} of {y.size}"
     return ""
-
-
-def warm_up(call: Callable[[], Any]) -> None:
-    """Call weft until successive calls make no plans and compile nothing, or until a time limit."""
-    begin, calls, quiet = time.perf_counter(), 0, 0
-    while calls < WARM_CALLS or time.perf_counter() - begin < (WARM_LEAST if quiet >= 2 else WARM_SECONDS):
-        before = wf.statistics()
-        call()
-        after = wf.statistics()
-        calls += 1
-        quiet = quiet + 1 if all(before[n] == after[n] for n in ("plans", "compilations")) else 0
 
 
 def seconds_per_call(call: Callable[[], Any], times: int) -> float:
