@@ -138,9 +138,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
-                left = _assign(epoch, live, versions, plan, table, stays)
-                if not elsewhere and not stays:
-                    left = _set_streams_apart(epoch, left)
+                left = _assign(epoch, live, versions, plan, table, stays, streams=elsewhere or stays)
                 # dead storages and their epoch refer to each other: do not leave them to the garbage collector
                 if elsewhere:
                     begun -= epoch.withdrawn - withdrawn
@@ -191,11 +189,18 @@ def _live_and_wanted(
 
 
 def _assign(
-    epoch: Epoch, live: list[Storage], versions: list[Any], plan: Plan, table: list[Any], stays: bool
+    epoch: Epoch,
+    live: list[Storage],
+    versions: list[Any],
+    plan: Plan,
+    table: list[Any],
+    stays: bool,
+    *,
+    streams: bool,
 ) -> list[Storage]:
     """Assign the results of a plan to storages. Return the storages that have no result.
 
-    With `stays`, the storages remain in their epoch.
+    With `stays`, the storages remain in their epoch. Streams without a result do so only with `streams`.
     """
     left = []
     for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
@@ -207,7 +212,7 @@ def _assign(
                 storage.epoch = storage.expr = None
         elif storage.buffer is None:
             left.append(storage)
-    return left
+    return left if streams else _set_streams_apart(epoch, left)
 
 
 def _set_streams_apart(epoch: Epoch, left: list[Storage]) -> list[Storage]:
