@@ -53,6 +53,8 @@ PROGRAMS: dict[str, Program] = {
     "uniform": lambda m, rng, n: rng.uniform(-1.0, 3.0, n),
     "standard_normal": lambda m, rng, n: rng.standard_normal(n),
     "standard_exponential": lambda m, rng, n: rng.standard_exponential(n),
+    "integers": lambda m, rng, n: rng.integers(0, 1000, n),
+    "random, float32": lambda m, rng, n: rng.random(n, np.float32),
     "Monte Carlo pi": pi,
     "Monte Carlo option": option,
 }

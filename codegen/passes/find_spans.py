@@ -12,8 +12,8 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value, 
 Length = int | str
 # An iteration's first element, the end of its elements, any of them, or an index that starts at 0 and is less than n;
 # and n. Of any element also the number of elements from the first on that are read, which n may not be less than.
-_Place = tuple[str, Length, Length]
-_NONE: _Place = ("", 0, 0)
+_Fact = tuple[str, Length, Length]
+_NONE: _Fact = ("", 0, 0)
 
 
 def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
@@ -29,24 +29,24 @@ def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
     if len(loops) != 1 or loops[0].attributes.get("step", 1) != 1:
         return {}
     names = {p.value: f"p{k}" for k, p in enumerate(kernel.parameters)}
-    places = _Places(kernel, names, loops[0])
+    facts = _Facts(kernel, names, loops[0])
     spans: dict[int, tuple[Length, Length]] = {}
     for k, parameter in enumerate(kernel.parameters):
         if isinstance(parameter.value.type, Pointer) and not parameter.writable:
-            found = {places.span(o, parameter.value) for o in kernel.walk() if parameter.value in o.operands}
+            found = {facts.span(o, parameter.value) for o in kernel.walk() if parameter.value in o.operands}
             if len(found) == 1 and (span := found.pop()) is not None:
                 spans[k] = span
     return spans
 
 
-class _Places:
+class _Facts:
     """What is known about the indices of a kernel."""
 
     def __init__(self, kernel: Kernel, names: dict[Value, str], loop: Operation) -> None:
         self._names = names
         self._index = kernel.index_dtype
         self._constants: dict[Value, int] = {}
-        self._known: dict[Value, _Place] = {loop.regions[0].parameters[0]: ("any", 1, 1)}
+        self._known: dict[Value, _Fact] = {loop.regions[0].parameters[0]: ("any", 1, 1)}
         self._outer = loop.regions[0].parameters[0]
         self._inside = {id(o) for o in program_order(loop.regions[0].operations)}
         for operation in kernel.walk():

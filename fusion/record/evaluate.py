@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.fusion.graph.expr import Expr, Location, constant_value
+from weft.fusion.graph.expr import Expr, Location, constant_value, intern, is_stream
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.shared_memory import copy_shared, find_shared
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
@@ -138,7 +138,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
-                left = _assign(epoch, live, versions, plan, table, stays)
+                left = _assign(epoch, live, versions, plan, table, stays, streams=elsewhere or stays)
                 # dead storages and their epoch refer to each other: do not leave them to the garbage collector
                 if elsewhere:
                     begun -= epoch.withdrawn - withdrawn
@@ -189,11 +189,18 @@ def _live_and_wanted(
 
 
 def _assign(
-    epoch: Epoch, live: list[Storage], versions: list[Any], plan: Plan, table: list[Any], stays: bool
+    epoch: Epoch,
+    live: list[Storage],
+    versions: list[Any],
+    plan: Plan,
+    table: list[Any],
+    stays: bool,
+    *,
+    streams: bool,
 ) -> list[Storage]:
     """Assign the results of a plan to storages. Return the storages that have no result.
 
-    With `stays`, the storages remain in their epoch.
+    With `stays`, the storages remain in their epoch. Streams without a result do so only with `streams`.
     """
     left = []
     for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
@@ -205,7 +212,27 @@ def _assign(
                 storage.epoch = storage.expr = None
         elif storage.buffer is None:
             left.append(storage)
-    return left
+    return left if streams else _set_streams_apart(epoch, left)
+
+
+def _set_streams_apart(epoch: Epoch, left: list[Storage]) -> list[Storage]:
+    """Move pending streams of random numbers to epochs of their own. Return the other storages.
+
+    Programs often keep a name for random numbers that kernels have drawn. Their epoch would keep the memory of all that
+    was recorded together with them.
+    """
+    others = []
+    for storage in left:
+        node = storage.expr
+        if storage.epoch is epoch and node is not None and is_stream(node) and node.operands[0].kind == "leaf":
+            words = node.operands[0]
+            own = Epoch(epoch.device)
+            operand = own.bind(epoch.slots[words.attrs[0]], words.shape, words.dtype)
+            storage.expr = intern("opaque", node.op, (operand,), node.attrs, node.shape, node.dtype, node.location)
+            storage.epoch = own
+        elif storage.epoch is epoch:
+            others.append(storage)
+    return others
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:

@@ -170,3 +170,10 @@ def test_the_sweep_reports_what_is_wrong_or_fails(monkeypatch: pytest.MonkeyPatc
     assert sweep.measure_case(case, 100, 1).problem == "KeyError: 100"
     monkeypatch.setitem(operations.OPERATIONS, "x + y", lambda xp, x, y, e: np.tril(1))
     assert sweep.measure_case(case, 100, 1) is None
+
+
+def test_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(["--suite", "draws", "--only", "random", "Monte"], tmp_path)["draws"]
+    assert {line["program"] for line in found["results"]} >= {"random", "Monte Carlo pi", "Monte Carlo option"}
+    assert all(line["correct"] and line["ratio"] > 0 for line in found["results"])
+    assert "| Monte Carlo pi |" in capsys.readouterr().out

@@ -312,13 +312,14 @@ def test_many_numbers_are_drawn_as_numpy_draws_them(xp: Any, monkeypatch: pytest
 
     def fill(values: np.ndarray, generator: np.random.Generator, draw: Any) -> bool:
         filled.append(draw.method)
-        drawn = getattr(np.random.Generator(generator.bit_generator), draw.method)(values.shape)
+        method, _, dtype = draw.method.partition(" ")
+        drawn = getattr(np.random.Generator(generator.bit_generator), method)(values.shape, dtype or draw.dtype)
         np.add(draw.place, np.multiply(draw.scale, drawn), out=values)
         return True
 
     monkeypatch.setattr("weft.runtime.cpu.random.generators.fill_with_draw", fill)
     native = {
-        "random": [((40_000,), {}), (((300, 200),), {})],
+        "random": [((40_000,), {}), (((300, 200),), {}), ((20_000, np.float32), {})],
         "uniform": [((-2, 5, 30_000), {}), ((), {"high": 0.5, "size": (10, 4000)})],
         "normal": [((3.0, 2.0, 20_000), {}), ((), {"size": 20_000, "scale": 0.0})],
         "standard_normal": [((20_000,), {})],
@@ -326,7 +327,7 @@ def test_many_numbers_are_drawn_as_numpy_draws_them(xp: Any, monkeypatch: pytest
         "standard_exponential": [((20_000,), {})],
     }
     numpys = {
-        "random": [((20_000, np.float32), {}), ((5,), {})],
+        "random": [((20_000, np.int32), {}), ((5,), {})],
         "uniform": [((0, [1.0, 2.0]), {}), ((0, np.inf, 20_000), {})],
         "normal": [((0, -1, 20_000), {}), ((np.zeros(3),), {}), (("a",), {})],
         "standard_normal": [((-4,), {}), ((), {}), ((20_000,), {"out": np.zeros(20_000)})],

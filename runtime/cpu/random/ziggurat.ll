@@ -79,17 +79,67 @@ write:
   call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, ptr %distances)
   br label %look
 look:                                 ; an element begins at step `index`
-  %index = phi i64 [ 0, %write ], [ %index.next, %inside ], [ %index.edge, %outside.again ]
-  %found = phi i64 [ %count, %write ], [ %found.next, %inside ], [ %found.next, %outside.again ]
+  %index = phi i64 [ 0, %write ], [ %index.four, %all.four ], [ %index.next, %inside ], [ %index.edge, %outside.again ]
+  %found = phi i64 [ %count, %write ], [ %found.four, %all.four ], [ %found.next, %inside ], [ %found.next, %outside.again ]
+  %bits.at = getelementptr i64, ptr %buffer, i64 %index
+  %at = getelementptr double, ptr %out, i64 %found
+  %index.four = add i64 %index, 4
+  %found.four = add i64 %found, 4
+  %within.four = icmp sle i64 %index.four, ${BLOCK}
+  %room.four = icmp sle i64 %found.four, %most
+  %has.four = and i1 %within.four, %room.four
+  br i1 %has.four, label %four, label %single
+four:                                 ; four elements at once, if all lie inside of their layers
+  %bits.0.at = getelementptr i64, ptr %bits.at, i64 0
+  %bits.0 = load i64, ptr %bits.0.at
+  %inside.0 = call i1 @${NAME}.inside(i64 %bits.0, ptr %limits)
+  %bits.1.at = getelementptr i64, ptr %bits.at, i64 1
+  %bits.1 = load i64, ptr %bits.1.at
+  %inside.1 = call i1 @${NAME}.inside(i64 %bits.1, ptr %limits)
+  %bits.2.at = getelementptr i64, ptr %bits.at, i64 2
+  %bits.2 = load i64, ptr %bits.2.at
+  %inside.2 = call i1 @${NAME}.inside(i64 %bits.2, ptr %limits)
+  %bits.3.at = getelementptr i64, ptr %bits.at, i64 3
+  %bits.3 = load i64, ptr %bits.3.at
+  %inside.3 = call i1 @${NAME}.inside(i64 %bits.3, ptr %limits)
+  %inside.01 = and i1 %inside.0, %inside.1
+  %inside.23 = and i1 %inside.2, %inside.3
+  %inside.all = and i1 %inside.01, %inside.23
+  br i1 %inside.all, label %all.four, label %element, !prof !0
+all.four:
+  %point.0 = call { i64, i64, double } @${NAME}.point(i64 %bits.0, ptr %tables)
+  %value.0 = extractvalue { i64, i64, double } %point.0, 2
+  %scaled.0 = fmul double %value.0, %scale
+  %placed.0 = fadd double %scaled.0, %place
+  %at.0 = getelementptr double, ptr %at, i64 0
+  store double %placed.0, ptr %at.0
+  %point.1 = call { i64, i64, double } @${NAME}.point(i64 %bits.1, ptr %tables)
+  %value.1 = extractvalue { i64, i64, double } %point.1, 2
+  %scaled.1 = fmul double %value.1, %scale
+  %placed.1 = fadd double %scaled.1, %place
+  %at.1 = getelementptr double, ptr %at, i64 1
+  store double %placed.1, ptr %at.1
+  %point.2 = call { i64, i64, double } @${NAME}.point(i64 %bits.2, ptr %tables)
+  %value.2 = extractvalue { i64, i64, double } %point.2, 2
+  %scaled.2 = fmul double %value.2, %scale
+  %placed.2 = fadd double %scaled.2, %place
+  %at.2 = getelementptr double, ptr %at, i64 2
+  store double %placed.2, ptr %at.2
+  %point.3 = call { i64, i64, double } @${NAME}.point(i64 %bits.3, ptr %tables)
+  %value.3 = extractvalue { i64, i64, double } %point.3, 2
+  %scaled.3 = fmul double %value.3, %scale
+  %placed.3 = fadd double %scaled.3, %place
+  %at.3 = getelementptr double, ptr %at, i64 3
+  store double %placed.3, ptr %at.3
+  br label %look
+single:
   %within = icmp slt i64 %index, ${BLOCK}
   %some = icmp slt i64 %found, %most
   %again = and i1 %some, %within
   br i1 %again, label %element, label %leave
 element:
-  %bits.at = getelementptr i64, ptr %buffer, i64 %index
   %bits = load i64, ptr %bits.at
   %is.inside = call i1 @${NAME}.inside(i64 %bits, ptr %limits)
-  %at = getelementptr double, ptr %out, i64 %found
   %index.next = add i64 %index, 1
   %found.next = add i64 %found, 1
   br i1 %is.inside, label %inside, label %outside, !prof !0
@@ -133,12 +183,35 @@ entry:
   %limits = getelementptr [256 x i64], ptr %tables, i64 3
   br label %look
 look:                                 ; an element begins at step `index`; the previous ones took `more` additional steps
-  %index = phi i64 [ %first, %entry ], [ %index.next, %inside ], [ %index.edge, %outside ]
-  %more = phi i64 [ %first, %entry ], [ %more, %inside ], [ %more.edge, %outside ]
+  %index = phi i64 [ %first, %entry ], [ %index.four, %all.four ], [ %index.next, %inside ], [ %index.edge, %outside ]
+  %more = phi i64 [ %first, %entry ], [ %more, %all.four ], [ %more, %inside ], [ %more.edge, %outside ]
+  %bits.at = getelementptr i64, ptr %buffer, i64 %index
+  %index.four = add i64 %index, 4
+  %has.four = icmp sle i64 %index.four, ${BLOCK}
+  br i1 %has.four, label %four, label %single
+four:                                 ; four elements at once, if all lie inside of their layers
+  %bits.0.at = getelementptr i64, ptr %bits.at, i64 0
+  %bits.0 = load i64, ptr %bits.0.at
+  %inside.0 = call i1 @${NAME}.inside(i64 %bits.0, ptr %limits)
+  %bits.1.at = getelementptr i64, ptr %bits.at, i64 1
+  %bits.1 = load i64, ptr %bits.1.at
+  %inside.1 = call i1 @${NAME}.inside(i64 %bits.1, ptr %limits)
+  %bits.2.at = getelementptr i64, ptr %bits.at, i64 2
+  %bits.2 = load i64, ptr %bits.2.at
+  %inside.2 = call i1 @${NAME}.inside(i64 %bits.2, ptr %limits)
+  %bits.3.at = getelementptr i64, ptr %bits.at, i64 3
+  %bits.3 = load i64, ptr %bits.3.at
+  %inside.3 = call i1 @${NAME}.inside(i64 %bits.3, ptr %limits)
+  %inside.01 = and i1 %inside.0, %inside.1
+  %inside.23 = and i1 %inside.2, %inside.3
+  %inside.all = and i1 %inside.01, %inside.23
+  br i1 %inside.all, label %all.four, label %element, !prof !0
+all.four:
+  br label %look
+single:
   %some = icmp slt i64 %index, ${BLOCK}
   br i1 %some, label %element, label %done
 element:
-  %bits.at = getelementptr i64, ptr %buffer, i64 %index
   %bits = load i64, ptr %bits.at
   %is.inside = call i1 @${NAME}.inside(i64 %bits, ptr %limits)
   %index.next = add i64 %index, 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,43 @@ def test_other_sizes_use_the_same_plan() -> None:
     found, expected = work(lambda m, rng: rng.normal(1.0, 2.0, 5 * N) + rng.random(5 * N))
     np.testing.assert_array_equal(found, expected)
     assert wf.statistics()["compilations"] == before
+
+
+def test_a_name_for_numbers_keeps_no_other_memory() -> None:
+    rng, theirs = wf.random.default_rng(3), np.random.default_rng(3)
+    held: list[int] = []
+    gc.disable()  # (an epoch and its pending values refer to each other)
+    try:
+        for _ in range(6):
+            x, expected = rng.random(N), theirs.random(N)
+            y = wf.asarray(np.ones(N)) * wf.sqrt(x)
+            wf.evaluate(y)
+            np.testing.assert_array_equal(np.asarray(y), np.sqrt(expected))
+            held.append(wf.memory.info().held)
+    finally:
+        gc.enable()
+    assert max(held[2:]) == held[1]
+    assert float((x * 2).max()) == (expected * 2).max()
+    np.testing.assert_array_equal(np.asarray(x), expected)
+
+
+def test_an_interrupt_after_a_stream_was_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, theirs = wf.random.default_rng(3), np.random.default_rng(3)
+    x, other = rng.random(N), theirs.random(N)
+    y = x * 2
+    found: list[Any] = []
+    original = execute.execute
+
+    def again(plan: Any, epoch: Any, settle: Any) -> None:
+        def twice(plan: Any, table: Any) -> None:
+            settle(plan, table)
+            found.append(x._storage.epoch)
+            settle(plan, table)
+
+        original(plan, epoch, twice)
+
+    monkeypatch.setattr(execute, "execute", again)
+    wf.evaluate(y)
+    assert found and x._storage.epoch is found[0]
+    np.testing.assert_array_equal(np.asarray(x), other)
+    np.testing.assert_array_equal(np.asarray(y), other * 2)
