@@ -62,6 +62,7 @@ def in_threads(work: Any, count: int) -> None:
     assert not errors
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_many_threads_compile_a_kernel_once(fresh: CodeCache) -> None:
     with wf.device("cpu"):
         x = wf.asarray(np.arange(77.0))
