@@ -17,8 +17,11 @@ from typing import Any
 import pytest
 
 from weft.dsl.arrays import again
+from weft.fusion.plan import resized
 from weft.fusion.record import recording, storage
+from weft.fusion.run import execute
 from weft.runtime import override, set_default_device
+from weft.runtime.devices import _devices
 
 # (native recorders are not installed automatically: their own tests install and remove them)
 again.ENOUGH = -1
@@ -26,9 +29,7 @@ again.ENOUGH = -1
 
 @pytest.fixture(autouse=True)
 def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    base: Path = tmp_path_factory.getbasetemp()
-    # the processes of a test run share compiled code
-    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "weft-cache"
+    folder = _cache_folder(request.config, tmp_path_factory.getbasetemp())
     on_gpu = request.node.get_closest_marker("gpu") is not None
     set_default_device(None if on_gpu else _device(request.config.getoption("--device")))
     # tests of plans use small arrays, so immediate operations are disabled, unless the module sets IMMEDIATE; plans are
@@ -41,6 +42,34 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True, plans=False):
         yield
     set_default_device(None)
+
+
+@pytest.fixture
+def cold_cache(tmp_path: Path) -> Iterator[None]:
+    """Give a test an empty cache folder. Tests that count compilations need one."""
+    with override(cache_dir=str(tmp_path / "cache")):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _release_memory() -> Iterator[None]:
+    """Free the plans of a module's tests, the devices that only plans refer to, and the blocks that pools keep."""
+    yield
+    execute._plans.clear()
+    resized._known.clear()
+    for device in list(_devices.values()):
+        device.memory.empty()
+
+
+def _cache_folder(config: pytest.Config, base: Path) -> Path:
+    """Return the folder in which the processes of a test run share compiled code.
+
+    Later runs find the code there too: its keys contain the kernel and the source of the code generator. The option
+    ``--cache-clear`` removes the folder. Without pytest's cache, each run has a folder of its own.
+    """
+    if hasattr(config, "cache"):
+        return config.cache.mkdir("weft")
+    return (base.parent if hasattr(config, "workerinput") else base) / "weft-cache"
 
 
 @cache

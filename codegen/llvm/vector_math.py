@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from functools import cache
 
 # C library functions that ops refer to, with their numbers of arguments.
@@ -15,12 +14,6 @@ C_FUNCTIONS = {
     ),
     **dict.fromkeys("pow fmod atan2 hypot nextafter".split(), 2),
 }
-
-
-@cache
-def math_library() -> ctypes.CDLL:
-    """Return libm, or the C library that contains it."""
-    return ctypes.CDLL(ctypes.util.find_library("m") or None)
 
 
 @cache

@@ -124,7 +124,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for arrays on the CPU, computed on all threads or pending. Otherwise return None."""
+    """Return ``array[mask]`` of an array on the CPU: computed on all threads, or pending. Return None for other arrays."""
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None

@@ -63,7 +63,7 @@ def remember_window(key: Any, found: View | int | None) -> None:
 
 
 def recalled_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Memoize the views returned by a function of an array and integers or tuples of integers."""
+    """Decorate a function that returns views: memoize them by the array and the integers (or tuples) passed with it."""
     name = function.__name__
 
     @wraps(function)

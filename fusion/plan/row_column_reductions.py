@@ -87,7 +87,7 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
         second.loops[at] = other.loops[k]
     for p in moved:
         second.place(p)
-    if not _hands_on(one, second):
+    if not _reads_where_computed(one, second):
         return None
     for rows, columns in ((one, second), (second, one)):
         found = _merged(rows, columns, [one, second], machine)
@@ -128,7 +128,7 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
                 yield p.task.node, p.flat(p.task.target)
 
 
-def _hands_on(first: Group, second: Group) -> bool:
+def _reads_where_computed(first: Group, second: Group) -> bool:
     """Return whether the second group reads values of the first group only at the points that compute them."""
     for p in second.placed:
         for node, index in p.task.reads():

@@ -97,6 +97,7 @@ def test_values_that_stay_are_one_parameter(device: Any) -> None:
     assert counts["by_value"] == counts["kernels"] == 1 and counts["uploaded"] == 0
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_no_kernel_is_compiled_for_a_value_or_a_length(device: Any) -> None:
     large = wf.evaluate(wf.asarray(np.ones(60_000)))
 

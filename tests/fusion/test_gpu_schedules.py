@@ -43,6 +43,7 @@ def softmax(xp: Any, x: Any) -> Any:
     return e / e.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.usefixtures("cold_cache")
 @pytest.mark.parametrize(
     ("function", "kernels"),
     [
@@ -61,6 +62,7 @@ def test_many_sizes_share_few_kernels(function: Callable[[wf.Array], wf.Array], 
 # -- rows -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_any_number_of_parts_is_folded_by_one_kernel() -> None:
     source = RNG.random(16_384 * 40, np.float32)
     with wf.profile() as p:
@@ -373,12 +375,18 @@ MOVED: dict[str, Callable[[Any], Any]] = {
 EDGES = [(9, 4), (33, 12), (31, 65), (18, 68), (5, 130), (6, 260), (0, 64), (7, 0)]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", MOVED)
-def test_vectors_stay_inside_arrays(forget: Callable[[], None], name: str, view: str, dtype: Any) -> None:
-    """Test that vector accesses are aligned and within bounds, by instrumented kernels."""
+def test_vectors_stay_inside_arrays(
+    forget: Callable[[], None], name: str, view: str, request: pytest.FixtureRequest
+) -> None:
+    """Test that vector accesses are aligned and within bounds, by instrumented kernels.
+
+    Each program and view has both dtypes: one in kernels for exact sizes, the other in kernels for any sizes.
+    """
     form, seen = VIEWS[view]
+    turn = list(MOVED).index(name) + list(VIEWS).index(view) + ("any sizes" in request.node.callspec.id)
+    dtype = (np.float32, np.uint8)[turn % 2]
     with wf.device("simt::watched"):
         for r, c in EDGES:
             x = RNG.integers(0, 9, form(r, c)).astype(dtype)

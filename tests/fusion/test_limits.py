@@ -175,6 +175,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.usefixtures("cold_cache")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_many_sizes_need_few_compilations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = np.random.default_rng(3)

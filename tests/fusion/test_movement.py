@@ -253,6 +253,7 @@ def test_a_division_is_left_out_where_loops_can_be_cut() -> None:
         np.testing.assert_array_equal(odd, (A.T * 2).reshape(16, 15)[:, ::2] + 1)
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_sizes_compile_nothing() -> None:
     with wf.device("cpu"):
         counts = []

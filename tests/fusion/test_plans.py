@@ -71,6 +71,7 @@ def test_several_outputs_share_a_kernel() -> None:
     np.testing.assert_array_equal(z, A * 2 + 1)
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_a_new_size_compiles_nothing() -> None:
     def program(n: int) -> float:
         x = wf.arange(float(n))
@@ -84,6 +85,7 @@ def test_a_new_size_compiles_nothing() -> None:
     assert wf.statistics()["compilations"] == 0
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_changing_constants_compile_a_general_kernel_once() -> None:
     x = wf.asarray(A)
     for k in range(3):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,13 +13,20 @@ from weft.fusion.graph.sizes import Trace
 from weft.runtime import override
 
 
-@pytest.mark.parametrize("seed", range(0, 80, 10))
+def seeds(start: int, stop: int, step: int) -> list[Any]:
+    """Return the first seeds of groups of `step` seeds. The second half of the groups is tested with ``-m slow``."""
+    groups = range(start, stop, step)
+    everyday = (len(groups) + 1) // 2
+    return [*groups[:everyday], *(pytest.param(seed, marks=pytest.mark.slow) for seed in groups[everyday:])]
+
+
+@pytest.mark.parametrize("seed", seeds(0, 80, 10))
 def test_random_programs(seed: int) -> None:
     for k in range(seed, seed + 10):
         assert check(k) == ""
 
 
-@pytest.mark.parametrize("seed", range(1000, 1030, 10))
+@pytest.mark.parametrize("seed", seeds(1000, 1030, 10))
 def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
     for k in range(seed, seed + 10):
         generator, start = short_program(k)
@@ -37,13 +46,13 @@ def test_what_a_row_wrote_is_read_back_behind_it() -> None:
     assert rows.check(51160, ("simt",)) == ""
 
 
-@pytest.mark.parametrize("seed", range(0, 24, 6))
+@pytest.mark.parametrize("seed", seeds(0, 24, 6))
 def test_random_mixtures(seed: int) -> None:
     for k in range(seed, seed + 6):
         assert graphs.check(k, ("cpu",)) == ""
 
 
-@pytest.mark.parametrize("seed", range(0, 24, 6))
+@pytest.mark.parametrize("seed", seeds(0, 24, 6))
 def test_random_programs_evaluated_in_any_order(seed: int) -> None:
     for k in range(seed, seed + 6):
         assert orders.check(k) == ""
@@ -87,7 +96,7 @@ def test_random_loops() -> None:
         assert loops.check(k) == ""
 
 
-@pytest.mark.parametrize("seed", range(0, 8, 2))
+@pytest.mark.parametrize("seed", seeds(0, 8, 2))
 def test_random_loops_over_lengths(seed: int) -> None:
     for k in range(seed, seed + 2):
         assert lengths.check(k) == ""

@@ -36,11 +36,10 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CodeCache:
+def fresh(monkeypatch: pytest.MonkeyPatch, cold_cache: None) -> CodeCache:
     """Replace the code cache and the disk cache by empty caches. Return the code cache."""
     cache = CodeCache()
     monkeypatch.setattr(obtain, "_functions", cache)
-    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cold"))
     return cache
 
 

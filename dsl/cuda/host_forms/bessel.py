@@ -36,7 +36,7 @@ from weft.dsl.cuda.host_forms.bessel_series import (
 TWO_OVER_PI, ROOT_HALF = 0.6366197723675814, 0.7071067811865476
 
 
-def _sum(series: tuple[float, ...], u: Any) -> Any:
+def _sum(series: tuple[float, ...], u: float) -> Any:
     """Evaluate a polynomial by Horner's rule, highest power first."""
     total = 0.0
     for c in series:
@@ -44,7 +44,7 @@ def _sum(series: tuple[float, ...], u: Any) -> Any:
     return total
 
 
-def _phase(x: Any, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
+def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
     """Return sqrt(2 / (pi*x)) times each of the modulus functions P and Q, for x >= 8."""
     w = 8 / x
     u = 2 * (w * w) - 1
@@ -52,13 +52,13 @@ def _phase(x: Any, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
     return size * _sum(p, u), size * w * _sum(q, u)
 
 
-def _turned(x: Any) -> Any:
+def _turned(x: float) -> Any:
     """Return the cosine and sine of x - pi/4."""
     s, c = np.sin(x), np.cos(x)
     return (c + s) * ROOT_HALF, (s - c) * ROOT_HALF
 
 
-def j0(x: Any) -> Any:
+def j0(x: float) -> Any:
     """Compute the Bessel function of the first kind of order 0."""
     size = abs(x)
     if size < 4:
@@ -75,7 +75,7 @@ def j0(x: Any) -> Any:
     return result
 
 
-def j1(x: Any) -> Any:
+def j1(x: float) -> Any:
     """Compute the Bessel function of the first kind of order 1."""
     size = abs(x)
     if size < 4:
@@ -93,7 +93,7 @@ def j1(x: Any) -> Any:
     return result
 
 
-def y0(x: Any) -> Any:
+def y0(x: float) -> Any:
     """Compute the Bessel function of the second kind of order 0. It is NaN below 0 and -inf at 0."""
     if x < 0 or x != x:
         result = x * np.nan
@@ -112,7 +112,7 @@ def y0(x: Any) -> Any:
     return result
 
 
-def y1(x: Any) -> Any:
+def y1(x: float) -> Any:
     """Compute the Bessel function of the second kind of order 1. It is NaN below 0 and -inf at 0."""
     if x < 0 or x != x:
         result = x * np.nan
@@ -131,7 +131,7 @@ def y1(x: Any) -> Any:
     return result
 
 
-def jn(n: Any, x: Any) -> Any:
+def jn(n: int, x: float) -> Any:
     """Compute the Bessel function of the first kind of order n. It is NaN for n < 0.
 
     Uses upward recurrence if the order is below x, otherwise downward recurrence from an order where the function is
@@ -156,7 +156,7 @@ def jn(n: Any, x: Any) -> Any:
     return result
 
 
-def yn(n: Any, x: Any) -> Any:
+def yn(n: int, x: float) -> Any:
     """Compute the Bessel function of the second kind of order n. It is NaN for n < 0 or x < 0, and -inf at 0."""
     first, second = y0(x), y1(x)
     if n < 0 or x < 0 or x != x:
@@ -173,13 +173,13 @@ def yn(n: Any, x: Any) -> Any:
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the float32 version of a float64 function of an order n and an argument x. The result is rounded once."""
 
-    def apply(n: Any, x: Any) -> Any:
+    def apply(n: int, x: float) -> Any:
         return np.float32(function(n, np.float64(x)))
 
     return apply
 
 
-def _first_term(n: Any, x: Any) -> Any:
+def _first_term(n: int, x: float) -> Any:
     """Return (x/2)**n / n!, which equals Jn(x) if x*x is negligible."""
     result = np.float64(1.0)
     k = np.int32(1)
@@ -189,7 +189,7 @@ def _first_term(n: Any, x: Any) -> Any:
     return result
 
 
-def _recurrence(n: Any, x: Any, first: Any, second: Any) -> Any:
+def _recurrence(n: int, x: float, first: float, second: float) -> Any:
     """Compute the Bessel function of order n by upward recurrence from orders 0 and 1. Overflow gives infinity."""
     before, now = first, second
     k = np.int32(1)
@@ -199,7 +199,7 @@ def _recurrence(n: Any, x: Any, first: Any, second: Any) -> Any:
     return now
 
 
-def _downwards(n: Any, x: Any, first: Any, second: Any) -> Any:
+def _downwards(n: int, x: float, first: float, second: float) -> Any:
     """Compute Jn(x) for n >= x > 0 by downward recurrence, scaled to match J0(x) or J1(x)."""
     k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
     after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)

@@ -18,22 +18,22 @@ ROOT_2, LOG_2 = math.sqrt(2), math.log(2)
 ROOT_HALF_HIGH, ROOT_HALF_LOW = 0.7071067811865476, -4.833646656726457e-17  # 1/sqrt(2) as the sum of two float64
 
 
-def _erf(x: Any) -> Any:
+def _erf(x: float) -> Any:
     return math.erf(x)
 
 
-def _erfc(x: Any) -> Any:
+def _erfc(x: float) -> Any:
     return math.erfc(x)
 
 
-def _exp_of_square(x: Any, sign: int) -> Any:
+def _exp_of_square(x: float, sign: int) -> Any:
     """Compute exp(sign * x*x), with x*x in twice the working precision."""
     square = x * x
     low = fma(x, x, -square)
     return np.exp(sign * square) * (1 + sign * low)
 
 
-def inverse_erf(y: Any) -> Any:
+def inverse_erf(y: float) -> Any:
     """Return the inverse error function: the x with erf(x) = y, within 4 ulp.
 
     It takes two steps of Halley's method on erf, from the first terms of the inverse series. From |y| = 1/2 on, it
@@ -58,7 +58,7 @@ def inverse_erf(y: Any) -> Any:
     return x
 
 
-def _inverse_tail(p: Any) -> Any:
+def _inverse_tail(p: float) -> Any:
     """Return the x with erfc(x) = p for 0 < p <= 1/2.
 
     Halley's method starts from the estimate of Hastings (1955).
@@ -78,7 +78,7 @@ def _inverse_tail(p: Any) -> Any:
     return x
 
 
-def inverse_erfc(p: Any) -> Any:
+def inverse_erfc(p: float) -> Any:
     """Return the inverse complementary error function: the x with erfc(x) = p, within 4 ulp."""
     x = p * np.nan
     if p == 0:
@@ -94,7 +94,7 @@ def inverse_erfc(p: Any) -> Any:
     return x
 
 
-def scaled_erfc(x: Any) -> Any:
+def scaled_erfc(x: float) -> Any:
     """Compute exp(x*x) * erfc(x), within 5 ulp.
 
     From 10 on, this is Abramowitz and Stegun's asymptotic series 7.1.23.
@@ -113,7 +113,7 @@ def scaled_erfc(x: Any) -> Any:
     return result
 
 
-def normal_cdf(x: Any) -> Any:
+def normal_cdf(x: float) -> Any:
     """Compute the standard normal distribution function, erfc(-x / sqrt(2)) / 2, within 5 ulp.
 
     The rounding error of -x / sqrt(2), which the tail magnifies, is corrected to first order.
@@ -126,6 +126,6 @@ def normal_cdf(x: Any) -> Any:
     return result
 
 
-def inverse_normal_cdf(p: Any) -> Any:
+def inverse_normal_cdf(p: float) -> Any:
     """Return the inverse of the standard normal distribution function at p, within 5 ulp."""
     return -ROOT_2 * inverse_erfc(2 * p)

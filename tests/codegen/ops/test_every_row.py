@@ -9,6 +9,7 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -128,12 +129,17 @@ def wanted_of(row: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.nda
         return np.asarray(reference(*operands)).astype(dtype)
 
 
+@cache
+def ptx_device() -> Any:
+    """Return the device that runs PTX. All tests share it, since caches of plans and kernels keep a device alive."""
+    return make_ptx_device(PtxStandIn(1 << 28))
+
+
 @contextmanager
 def way_of(name: str) -> Iterator[None]:
     """Within the ``with`` block, compute arrays in the named way: on a device, interpreted or immediately."""
     if name in ("simt", "ptx"):
-        device = make_ptx_device(PtxStandIn(1 << 28)) if name == "ptx" else name
-        with wf.device(device):
+        with wf.device(ptx_device() if name == "ptx" else name):
             yield
         return
     chosen = {"interpreted": {"interpret": "always"}, "immediate": {"immediate": 1 << 20}}.get(name, {})

@@ -211,8 +211,10 @@ EXACT_REDUCTIONS = [
 
 @pytest.mark.parametrize("make", [kernels.rows, kernels.columns])
 @pytest.mark.parametrize(("dtype", "combine"), EXACT_REDUCTIONS)
-@pytest.mark.parametrize(("count", "length"), [(3, 41), (2, 200)])
-def test_folds_that_do_not_round(make: Any, dtype: str, combine: tuple[str, ...], count: int, length: int) -> None:
+def test_folds_that_do_not_round(make: Any, dtype: str, combine: tuple[str, ...]) -> None:
+    # each reduction has one length along rows and the other along columns
+    short = (EXACT_REDUCTIONS.index((dtype, combine)) + (make is kernels.rows)) % 2
+    count, length = (3, 41) if short else (2, 200)
     x = numbers(count * length, dtype)
     if dtype == "f8":
         x[length // 2 :: 7] = np.nan

@@ -75,6 +75,7 @@ def test_an_integer_that_does_not_fit_is_refused_as_before() -> None:
     np.testing.assert_array_equal(np.asarray(x + 5), np.arange(5, 10))
 
 
+@pytest.mark.usefixtures("cold_cache")
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_plan_is_found_again(name: str) -> None:
     x = wf.asarray(np.arange(40.0))

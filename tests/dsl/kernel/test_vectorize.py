@@ -119,6 +119,7 @@ def test_vectorized_function_inside_a_kernel() -> None:
     np.testing.assert_array_equal(out, by_hand(X, Y))
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_equal_functions_share_their_code() -> None:
     weft.vectorize(lambda v: v * v - 3)(weft.asarray(X)).numpy()
     weft.reset_statistics()

@@ -171,6 +171,7 @@ def test_overwriting_what_was_folded() -> None:
     np.testing.assert_allclose(rows, (a + 1).sum(axis=1), rtol=1e-4)
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_other_sizes_find_the_kernels() -> None:
     def both(rows: int, columns: int) -> None:
         a = np.ones((rows, columns), np.float32)

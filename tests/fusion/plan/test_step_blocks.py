@@ -170,6 +170,7 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
         _check(halves, (5, 90), 1, "f4", "simt::watched")
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_a_third_size_compiles_nothing() -> None:
     def run(rows: int, columns: int) -> None:
         _check(steps.jacobi, (rows, columns), 1, "f8", "simt")

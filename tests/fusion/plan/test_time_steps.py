@@ -233,6 +233,7 @@ def test_steady_loops_take_no_new_memory() -> None:
     assert held[1:] == held[1:2] * 4
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_a_new_length_compiles_nothing() -> None:
     def run(rows: int, columns: int) -> None:
         u = wf.asarray(np.ones((rows, columns), np.float32)).copy()

@@ -199,6 +199,7 @@ def test_a_form_warns_once_wherever_its_arrays_are_bound(name: str) -> None:
     assert [issubclass(w.category, wf.OptimizerWarning) for w in caught] == [True]
 
 
+@pytest.mark.usefixtures("cold_cache")
 def test_a_plan_that_is_found_and_cannot_be_run_is_interpreted() -> None:
     def compute(n: int) -> np.ndarray:
         return np.asarray(wf.asarray(np.arange(float(n))) * 4.5 - 78)

@@ -164,7 +164,8 @@ def _stepped() -> wf.Array:
 def test_schedules_have_no_races_and_any_number_of_blocks_gives_the_same_bits(name: str) -> None:
     found = []
     for way in ("simt", "simt::backward", "simt::watched"):
-        for blocks in (2**31 - 1, 1, 3):
+        # races are found with the blocks that the schedule chooses, and with more iterations per block
+        for blocks in (2**31 - 1, 3) if way == "simt::watched" else (2**31 - 1, 1, 3):
             with wf.device(way) as device:
                 before, device.most_blocks = device.most_blocks, blocks
                 try:
