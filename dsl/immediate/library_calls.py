@@ -8,6 +8,8 @@ storage. Other arrays in it are NumPy's (see `callers`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,8 @@ import numpy as np
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar
 from weft.dsl.arrays.on_host import WRITERS, place_of_out
 from weft.dsl.arrays.parts import Part
-from weft.dsl.immediate.at_call import MISSED, hand_out, take_host
+from weft.dsl.immediate.at_call import COMMON, MISSED, hand_out, take_host
+from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE
 
 # Options with which a function may write to its arguments, or does not return what the dispatch expects.
@@ -24,10 +27,16 @@ _UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device
 
 def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     """Call a NumPy function on small arrays. Return `MISSED` if an array is not small, or if it may be written."""
-    if not _UNUSUAL.isdisjoint(options) or getattr(function, "__name__", "") in WRITERS:
+    if not _UNUSUAL.isdisjoint(options) or len(arguments) > _most_arguments(function):
         return MISSED
+    return _call(function, arguments, options)
+
+
+@lru_cache(maxsize=512)
+def _most_arguments(function: Callable[..., Any]) -> float:
+    """Return the number of arguments up to which a function of NumPy's writes to none of them."""
     place = place_of_out(function)
-    return MISSED if place is not None and len(arguments) > place else _call(function, arguments, options)
+    return 0 if getattr(function, "__name__", "") in WRITERS else inf if place is None else place
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
@@ -50,6 +59,11 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
 def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
     """Return an argument with NumPy arrays instead of weft arrays, or `MISSED` if a weft array is not small."""
     kind = type(value)
+    if kind is Array and not found and (values := values_of(value)) is not None:
+        if values.size > IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
+            return MISSED
+        found.append((values, value))
+        return values
     if kind in _OWN:
         return take_host(value, found, IMMEDIATE[0])
     if (kind is list or kind is tuple) and not _CONVERTED.isdisjoint(map(type, value)):
