@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.conformance.cupy_differences import reason_for
 
-FOLDERS = "creation indexing manipulation math statistics sorting linalg fft".split()
+FOLDERS = "creation indexing manipulation sorting linalg fft statistics math".split()
 ROOT = Path(__file__).parents[2]
 WARNINGS = (
     "error::FutureWarning",
