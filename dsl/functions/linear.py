@@ -83,7 +83,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
         node = _sum_of_products([expr_of(left), expr_of(right)], (len(shape),), kind, location)
     else:
         node = opaque(multiply_into, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
-    return deliver("multiply", node, out)
+    return deliver("matmul", node, out, True, options.get("casting", "same_kind"))
 
 
 def linalg_matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:

@@ -88,3 +88,15 @@ def test_a_vector_stays_on_a_gpu() -> None:
         reset_statistics()
         np.testing.assert_allclose(np.asarray(result), x @ y + 1, rtol=1e-12)
         assert statistics()["kernels"] == 1
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.bool_, np.float32, np.complex64])
+def test_a_product_is_cast_as_the_rule_says(dtype: Any) -> None:
+    a, b = np.arange(6).reshape(2, 3), np.linspace(0, 2, 12).reshape(3, 4)
+    ours, theirs = wf.zeros((2, 4), dtype=dtype), np.zeros((2, 4), dtype=dtype)
+    assert wf.matmul(wf.asarray(a), wf.asarray(b), out=ours, casting="unsafe") is ours
+    np.matmul(a, b, out=theirs, casting="unsafe")
+    np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
+    if dtype in (np.int64, np.bool_):
+        with pytest.raises(TypeError, match="Cannot cast ufunc 'matmul' output"):
+            wf.matmul(wf.asarray(a), wf.asarray(b), out=ours)
