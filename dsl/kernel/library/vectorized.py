@@ -119,16 +119,7 @@ class VectorFunction(DeviceFunction):
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)
-        rows = self._rows.get(kinds)
-        if rows is None and (not self._reason or self.numpys is None):
-            try:
-                rows = self._rows[kinds] = self._compile(kinds)
-            except KernelError as error:
-                if self.numpys is None or isinstance(out, Array):
-                    raise
-                self._reason = str(error).splitlines()[0]
-                text = f"NumPy calls {self.__name__} for each element, as it cannot be compiled: {self._reason}"
-                warn_user(text, PerformanceWarning)
+        rows = self._rows_for(kinds, numpys=None if isinstance(out, Array) else self.numpys)
         if rows is None:
             return call_numpy(self.numpys, tuple(operands), {})  # type: ignore[arg-type]
         nodes = [map_(row.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for row in rows]
@@ -145,6 +136,21 @@ class VectorFunction(DeviceFunction):
         if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
             return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
         return result
+
+    def _rows_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
+        """Return one op per result, or None if the function cannot be compiled and NumPy's `vectorize` can call it."""
+        rows = self._rows.get(kinds)
+        if rows is not None or (self._reason and numpys is not None):
+            return rows
+        try:
+            rows = self._rows[kinds] = self._compile(kinds)
+        except KernelError as error:
+            if numpys is None:
+                raise
+            self._reason = str(error).splitlines()[0]
+            text = f"NumPy calls {self.__name__} for each element, as it cannot be compiled: {self._reason}"
+            warn_user(text, PerformanceWarning)
+        return rows
 
     def _placed(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """Return the operands in the order of the parameters, of which some have names or default values."""
