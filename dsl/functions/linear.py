@@ -285,7 +285,9 @@ def _einsum(subscripts: str, found: list[Array]) -> Any:
     value = None if spelt is None else _contract_all(*spelt, found, kind, location)
     if value is not None:
         return value
-    return record(opaque(_einsum_call(subscripts), [expr_of(a) for a in found], shape, kind, "einsum", location))
+    # (cast first: with several dtypes, NumPy's optimized order adds elements of one operand in its own dtype)
+    operands = [cast(expr_of(a), kind) for a in found]
+    return record(opaque(_einsum_call(subscripts), operands, shape, kind, "einsum", location))
 
 
 def _contract_all(
@@ -419,6 +421,7 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
     """Return the shape of the result, determined by NumPy from arrays with one element per letter."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
+    np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))  # (it checks more)
     spelt = _einsum_terms(subscripts, tuple(len(shape) for shape in shapes))
     if spelt is None:
         return np.einsum(subscripts, *operands).shape
