@@ -427,8 +427,13 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
         return np.einsum(subscripts, *operands).shape
     terms, result = spelt
     sizes: dict[str, int] = {}
-    for term, shape in zip(terms, shapes, strict=True):
+    for k, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        own: dict[str, int] = {}
         for letter, n in zip(term, shape, strict=True):
+            if own.setdefault(letter, n) != n:
+                raise ValueError(
+                    f"dimensions in operand {k} for collapsing index {letter!r} don't match ({own[letter]} != {n})"
+                )
             if sizes.get(letter, 1) not in (1, n) and n != 1:
                 raise ValueError(f"operands could not be broadcast together with remapped shapes for {subscripts!r}")
             if n != 1 or letter not in sizes:

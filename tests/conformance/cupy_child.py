@@ -94,14 +94,17 @@ class _DelegatingModule(types.ModuleType):
 class _FftConfiguration(types.ModuleType):
     """The module ``cupy.fft.config``. Its obsolete option warns as CuPy's does."""
 
+    _planning = True
+
     @property
     def enable_nd_planning(self) -> bool:
         warnings.warn("enable_nd_planning is obsolete", DeprecationWarning, stacklevel=2)
-        return True
+        return self._planning
 
     @enable_nd_planning.setter
     def enable_nd_planning(self, value: bool) -> None:
         warnings.warn("enable_nd_planning is obsolete", DeprecationWarning, stacklevel=2)
+        self._planning = value
 
     use_multi_gpus = _use_multi_gpus = False
 
