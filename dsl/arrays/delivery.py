@@ -70,6 +70,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
 def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:
     """Raise NumPy's UFuncTypeError if a result cannot be cast to the dtype of its destination."""
     if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
-        row = find_op(name)
-        ufunc = getattr(np, row.ufunc) if row.ufunc else np.add
+        ufunc = getattr(np, name, None)
+        if not isinstance(ufunc, np.ufunc):
+            ufunc = getattr(np, find_op(name).ufunc or "add")
         raise np._core._exceptions._UFuncOutputCastingError(ufunc, casting, source, target, 0)  # type: ignore[attr-defined]

@@ -119,7 +119,7 @@ def from_host(value: Any) -> Any:
     value = _each_array(value, convert)
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return WrappedObject(value)
-    if isinstance(value, (np.poly1d, np.vectorize)):
+    if isinstance(value, (np.poly1d, np.vectorize)) or type(value).__module__.startswith("numpy.polynomial."):
         return CallableObject(value)
     if type(value) is list and value and isinstance(value[0], np.random.Generator):
         return [WrappedObject(each) for each in value]
@@ -305,6 +305,12 @@ class WrappedType(Wrapper):
         made = self.wrapped(*to_host(arguments), **to_host(options))
         return CallableObject(made) if callable(made) else from_host(made)
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "wrapped":  # (while a copy is made)
+            raise AttributeError(name)
+        found = getattr(self.wrapped, name)
+        return WrappedFunction(found) if callable(found) else from_host(found)
+
     def __or__(self, other: Any) -> Any:  # (in annotations)
         return self.wrapped | other
 
@@ -348,6 +354,6 @@ def _forward(name: str) -> Any:
 
 for _name in (
     "__add__ __sub__ __mul__ __truediv__ __pow__ __neg__ __pos__ __eq__ __ne__ __getitem__ __setitem__ __len__ __iter__ "
-    "__radd__ __rsub__ __rmul__ __rtruediv__ __str__ __repr__"
+    "__radd__ __rsub__ __rmul__ __rtruediv__ __str__ __repr__ __floordiv__ __mod__ __divmod__"
 ).split():
     setattr(CallableObject, _name, _forward(_name))

@@ -126,6 +126,12 @@ def _attribute_of(name: str) -> property:
     return property(get)
 
 
+def _base(self: Part) -> Array:
+    owner = self._owner
+    return owner if owner.base is None else owner.base
+
+
+setattr(Part, "base", property(_base))
 for _name in ("__getitem__", "diagonal", "reshape", "squeeze", "swapaxes", "transpose"):
     setattr(Part, _name, _view_of(_name))
 for _name in ("T", "mT"):

@@ -83,7 +83,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
         node = _sum_of_products([expr_of(left), expr_of(right)], (len(shape),), kind, location)
     else:
         node = opaque(multiply_into, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
-    return deliver("multiply", node, out)
+    return deliver("matmul", node, out, True, options.get("casting", "same_kind"))
 
 
 def linalg_matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
@@ -285,7 +285,9 @@ def _einsum(subscripts: str, found: list[Array]) -> Any:
     value = None if spelt is None else _contract_all(*spelt, found, kind, location)
     if value is not None:
         return value
-    return record(opaque(_einsum_call(subscripts), [expr_of(a) for a in found], shape, kind, "einsum", location))
+    # (cast first: with several dtypes, NumPy's optimized order adds elements of one operand in its own dtype)
+    operands = [cast(expr_of(a), kind) for a in found]
+    return record(opaque(_einsum_call(subscripts), operands, shape, kind, "einsum", location))
 
 
 def _contract_all(
@@ -419,13 +421,19 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
     """Return the shape of the result, determined by NumPy from arrays with one element per letter."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
+    np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))  # (it checks more)
     spelt = _einsum_terms(subscripts, tuple(len(shape) for shape in shapes))
     if spelt is None:
         return np.einsum(subscripts, *operands).shape
     terms, result = spelt
     sizes: dict[str, int] = {}
-    for term, shape in zip(terms, shapes, strict=True):
+    for k, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        own: dict[str, int] = {}
         for letter, n in zip(term, shape, strict=True):
+            if own.setdefault(letter, n) != n:
+                raise ValueError(
+                    f"dimensions in operand {k} for collapsing index {letter!r} don't match ({own[letter]} != {n})"
+                )
             if sizes.get(letter, 1) not in (1, n) and n != 1:
                 raise ValueError(f"operands could not be broadcast together with remapped shapes for {subscripts!r}")
             if n != 1 or letter not in sizes:

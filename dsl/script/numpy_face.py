@@ -96,7 +96,8 @@ def wrap_name(found: Any) -> Any:
     if isinstance(found, types.ModuleType):
         return submodule(found.__name__) if found.__name__.startswith("numpy") else found
     if isinstance(found, type):
-        return WrappedType(found) if f"{found.__module__}.{found.__name__}" in _WRAPPED_TYPES else found
+        is_series = found.__module__.startswith("numpy.polynomial.")  # (such as Polynomial and Chebyshev)
+        return WrappedType(found) if is_series or f"{found.__module__}.{found.__name__}" in _WRAPPED_TYPES else found
     if isinstance(found, np.ndarray):
         return from_host(found)
     if isinstance(found, (np.ufunc, types.FunctionType, types.BuiltinFunctionType, types.MethodType)) or (

@@ -52,6 +52,9 @@ class _Internal:
             return self
         pytest.skip(f"internal: {self._name}")
 
+    def __index__(self) -> int:
+        return int(self())
+
     def __lt__(self, other: Any) -> bool:
         return False
 
@@ -91,16 +94,19 @@ class _DelegatingModule(types.ModuleType):
 class _FftConfiguration(types.ModuleType):
     """The module ``cupy.fft.config``. Its obsolete option warns as CuPy's does."""
 
+    _planning = True
+
     @property
     def enable_nd_planning(self) -> bool:
         warnings.warn("enable_nd_planning is obsolete", DeprecationWarning, stacklevel=2)
-        return True
+        return self._planning
 
     @enable_nd_planning.setter
     def enable_nd_planning(self, value: bool) -> None:
         warnings.warn("enable_nd_planning is obsolete", DeprecationWarning, stacklevel=2)
+        self._planning = value
 
-    use_multi_gpus = False
+    use_multi_gpus = _use_multi_gpus = False
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -140,6 +146,9 @@ def install_stand_ins() -> None:
     cupy.get_array_module = lambda *arrays: next((BACKEND for a in arrays if _module_of(a) is BACKEND), np)
     for name in DELEGATED:
         _install(_DelegatingModule(f"cupy.{name}", getattr(BACKEND, name)))
+    generator: Any = _install(types.ModuleType("cupy.random._generator"))
+    generator._random_states = {}
+    sys.modules["cupy.random"].reset_states = lambda: setattr(generator, "_random_states", {})  # type: ignore[attr-defined]
     exceptions = _install(types.ModuleType("cupy.exceptions"))
     exceptions.__dict__.update({k: v for k, v in vars(np.exceptions).items() if not k.startswith("_")})
     _install(_FftConfiguration("cupy.fft.config"))

@@ -88,3 +88,39 @@ def test_a_vector_stays_on_a_gpu() -> None:
         reset_statistics()
         np.testing.assert_allclose(np.asarray(result), x @ y + 1, rtol=1e-12)
         assert statistics()["kernels"] == 1
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.bool_, np.float32, np.complex64])
+def test_a_product_is_cast_as_the_rule_says(dtype: Any) -> None:
+    a, b = np.arange(6).reshape(2, 3), np.linspace(0, 2, 12).reshape(3, 4)
+    ours, theirs = wf.zeros((2, 4), dtype=dtype), np.zeros((2, 4), dtype=dtype)
+    assert wf.matmul(wf.asarray(a), wf.asarray(b), out=ours, casting="unsafe") is ours
+    np.matmul(a, b, out=theirs, casting="unsafe")
+    np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
+    if dtype in (np.int64, np.bool_):
+        with pytest.raises(TypeError, match="Cannot cast ufunc 'matmul' output"):
+            wf.matmul(wf.asarray(a), wf.asarray(b), out=ours)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("...kl,k...", ((2, 1, 1, 2), (4,))),
+        ("ij,j->", ((2, 1), (3,))),
+        ("ij,kj->i", ((2, 1), (2, 3))),
+        ("ij,k->ij", ((2, 3), (4,))),
+    ],
+)
+@pytest.mark.parametrize("second", [np.bool_, np.int8])
+def test_operands_are_cast_before_they_are_added(subscripts: str, shapes: Any, second: Any) -> None:
+    a = np.arange(1, np.prod(shapes[0]) + 1, dtype=np.int32).reshape(shapes[0])
+    b = np.full(shapes[1], 1 if second is np.bool_ else 100, second)
+    expected = np.einsum(subscripts, a, b.astype(np.int32))
+    assert wf.einsum(subscripts, wf.asarray(a), wf.asarray(b)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("subscripts", "shape"), [("...->", (2, 2)), ("i...->i", (2, 3)), ("ii", (1, 3))])
+def test_subscripts_that_numpy_refuses(subscripts: str, shape: tuple[int, ...]) -> None:
+    for xp in (np, wf):
+        with pytest.raises(ValueError, match="einstein sum|collapsing index"):
+            xp.einsum(subscripts, xp.ones(shape))

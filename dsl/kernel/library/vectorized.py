@@ -25,18 +25,22 @@ from weft.codegen import (
     dtype_kind,
     find_op,
     flatten_branches,
+    is_supported,
     print_kernel,
     resolve_target,
 )
 from weft.dsl.arrays.array import Array, as_operand, start
 from weft.dsl.arrays.delivery import deliver
+from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
-from weft.dsl.kernel.language.kernel_errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelError, KernelTypeError
 from weft.dsl.kernel.language.specialise import Options, specialise
 from weft.dsl.kernel.language.types import Signature, as_signatures
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
-from weft.fusion import map_
+from weft.dsl.script.numpy_face import NUMPY
+from weft.fusion import cast, map_
+from weft.runtime import PerformanceWarning, warn_user
 
 INDEX = np.dtype(np.int32)
 _COST_OF_LOOPS = 200
@@ -48,9 +52,26 @@ class VectorFunction(DeviceFunction):
     A call on arrays, which broadcast, records an operation that can be fused. Inside kernels it is a device function.
     """
 
-    def __init__(self, function: Any, signatures: Sequence[Signature] = (), options: Options | None = None) -> None:
+    def __init__(
+        self,
+        function: Any,
+        signatures: Sequence[Signature] = (),
+        options: Options | None = None,
+        numpys: np.vectorize | None = None,
+    ) -> None:
         super().__init__(function)
+        self.pyfunc = self.function
+        self.numpys = numpys
+        self.otypes = None if numpys is None else numpys.otypes
+        self.cache, self.excluded, self.signature = (
+            False,
+            set[Any](),
+            None,
+        )  # (NumPy calls functions with these options)
+        if numpys is not None:
+            self.__doc__ = numpys.__doc__
         self.signatures = tuple(signatures)
+        self._reason = ""  # why NumPy calls the function
         self.kernel_options = options or Options()
         self.nin = self.function.__code__.co_argcount
         self._rows: dict[Any, tuple[OpDef, ...]] = {}
@@ -86,6 +107,7 @@ class VectorFunction(DeviceFunction):
         Array, or tuple of arrays if the function returns a tuple
             `cuda.vectorize` returns an ndarray if all arrays are NumPy's.
         """
+        operands = self._placed(operands, ignored)
         if len(operands) == self.nin + 1 and out is None:
             *operands, out = operands  # type: ignore[assignment]
         if len(operands) != self.nin:
@@ -97,10 +119,12 @@ class VectorFunction(DeviceFunction):
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)
-        rows = self._rows.get(kinds)
+        rows = self._rows_for(kinds, numpys=None if isinstance(out, Array) else self.numpys)
         if rows is None:
-            rows = self._rows[kinds] = self._compile(kinds)
+            return call_numpy(self.numpys, tuple(operands), {})  # type: ignore[arg-type]
         nodes = [map_(row.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for row in rows]
+        if self.otypes is not None:
+            nodes = [cast(node, kind) for node, kind in zip(nodes, self.otypes, strict=True)]
         if len(nodes) > 1:
             outs = out if isinstance(out, tuple) else (None,) * len(nodes)
             return tuple(
@@ -112,6 +136,31 @@ class VectorFunction(DeviceFunction):
         if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
             return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
         return result
+
+    def _rows_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
+        """Return one op per result, or None if the function cannot be compiled and NumPy's `vectorize` can call it."""
+        rows = self._rows.get(kinds)
+        if rows is not None or (self._reason and numpys is not None):
+            return rows
+        try:
+            rows = self._rows[kinds] = self._compile(kinds)
+        except KernelError as error:
+            if numpys is None:
+                raise
+            self._reason = str(error).splitlines()[0]
+            text = f"NumPy calls {self.__name__} for each element, as it cannot be compiled: {self._reason}"
+            warn_user(text, PerformanceWarning)
+        return rows
+
+    def _placed(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the operands in the order of the parameters, of which some have names or default values."""
+        if len(operands) >= self.nin or (not named and not self.function.__defaults__):
+            return operands
+        names = self.function.__code__.co_varnames[: self.nin]
+        defaults = dict(zip(reversed(names), reversed(self.function.__defaults__ or ()), strict=False))
+        known = {**defaults, **{name: value for name, value in named.items() if name in names}}
+        rest = names[len(operands) :]
+        return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
         """Apply the function to NumPy arrays of which some hold dates, which weft arrays do not, by a kernel."""
@@ -265,10 +314,18 @@ def vectorize(
         Signatures, if the first argument is the function.
     target, identity
         Numba's options, which have no effect.
+    **options
+        Options of kernels, and those of `numpy.vectorize`: `otypes`, `doc`, `excluded`, `cache` and `signature`.
 
     Returns
     -------
     VectorFunction
+        With `excluded`, `cache` or `signature`, an object of NumPy's class, whose results are weft arrays.
+
+    Warns
+    -----
+    PerformanceWarning
+        If the function cannot be compiled, so that NumPy calls it for each element.
 
     Notes
     -----
@@ -282,11 +339,38 @@ def vectorize(
     >>> relu([-1.0, 2.0])
     array([0., 2.])
     """
+    numpys = {name: options.pop(name) for name in _NUMPYS if name in options}
     chosen = make_options(options)
-    if isinstance(function, (FunctionType, DeviceFunction)):
-        return VectorFunction(function, () if signatures is None else as_signatures(signatures), chosen)
-    given = function if function is not None else signatures
-    if given is not None and not isinstance(given, (str, Signature, list, tuple)):
-        raise KernelTypeError(f"vectorize takes a function of numbers, or signatures, not {given!r}")
-    found = () if given is None else as_signatures(list(given) if not isinstance(given, (str, Signature)) else given)
-    return lambda inner: VectorFunction(inner, found, chosen)
+    is_function = isinstance(function, (FunctionType, DeviceFunction))
+    listed = signatures if is_function else function if function is not None else signatures
+    if listed is not None and (is_function or not callable(listed)) and not numpys:
+        if not isinstance(listed, (str, Signature, list, tuple)):
+            raise KernelTypeError(f"vectorize takes a function of numbers, or signatures, not {listed!r}")
+        found = as_signatures(list(listed) if not isinstance(listed, (str, Signature)) else listed)
+        return (
+            VectorFunction(function, found, chosen)
+            if is_function
+            else lambda inner: VectorFunction(inner, found, chosen)
+        )
+    if function is None:
+        return lambda inner: _without_signatures(inner, chosen, numpys)
+    return _without_signatures(function, chosen, numpys)
+
+
+_NUMPYS = ("otypes", "doc", "excluded", "cache", "signature")
+_STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs``
+
+
+def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
+    """Return a vectorized function, with options of NumPy's. NumPy calls the functions that are never compiled."""
+    if options.numba and not numpys:
+        return VectorFunction(function, (), options)
+    plain = function.function if isinstance(function, DeviceFunction) else function
+    theirs = np.vectorize(plain, **numpys)
+    compiled = isinstance(plain, FunctionType) and not plain.__code__.co_flags & _STARRED and not plain.__kwdefaults__
+    kinds = [np.dtype(code) for code in theirs.otypes or ()]
+    if not compiled or any(numpys.get(name) for name in ("excluded", "cache", "signature")):
+        return NUMPY.vectorize(plain, **numpys)
+    if not all(is_supported(kind) for kind in kinds):
+        return NUMPY.vectorize(plain, **numpys)
+    return VectorFunction(function, (), options, theirs)

@@ -131,9 +131,11 @@ def test_what_cannot_be_vectorized() -> None:
     with pytest.raises(weft.KernelTypeError, match="arguments"):
         weft.vectorize(branches)(X)
     with pytest.raises(weft.KernelTypeError, match="returns"):
-        weft.vectorize(lambda x: None)(weft.asarray(X))
+        weft.vectorize(["float32(float32)"])(lambda x: None)(weft.asarray(X))
     with pytest.raises(weft.KernelSyntaxError, match="try"):
-        weft.vectorize(refused)(weft.asarray(X))
+        weft.vectorize(["float32(float32)"])(refused)(weft.asarray(X))
+    with pytest.warns(weft.PerformanceWarning, match="NumPy calls refused for each element.*try"):
+        assert (weft.vectorize(refused)(weft.asarray(X)) == X).all()
 
 
 def refused(x: Any) -> Any:
