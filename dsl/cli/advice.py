@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.dsl.profile import LineTime
-from weft.fusion import show_bytes, show_seconds
+from weft.fusion import show_seconds
 
 if TYPE_CHECKING:
     from weft.dsl.cli.explain_program import Measured
     from weft.dsl.cli.line_sampler import Line
 
 OFTEN = 10  # number of reads at a line from which on they are reported
-SMALL = 256 << 10  # bytes per launch, below which launches cost more than kernels
+SHORT = 30e-6  # mean seconds of a kernel, below which its launch costs as much
 SHOWN = 6  # maximum number of lines
 FROM = 0.02  # fraction of the run's time from which on a line is shown without a mistake in it
 FULL = 0.5  # fraction of the copy bandwidth from which on a kernel is limited by it
@@ -82,10 +82,10 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
         package = max(packages, key=packages.__getitem__) if packages else ""
         where = {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
         found = [f"{show_seconds(host)} pass on the host outside of kernels, mostly in {where}."]
-        moved = sum(kernel.note.nbytes * len(kernel.times) for kernel in own)
-        if launches and moved < SMALL * launches:
+        mean = sum(kernel.seconds for kernel in own) / max(launches, 1)
+        if launches >= OFTEN and mean < SHORT:
             found.append(
-                f"A kernel moves about {show_bytes(moved // launches)}, and its launch costs more than that. "
+                f"A kernel runs for about {show_seconds(mean)}, about as long as its launch takes. "
                 "Use larger arrays, or fewer Python iterations."
             )
         return found

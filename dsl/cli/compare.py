@@ -197,7 +197,7 @@ def _describe_fusion(program: MainProgram) -> str:
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]
     if not fused:
-        return "nothing was fused: no kernel ran"
+        return f"nothing was fused: {'the program is still interpreted' if profile.counts['interpreted'] else 'no kernel ran'}"
     largest = max(fused, key=lambda kernel: len(kernel.note.members))
     operations = len(largest.note.members)
     lines = sorted(line for _, line in user_lines(largest.note))

@@ -20,6 +20,7 @@ from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_store, resized
 from weft.fusion.plan.live_graph import LiveGraph
+from weft.fusion.plan.steps import KernelFacts
 from weft.fusion.record.storage import Epoch
 from weft.fusion.run.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
 from weft.fusion.run.primitives import is_ready
@@ -227,7 +228,9 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
     made: list[Any] = []
     begin = perf_counter()
     if Listening.listeners:
-        note = LaunchNote(f"{len(program.steps)} steps interpreted", nbytes=sum(v.nbytes for v in versions))
+        facts = KernelFacts(tuple((step.node.op, step.node.location) for step in program.steps), 0, None)
+        name, nbytes = f"{len(program.steps)} steps interpreted", sum(v.nbytes for v in versions)
+        note = LaunchNote(name, nbytes=nbytes, sources=facts.sources())
         launch_heard(epoch.device, note, lambda: made.extend(interpret(program, epoch)))
     else:
         made = interpret(program, epoch)

@@ -62,6 +62,18 @@ def test_a_profile(device: str) -> None:
     assert again.counts["plans"] == 0 and "1 programs interpreted" in again.summary
 
 
+@pytest.mark.parametrize("how", ["always", "never"])
+def test_times_of_lines(how: str) -> None:
+    x = wf.asarray(np.arange(40_000.0))
+    with override(interpret=how), wf.profile() as p:
+        y = wf.exp(x * 0.1)  # the first of two lines
+        wf.evaluate(y + 1)  # the second of two lines
+    first, second = (p.lines[__file__, line_of(f"the {name} of two lines")] for name in ("first", "second"))
+    assert first.seconds > 5 * second.seconds > 0, "divided by the costs of the operations"
+    assert first.seconds + second.seconds == pytest.approx(sum(one.seconds for one in p.launches))
+    assert first.kernels == second.kernels and 0 < second.nbytes < first.nbytes
+
+
 def test_nothing_ran() -> None:
     with wf.profile() as p:
         pass
