@@ -126,6 +126,8 @@ def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
     """Return an elementwise operation in which Python scalars that change are replaced by slots (kernel arguments)."""
+    if len(node.operands) != len(operands):  # (the operation was simplified)
+        return node
     for which, number in enumerate(operands):
         if (
             type(number) in (int, float)

@@ -59,7 +59,7 @@ def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: Array
     >>> x
     array([1., 0., 3., 0.])
     """
-    if where is not True and not np.can_cast(kind := asarray(where).dtype, np.bool_):
+    if np.ndim(where) and not np.can_cast(kind := asarray(where).dtype, np.bool_):
         raise TypeError(f"Cannot cast array data from {kind!r} to dtype('bool') according to the rule 'safe'")
     if isinstance(src, (bool, int, float, complex, np.generic)) and not isinstance(src, Array):
         number = np.empty((), dst.dtype)

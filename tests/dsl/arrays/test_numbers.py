@@ -163,3 +163,10 @@ def test_an_integer_that_does_not_fit_compares_behind_many_that_did() -> None:
     x = wf.asarray(np.arange(5, dtype=np.int8))
     found = [int((x < k).sum()) for k in (1, 2, 3, 4, 2, 300, 2**40, -(2**40), 2**70, 3)]
     assert found == [1, 2, 3, 4, 2, 5, 5, 0, 5, 3]
+
+
+def test_an_operation_on_a_number_may_be_folded() -> None:
+    for number in (20, 2**40, True):
+        for name in ("isfinite", "isnan", "isinf"):
+            for _ in range(3):
+                assert bool(getattr(wf, name)(number)) == bool(getattr(np, name)(number))

@@ -44,3 +44,11 @@ def test_a_mask_is_of_booleans(dtype: Any, shape: tuple[int, ...]) -> None:
         wf.copyto(x, wf.ones(shape), where=wf.ones(shape, dtype))
     wf.copyto(x, wf.ones(shape), where=True)
     assert (x == 1).all()
+
+
+@pytest.mark.parametrize("where", [3.2, 0.0, 1, False])
+def test_a_number_is_a_mask(where: Any) -> None:
+    ours, theirs = wf.zeros(3), np.zeros(3)
+    wf.copyto(ours, wf.ones(3), where=where)
+    np.copyto(theirs, np.ones(3), where=where)
+    assert ours.tolist() == theirs.tolist()
