@@ -47,7 +47,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
         else:
             np.copyto(out, values, casting=casting)  # type: ignore[arg-type]
         return out
-    if hasattr(out, "__cuda_array_interface__") and not isinstance(out, Array):
+    if not isinstance(out, Array) and hasattr(out, "__cuda_array_interface__"):
         from weft.dsl.cuda.array_creation import copy_to_device
 
         found = deliver(name, node, convert(out), where, casting)

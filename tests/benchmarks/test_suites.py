@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import classics, npbench, operations, packages, picture, small, sweep
+from benchmarks import classics, fused, npbench, operations, packages, picture, small, sweep
 from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT
 
 command = import_module("benchmarks.__main__")
@@ -143,7 +143,7 @@ def test_ratios_are_drawn_from_one() -> None:
 
 def test_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "FILLED", 1e-4)
-    monkeypatch.setattr(sweep, "WARM_LEAST", 0.0)
+    monkeypatch.setattr(fused, "WARM_LEAST", 0.0)
     found = run(["--suite", "sweep"], tmp_path)["sweep"]
     assert len(found["results"]) > 40 and not [r for r in found["results"] if r["problem"]]
     assert found["summary"]["cases"] == len(found["results"])

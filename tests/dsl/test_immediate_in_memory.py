@@ -339,7 +339,7 @@ def test_reductions_along_the_only_axis_are_done_at_the_call() -> None:
     before = wf.statistics()["plans"]
     for call in (lambda v: v.argmax(axis=0), lambda v: v.argmax(0), lambda v: v.max(-1), lambda v: v.any(axis=-1)):
         assert same(call(x), call(given))
-    rows = (np.arange(120_000) * 7919 % 251).astype("uint8").reshape(-1, 3).T.reshape(3, 40_000)
+    rows = np.ascontiguousarray((np.arange(120_000) * 7919 % 251).astype("uint8").reshape(-1, 3).T)
     y, turned = wf.asarray(rows), wf.asarray(rows).T
     wf.evaluate(y)
     for call in (lambda v: np.ptp(v, 1), lambda v: v.max(-1), lambda v: v.argmin(axis=1)):

@@ -92,7 +92,7 @@ def test_the_device_is_lost(device: RunningDevice, driver: RunningStandIn) -> No
     (x + 1).numpy()
     y = x + 1
     driver.fail("cuLaunchKernelEx", 700)
-    with pytest.raises(DeviceLostError, match=r"cuda:1\d\d is lost: .* in or after kernel fused"):
+    with pytest.raises(DeviceLostError, match=r"cuda:\d+ is lost: .* in or after kernel fused"):
         y.numpy()
     driver.mend()
     driver.forget()
