@@ -144,6 +144,10 @@ def compare(program: MainProgram) -> int:
         for name, on_weft in (("NumPy, cold", False), ("NumPy", False), ("weft, cold", True), ("weft", True)):
             _progress(f"running {program.text}: {name} ...")
             outcomes[name] = _outcome(program, on_weft, saved)
+            if outcomes[name].status:
+                _progress("")
+                print(f"the run ({name}) ended with exit status {outcomes[name].status}", file=sys.stderr)
+                return outcomes[name].status
         outcomes["weft"] = _settle(program, outcomes["weft"], saved)
     _progress("running it in a new process ...")
     new = _in_new_process(program)

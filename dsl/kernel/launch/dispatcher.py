@@ -179,6 +179,10 @@ class KernelDispatcher(KernelFunction, Inspection):
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
         """Return the kernel with enough blocks for one thread per task."""
+        if not hasattr(ntasks, "__int__"):
+            raise LaunchError(
+                f"forall takes the number of tasks, an integer, not {ntasks!r}; k[grid, block] has other shapes"
+            )
         if int(ntasks) < 0:
             raise LaunchError(f"Can't create ForAll with negative task count: {ntasks}")
         threads = int(tpb) or 256

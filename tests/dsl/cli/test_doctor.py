@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weft.dsl.cli import reports
-from weft.runtime import CudaError, MissingAssemblerError
+from weft.runtime import CudaError, MissingAssemblerError, override
 from weft.runtime.cuda import linker
 from weft.runtime.cuda.probe import GpuNote, Probe
 
@@ -43,3 +43,12 @@ def test_a_gpu_that_does_not_work(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "ok    device cpu" in said
     assert "FAIL  device cuda:0  CudaError: cuDevicePrimaryCtxRetain" in said and "another process has it" in said
     assert "and more" in said
+
+
+def test_kernels_are_tested_although_tier_zero_takes_few_elements(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reports, "TARGETS", ("host",))
+    with override(immediate=16384):
+        assert reports.doctor() == 0
+    assert "lines of assembly" in capsys.readouterr().out

@@ -44,6 +44,15 @@ def test_examples_give_numpys_results(name: str, capsys: pytest.CaptureFixture[s
         )
 
 
+def test_a_program_that_raises_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import numpy as np\nnp.ones(3) + np.ones(4)\n")
+    assert main(["run", "--compare", str(script)]) == 1
+    said = capsys.readouterr()
+    assert said.err.count("could not be broadcast") == 1 and "(NumPy, cold) ended with exit status 1" in said.err
+    assert said.out == ""
+
+
 def test_arguments_exit_codes_and_neighbours(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("import numpy\ndef make():\n    return numpy.ones(3)\n")
     script = tmp_path / "script.py"
