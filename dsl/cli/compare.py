@@ -164,7 +164,8 @@ def compare(program: MainProgram) -> int:
     print("\n".join(_time_table(first, reference, cold, ours, new)))
     print(_describe_fusion(program))
     print(
-        f"{ours.kernels} kernels launched, {ours.bytes / 1e6:.1f} MB moved, {cold.compilations} kernels compiled (0 with a warm cache)"
+        f"{ours.kernels} kernel{'s' * (ours.kernels != 1)} launched, {ours.bytes / 1e6:.1f} MB moved, "
+        f"{cold.compilations} compiled in the cold run"
     )
     for name, one in (("cold", cold), ("warm", ours)):
         print(f"{name}: {one.host}")
