@@ -122,11 +122,11 @@ def _compare(shell: Any, cell: str) -> None:
         result = shell.run_cell(cell)
     if not result.success:
         return
-    reference, first, ours = runs
-    if reference is None or first is None or ours is None:
-        print("%%weft: the cell cannot run several times, so nothing was compared")
+    failures = [run for run in runs if isinstance(run, str)]
+    if failures:
+        print(f"%%weft: the cell cannot run several times ({failures[0]}), so nothing was compared")
         return
-    print("\n".join(_report(reference, first, ours)))
+    print("\n".join(_report(*[run for run in runs if isinstance(run, CellRun)])))
 
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
@@ -144,8 +144,8 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
     ]
 
 
-def _quietly(shell: Any, cell: str, on_weft: bool) -> CellRun | None:
-    """Run a cell without output on copies of what it may change. Return None if it fails.
+def _quietly(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
+    """Run a cell without output on copies of what it may change. Return its error if it fails.
 
     The namespace and the state of `numpy.random` are as before.
     """
@@ -163,8 +163,8 @@ def _quietly(shell: Any, cell: str, on_weft: bool) -> CellRun | None:
             evaluate(*[value for value in found.values() if isinstance(value, Array)])
             seconds = time.perf_counter() - begin
             return CellRun(seconds, text.getvalue(), {n: np.array(v) for n, v in found.items()})
-    except Exception:
-        return None  # (the run that counts shows the error)
+    except Exception as error:  # (any error of the user's cell)
+        return f"{'weft' if on_weft else 'NumPy'}: {type(error).__name__}: {error}"
     finally:
         names.clear()
         names.update(kept)

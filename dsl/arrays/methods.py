@@ -539,7 +539,7 @@ def _array_function(self: Array, function: Any, types: Any, arguments: Any, opti
     """Implement NumPy's ``__array_function__``: call weft's version of the function, otherwise NumPy's on the host."""
     if is_library(2):
         if function in _CONVERSIONS:
-            return function(*map(np.asarray, arguments))
+            return function(*[np.asarray(each) if isinstance(each, Array) else each for each in arguments])
         if (found := call_for_library(function, arguments, options)) is not MISSED:
             return found
     if function in _LIKE and array.seen_class(self) is np.ndarray:

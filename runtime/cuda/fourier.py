@@ -6,15 +6,10 @@ stream. Invariant: a plan's workspace is memory of the device's pool, which is h
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
-from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.libraries import call_library, load_bindings
-from weft.runtime.cuda.streams import StreamOrder
-from weft.runtime.device import Buffer
+from weft.runtime.cuda.libraries import DeviceLibrary
 
 KEPT_PLANS = 16
 FORWARD, INVERSE = -1, 1
@@ -31,34 +26,14 @@ TYPES = {
 }
 
 
-class Fourier:
-    """cuFFT on one device.
+class Fourier(DeviceLibrary):
+    """cuFFT on one device."""
 
-    Parameters
-    ----------
-    driver : Driver
-    order : StreamOrder
-    allocate : callable
-        Allocates a buffer of so many bytes in the stream of the calling thread.
-    library : optional
-        The bindings of cuFFT. By default, those of nvmath-python; tests pass a stand-in.
-    """
+    BINDINGS, TITLE = "cufft", "cuFFT"
 
-    def __init__(
-        self, driver: Driver, order: StreamOrder, allocate: Callable[[int], Buffer], library: Any = None
-    ) -> None:
-        self._driver = driver
-        self._order = order
-        self._allocate = allocate
-        self._library = library
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._plans: OrderedDict[tuple[int, int, int], tuple[int, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def is_available(self) -> bool:
-        """Return whether cuFFT can be used. The first call warns if it cannot."""
-        if self._library is None:
-            self._library = load_bindings(self._driver, "cufft", "cuFFT") or False
-        return self._library is not False
 
     def transform(self, kind: str, out: int, source: int, n: int, rows: int, double: bool) -> None:
         """Write the unnormalized transforms of contiguous rows to `out`.
@@ -108,9 +83,6 @@ class Fourier:
             raise
         self._plans[key] = plan, nbytes
         return plan, nbytes
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        return call_library(self._driver, self._library, "cuFFT", name, *arguments)
 
     def __del__(self) -> None:
         if getattr(self, "_plans", None) and not (self._driver.lost or self._driver.silent):

@@ -6,10 +6,14 @@ is a CudaError that names the function, and calls run in the context of the devi
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.runtime.cuda.driver import Driver
+from weft.runtime.cuda.streams import StreamOrder
+from weft.runtime.device import Buffer
 from weft.runtime.errors import CudaError, PerformanceWarning, warn_user
 
 MISSING = "NumPy computes {}'s functions on the host: {} (pip install 'weft[nvmath]')"
@@ -40,3 +44,38 @@ def call_library(driver: Driver, library: Any, title: str, name: str, *arguments
         raise CudaError(f"{title}'s {name}", int(code), str(error)) from error
     finally:
         driver.call("cuCtxPopCurrent")
+
+
+class DeviceLibrary:
+    """A library on one device. Subclasses name its bindings and its title.
+
+    Parameters
+    ----------
+    driver : Driver
+    order : StreamOrder
+    allocate : callable
+        Allocates a buffer of so many bytes in the stream of the calling thread.
+    library : optional
+        The bindings. By default, those of nvmath-python; tests pass a stand-in.
+    """
+
+    BINDINGS: ClassVar[str]
+    TITLE: ClassVar[str]
+
+    def __init__(
+        self, driver: Driver, order: StreamOrder, allocate: Callable[[int], Buffer], library: Any = None
+    ) -> None:
+        self._driver = driver
+        self._order = order
+        self._allocate = allocate
+        self._library = library
+        self._lock = threading.Lock()
+
+    def is_available(self) -> bool:
+        """Return whether the library can be used. The first call warns if it cannot."""
+        if self._library is None:
+            self._library = load_bindings(self._driver, self.BINDINGS, self.TITLE) or False
+        return self._library is not False
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return call_library(self._driver, self._library, self.TITLE, name, *arguments)

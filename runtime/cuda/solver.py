@@ -6,14 +6,13 @@ Invariant: a call waits for the library's report of failure, so that errors are 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.libraries import call_library, load_bindings
+from weft.runtime.cuda.libraries import DeviceLibrary
 from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.device import Buffer
 
@@ -25,7 +24,7 @@ KINDS = {"f": (0, "s"), "d": (1, "d"), "F": (4, "c"), "D": (5, "z")}
 ALL, SOME, NONE = ord("A"), ord("S"), ord("N")
 
 
-class Solver:
+class Solver(DeviceLibrary):
     """cuSOLVER on one device.
 
     Methods write to their operands, and return cuSOLVER's `info`: 0, or the number of the element that made them fail.
@@ -33,15 +32,13 @@ class Solver:
 
     Parameters
     ----------
-    driver : Driver
-    order : StreamOrder
-    allocate : callable
-        Allocates a buffer of so many bytes in the stream of the calling thread.
+    driver, order, allocate, library
+        Those of `DeviceLibrary`.
     read : callable
         Copies device memory at an address to a NumPy array, after all work in the stream of the calling thread.
-    library : optional
-        The bindings of cuSOLVER. By default, those of nvmath-python; tests pass a stand-in.
     """
+
+    BINDINGS, TITLE = "cusolverDn", "cuSOLVER"
 
     def __init__(
         self,
@@ -51,20 +48,10 @@ class Solver:
         read: Callable[[int, np.ndarray], None],
         library: Any = None,
     ) -> None:
-        self._driver = driver
-        self._order = order
-        self._allocate = allocate
+        super().__init__(driver, order, allocate, library)
         self._read = read
-        self._library = library
         self._handle: int | None = None
         self._options: int | None = None
-        self._lock = threading.Lock()
-
-    def is_available(self) -> bool:
-        """Return whether cuSOLVER can be used. The first call warns if it cannot."""
-        if self._library is None:
-            self._library = load_bindings(self._driver, "cusolverDn", "cuSOLVER") or False
-        return self._library is not False
 
     def cholesky(self, a: int, n: int, dtype: np.dtype, upper: bool) -> int:
         """Replace a triangle of a Hermitian matrix by its Cholesky factor."""
@@ -157,9 +144,6 @@ class Solver:
         if self._options is None:
             self._options = int(self._call("create_params"))
         self._call("set_stream", self._handle, int(self._order.enter(None)))
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        return call_library(self._driver, self._library, "cuSOLVER", name, *arguments)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is None or self._driver.lost or self._driver.silent:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
+from tests.runtime.cpu.random import native_streams
 from weft.runtime import override
-from weft.runtime.cpu import native
 from weft.runtime.cpu.random import random_streams
 
 LARGE = 3_000_003
@@ -32,18 +31,7 @@ METHODS: dict[str, tuple[Any, ...]] = {
     "rayleigh": (4.0,),
 }
 
-
-@cache
-def _code() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "disk_cache", lambda: None)  # (so that this thread compiles)
-        return random_streams._obtain(True)
-
-
-@pytest.fixture(autouse=True)
-def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load the native code, which otherwise is loaded only after many draws."""
-    monkeypatch.setattr(random_streams._code, "loaded", _code())
+loaded = native_streams.loaded  # a fixture of every test
 
 
 def _pair(seed: int) -> tuple[Any, np.random.Generator]:

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
+from tests.runtime.cpu.random import native_streams
 from weft.runtime import override
-from weft.runtime.cpu import native
 from weft.runtime.cpu.random import generators, random_streams
 from weft.runtime.cpu.random.pcg64 import jump, state_address
 
 METHODS = ["random", "standard_normal", "standard_exponential"]
 
-
-@cache
-def code() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "disk_cache", lambda: None)  # (so that this thread compiles)
-        return random_streams._obtain(True)
-
-
-@pytest.fixture(autouse=True)
-def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load the native code, which otherwise is loaded only after many draws."""
-    monkeypatch.setattr(random_streams._code, "loaded", code())
+loaded = native_streams.loaded  # a fixture of every test
 
 
 def draw(method: str, generator: Any, count: int, *scaling: float) -> np.ndarray:
@@ -64,7 +52,7 @@ def test_any_part_of_a_stream(method: str) -> None:
     for first in (0, 1, 1023, 1024, 999_999, *rng.integers(0, 1_000_000, 50).tolist()):
         last = min(1_000_000, first + int(rng.integers(1, 3000)))
         values[:] = 0
-        code().fill.call(slots.ctypes.data, first, last)
+        native_streams.code().fill.call(slots.ctypes.data, first, last)
         np.testing.assert_array_equal(values[first:last], expected[first:last])
         assert not values[:first].any() and not values[last:].any()
 
@@ -100,7 +88,7 @@ def test_any_part_of_a_stream_of_integers() -> None:
         last = min(100_000, first + int(rng.integers(1, 6000)))
         values = np.zeros(100_000, np.int64)
         slots = np.array([values.ctypes.data, words.ctypes.data, *tables], np.int64)
-        code().fill.call(slots.ctypes.data, first, last)
+        native_streams.code().fill.call(slots.ctypes.data, first, last)
         np.testing.assert_array_equal(values[first:last], expected[first:last])
         assert not values[:first].any() and not values[last:].any()
 
@@ -119,7 +107,7 @@ def test_any_part_of_a_stream_of_float32(front: int, monkeypatch: pytest.MonkeyP
         last = min(100_000, first + int(rng.integers(1, 6000)))
         values = np.full(100_000, -1, np.float32)
         slots = np.array([values.ctypes.data, words.ctypes.data, *tables], np.int64)
-        code().fill.call(slots.ctypes.data, first, last)
+        native_streams.code().fill.call(slots.ctypes.data, first, last)
         np.testing.assert_array_equal(values[first:last], expected[first:last])
         assert (values[:first] == -1).all() and (values[last:] == -1).all()
     monkeypatch.setattr(random_streams._code, "loaded", None)
@@ -179,12 +167,12 @@ def test_what_numpy_draws() -> None:
 
 
 def test_code_that_draws_other_numbers_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert random_streams._draws_as_numpy(code())
+    assert random_streams._draws_as_numpy(native_streams.code())
     for table in range(2):
         wrong = random_streams._ziggurats().copy()
         wrong[table, 1, 77] += np.uint64(1)  # changes the last bit of a table entry
         monkeypatch.setattr(random_streams, "_ziggurats", lambda wrong=wrong: wrong)
-        assert not random_streams._draws_as_numpy(code())
+        assert not random_streams._draws_as_numpy(native_streams.code())
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 1000, 12_345_678_901])
