@@ -32,6 +32,7 @@ from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, us
 from weft.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
+    from weft.runtime.background import Request, submit, waiting
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material
     from weft.runtime.code_cache import CodeCache
@@ -73,6 +74,7 @@ __getattr__ = lazy_names(
         "weft.runtime.llvm_files": "read_llvm",
         "weft.runtime.live": "largest_buffers show_cell show_file show_place source_line",
         "weft.runtime.null": "NullDevice",
+        "weft.runtime.background": "Request submit waiting",
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
@@ -133,6 +135,7 @@ __all__ = [
     "Probe",
     "REGISTER_AIMS",
     "Reader",
+    "Request",
     "Requests",
     "SettingError",
     "SimtDevice",
@@ -187,10 +190,12 @@ __all__ = [
     "show_place",
     "source_line",
     "slots_of",
+    "submit",
     "take_stream",
     "thread_count",
     "undisturbed",
     "usable_cores",
+    "waiting",
     "warn_user",
     "watching",
 ]

@@ -122,6 +122,13 @@ TABLE = (
     Setting(
         "verify", "WEFT_VERIFY", _flag, False, "whether every plan also runs interpreted, and the bits are compared"
     ),
+    Setting(
+        "background",
+        "WEFT_BACKGROUND",
+        _flag,
+        True,
+        "whether a second process compiles programs that are interpreted meanwhile; else they wait for their compilation",
+    ),
     Setting("threads", "WEFT_NUM_THREADS", _count, 0, "threads of the CPU device; 0: one per usable core"),
     Setting("graphs", "WEFT_GRAPHS", _count, 3, "runs of a plan of small kernels that make it a CUDA graph; 0: never"),
     Setting("xdg_cache", "XDG_CACHE_HOME", str, "", "the user's cache folder"),
@@ -153,6 +160,16 @@ def setting(name: str) -> Any:
         return row.parse(text)
     except ValueError as error:
         raise SettingError(f"{row.env}={text!r}: {error} ({row.doc})") from None
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for another process."""
+    return dict(os.environ)
+
+
+def overrides() -> dict[str, Any]:
+    """Return the settings that `override` has replaced, by name."""
+    return dict(_overrides)
 
 
 @contextmanager

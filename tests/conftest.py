@@ -33,13 +33,13 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     on_gpu = request.node.get_closest_marker("gpu") is not None
     set_default_device(None if on_gpu else _device(request.config.getoption("--device")))
     # tests of plans use small arrays, so immediate operations are disabled, unless the module sets IMMEDIATE; plans are
-    # not read from disk
+    # not read from disk, and no second process compiles them
     some = getattr(request.module, "IMMEDIATE", request.config.getoption("--immediate"))
     # discard recordings of earlier tests, and what was learned about where to cut recordings
     storage.recording.epoch = None
     for learned in (storage.limits, recording._heads, recording._misses, recording._before_small):
         learned.clear()
-    with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True, plans=False):
+    with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True, plans=False, background=False):
         yield
     set_default_device(None)
 

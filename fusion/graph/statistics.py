@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import weft.codegen as codegen
+import weft.runtime as runtime
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ def statistics() -> dict[str, int]:
     -------
     dict
         The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans`` created, ``plans_read`` from disk, kernels
-        ``lowered`` for plans, programs ``interpreted``, and small arrays ``uploaded`` to their device or passed to kernels
+        ``lowered`` for plans, programs ``interpreted``, programs and functions that a second process is ``compiling`` now, and small arrays ``uploaded`` to their device or passed to kernels
         ``by_value``.
 
     Examples
@@ -61,6 +62,7 @@ def statistics() -> dict[str, int]:
         "plans_read": s.plans_read,
         "lowered": s.lowered,
         "interpreted": s.interpreted,
+        "compiling": runtime.waiting(),
         "uploaded": s.uploaded,
         "by_value": s.by_value,
     }

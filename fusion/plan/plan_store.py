@@ -74,7 +74,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
     """Add a record to the cache entry of a form. The record was created for a graph with these `nodes`."""
     cache = disk_cache() if is_open(device) else None
-    key = _key(form, device) if cache is not None else None
+    key = store_key(form, device) if cache is not None else None
     if cache is None or key is None:
         return
     text = record.as_text(nodes)
@@ -105,12 +105,12 @@ def note_lost(form: Any, device: Device, seconds: float) -> None:
 
 def _lost(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
     """Return the cache and the key for the seconds spent on interpreting a form. The cache may be None."""
-    key = _key(form, device) if is_open(device) and codegen.is_host_described() else None
+    key = store_key(form, device) if is_open(device) and codegen.is_host_described() else None
     return (None, b"") if key is None else (disk_cache(), key + b" lost")
 
 
 def _entry(form: Any, device: Device) -> ObjectCode | None:
-    cache, key = disk_cache(), _key(form, device)
+    cache, key = disk_cache(), store_key(form, device)
     return cache.find(hashlib.sha256(key).hexdigest()) if cache is not None and key is not None else None
 
 
@@ -129,7 +129,7 @@ def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
     return found
 
 
-def _key(form: Any, device: Device) -> bytes | None:
+def store_key(form: Any, device: Device) -> bytes | None:
     """Return the cache key of a form. Return None if a part of the form has no name outside this process."""
     try:
         text = _spell(form)

@@ -191,6 +191,13 @@ def find(form: Form, device: Device) -> Plan | None:
     return None
 
 
+def forget(key: Any) -> None:
+    """Forget the plans of the form with this key, so that the next search reads the disk."""
+    with _lock:
+        _known.pop(key, None)
+        _absent.discard(key)
+
+
 def is_first(form: Form) -> bool:
     """Return whether this process has neither planned a form nor read its plans."""
     return form.key not in _known

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from functools import partial
+from time import process_time
 from typing import Any, Literal, assert_never
 
 from weft.codegen import kernel_digest, machine_of, print_kernel
@@ -19,7 +20,7 @@ from weft.fusion.graph.sizes import Size, greatest
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.kernels import obtain_kernels
-from weft.fusion.plan import resized
+from weft.fusion.plan import plan_store, resized
 from weft.fusion.plan.arena import Take, arrange_memory
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
@@ -31,7 +32,8 @@ from weft.fusion.plan.schedule import Schedule, find_donors
 from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Special, Step, pack_scalar
 from weft.fusion.plan.stream_operands import read_streams
 from weft.fusion.plan.task import Task
-from weft.runtime import Device, DeviceMismatchError
+from weft.fusion.run.background import restore
+from weft.runtime import Device, DeviceMismatchError, get_device, override
 
 
 def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form) -> Plan:
@@ -70,6 +72,29 @@ def make_alone(
     _note_new(plan, device)
     resized.note_kernels(form, may.made)
     return plan
+
+
+def compile_plan(
+    name: str, slots: int, wanted: tuple[int, ...] | None, key: bytes, rows: Any, versions: Any, origins: Any
+) -> float:
+    """Compile the plan of a graph for the process that has flattened it, and store the plan on disk.
+
+    Return the CPU time in seconds. Raises LookupError if the other process would not find the plan.
+    """
+    device = get_device(name)
+    graph = restore(rows, versions, origins)
+    form = resized.find_form(name, graph, wanted)
+    if plan_store.store_key(form.key, device) != key:
+        raise LookupError("this is another version or another machine")
+    begin = process_time()
+    with override(interpret="never", strict=True):
+        if resized.find(form, device) is None:
+            make_new(device, slots, graph, wanted, form)
+    seconds = process_time() - begin
+    resized.forget(form.key)
+    if resized.find(form, device) is None:
+        raise LookupError("the plan is not on disk")
+    return seconds
 
 
 def _note_new(plan: Plan, device: Device) -> None:

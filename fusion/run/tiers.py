@@ -1,8 +1,9 @@
 """The choice between interpreting and compiling. This module also handles failures of the optimizer.
 
 In: a graph without a plan in memory. Out: whether it was interpreted. A form is compiled once its interpreted runs have
-lost as much time as compilation is expected to take, or at once if a single run would lose that much. This ski-rental
-rule counts all processes. Invariant: interpretation and compiled plans give the same bits. A sum may have NumPy's order
+lost about as much time as compilation is expected to take. A second process then compiles it, and the form is
+interpreted until its plan is on disk. If a single run would lose that much time, the form is compiled at once. This
+ski-rental rule counts all processes. Invariant: interpretation and compiled plans give the same bits. A sum may have NumPy's order
 only if planning failed.
 """
 
@@ -22,9 +23,11 @@ from weft.fusion.plan import plan_store, resized
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.steps import KernelFacts
 from weft.fusion.record.storage import Epoch
+from weft.fusion.run.background import request_plan
 from weft.fusion.run.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
 from weft.fusion.run.primitives import is_ready
 from weft.runtime import (
+    CompileError,
     DeviceLostError,
     DeviceMismatchError,
     LaunchNote,
@@ -46,6 +49,8 @@ STEP, ELEMENT = 5e-6, 1e-9
 # kernels); and the share of an interpreted run that a plan would save.
 TOGETHER = 8
 LOST = 0.75
+# Share of its price that a form may lose before the second process compiles it, on another core.
+BACKGROUND = 0.2
 # The lost time of a form is stored on disk each time it has grown by this share of its price.
 NOTED = 0.125
 # Errors that concern the user: a plan would fail too.
@@ -60,6 +65,8 @@ class FormCost:
     price: float = 0.0
     broken: bool = False  # whether planning failed
     due: bool = False  # whether it is to be compiled, or has been compiled
+    request: Any = None  # the last request to the second process
+    sizes: Any = None  # ... and the sizes of its graph
     key: Any = None
     noted: float = 0.0  # lost seconds that are stored on disk
 
@@ -80,19 +87,19 @@ _forms: OrderedDict[int, FormCost] = OrderedDict()
 _lock = threading.RLock()
 
 
-def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, bool]:
-    """Return the costs of a graph's form, and whether the graph should be interpreted.
+def find_costs(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
+    """Return the costs of a graph's form, and the seconds that one interpreted run would lose.
 
-    This function is called if no plan was found for the graph. The costs are None if they are unknown.
+    The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
     how = setting("interpret")
     if how == "never" or epoch.device.streaming or not hasattr(epoch.device, "lend"):
-        return None, False
+        return None, 0.0
     if how == "auto" and (epoch.device.name != "cpu" or setting("debug") or setting("dump")):
-        return None, False
+        return None, 0.0
     found = _form_of(hash(form.key))
     if how == "always" or found.broken:
-        return found, True
+        return found, 0.0
     if not found.price:
         found.key = form.key
         found.lost = found.noted = plan_store.read_lost(form.key, epoch.device)
@@ -109,8 +116,7 @@ def should_interpret(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None,
         for node in operations
         if node.kind == "map" and not is_ready(node.op, node.attrs, node.dtype)
     }
-    due = found.lost + LOST * seconds + PRIMITIVE * _Rate.factor * len(missing)
-    return found, due < found.price + _Rate.start
+    return found, LOST * seconds + PRIMITIVE * _Rate.factor * len(missing)
 
 
 def _form_of(key: int) -> FormCost:
@@ -127,7 +133,11 @@ def note_compiled(form_price: float, seconds: float) -> None:
     """Update the ratio, given the seconds that planning and compilation have taken."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
-    if form_price > 0:
+    _note_rate(form_price, seconds)
+
+
+def _note_rate(form_price: float, seconds: float) -> None:
+    if form_price > 0 and seconds > 0:
         _Rate.factor = min(4.0, max(0.05, 0.7 * _Rate.factor + 0.3 * _Rate.factor * seconds / form_price))
 
 
@@ -152,10 +162,10 @@ def try_interpreting(
         _keep_program(key, moved, found[1])
         if _interpret(key, moved, found[1], epoch, versions, settle, begin):
             return None
-    form, charged = should_interpret(kind, epoch)
+    form, losing = find_costs(kind, epoch)
     if form is None:
         return 0.0
-    if charged:
+    if _should_interpret(form, losing, kind, graph, wanted, epoch):
         found = _programs.get(key)
         program = found[0] if found is not None else None
         if found is None:
@@ -171,6 +181,37 @@ def try_interpreting(
             return None
     form.due = True
     return form.price
+
+
+def _should_interpret(
+    form: FormCost, losing: float, kind: resized.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
+) -> bool:
+    """Return whether to interpret a graph that has no plan, which loses `losing` seconds.
+
+    If its form should be compiled, this requests the compilation.
+    """
+    if form.broken or setting("interpret") == "always":
+        return True
+    if losing >= form.price + _Rate.start:
+        return False
+    asked = form.request
+    if asked is None and not form.due and form.lost + losing < _limit(form):
+        return True
+    if asked is not None and not asked.is_over():
+        return True
+    if asked is not None and asked.state == "crashed":
+        _give_up(form, graph, CompileError("the process that compiled it ended unexpectedly"))
+        return True
+    if asked is None or form.sizes != kind.spelling.values:
+        slots, form.sizes = len(epoch.slots), kind.spelling.values
+        form.request = request_plan(kind, graph, wanted, epoch.device, slots)
+        return form.request is not None or (not form.due and form.lost + losing < form.price + _Rate.start)
+    return False  # (it was not compiled for a reason that will be raised here, or its plan is too large for the disk)
+
+
+def _limit(form: FormCost) -> float:
+    """Return the seconds that a form may lose before it is compiled."""
+    return (BACKGROUND if setting("background") else 1.0) * form.price + _Rate.start
 
 
 def is_known(key: Any, kind: resized.Form) -> bool:
@@ -191,7 +232,17 @@ def _goes_on(form: FormCost) -> bool:
     """Return whether the graphs of a form should still be interpreted."""
     if setting("debug") or setting("dump"):
         return False
-    return setting("interpret") == "always" or (not form.due and form.lost < form.price + _Rate.start)
+    if setting("interpret") == "always" or form.broken:
+        return True
+    asked = form.request
+    if asked is not None:
+        if not asked.is_over():
+            return True
+        if asked.state == "done" and asked.result:
+            _note_rate(form.price, asked.result)
+            asked.result = 0.0
+        return False
+    return not form.due and form.lost < _limit(form)
 
 
 def _interpret(
@@ -277,14 +328,21 @@ def rescue(
     form.broken = True
     known_by_all = _form_of(hash(alike))
     if not known_by_all.broken:
-        known_by_all.broken = True
-        shown = "".join(traceback.format_exception(error))
-        path = write_report("failure", f"{describe(graph.versions)}\n\n{shown}")
-        warn_user(
-            f"the optimizer failed ({type(error).__name__}: {error}), so this program is interpreted, which is slower; "
-            f"the report is in {path or 'no file: the cache folder cannot be written'}. WEFT_STRICT=1 raises the error",
-            OptimizerWarning,
-        )
+        _give_up(known_by_all, graph, error)
+
+
+def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
+    """Interpret all graphs of a form from now on, and warn. Raises `error` instead if WEFT_STRICT=1."""
+    if setting("strict"):
+        raise error
+    form.broken = True
+    shown = "".join(traceback.format_exception(error))
+    path = write_report("failure", f"{describe(graph.versions)}\n\n{shown}")
+    warn_user(
+        f"the optimizer failed ({type(error).__name__}: {error}), so this program is interpreted, which is slower; "
+        f"the report is in {path or 'no file: the cache folder cannot be written'}. WEFT_STRICT=1 raises the error",
+        OptimizerWarning,
+    )
 
 
 def _without_slots(key: Any) -> Any:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-import threading
 from array import array
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
 
+from weft.runtime.background import submit
 from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cpu.llvm_library import load_llvm
 from weft.runtime.cpu.loader import load_object
@@ -82,8 +81,8 @@ def _load(code: ObjectCode) -> NativeFunction:
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
     """Return the object code of `text`, which defines `entry` and may refer to the external `symbols`.
 
-    Code that is not in the disk cache is compiled without optimisation, which takes a twentieth of the time. Another
-    thread then compiles it with optimisation, for this process and later ones. Raises CompileError if the text cannot
+    Code that is not in the disk cache is compiled without optimisation, which takes a twentieth of the time. A second
+    process then compiles it with optimisation, for this process and later ones. Raises CompileError if the text cannot
     be compiled.
     """
     cache = disk_cache()
@@ -97,7 +96,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
         if cache is not None:
             cache.put(quick, code)
     if cache is not None and usable_cores() > 1:
-        _improve_later(code, text, better)
+        _improve_later(code, text)
     return code
 
 
@@ -108,8 +107,8 @@ def optimised_object(
 
     With `own`, the code uses all instructions of this machine's processor.
 
-    With `compiling`, missing code is compiled: later by another thread, or immediately if there is no disk cache or
-    only one core. Raises CompileError if the text cannot be compiled.
+    With `compiling`, missing code is compiled: later by a second process, or immediately if there is no disk cache, no
+    second process or only one core. Raises CompileError if the text cannot be compiled.
     """
     cache = disk_cache()
     processor = _processor() if own else None
@@ -118,8 +117,7 @@ def optimised_object(
     if code is not None or not compiling:
         return code
     empty = ObjectCode("object", entry, b"", "host", (), symbols)
-    if cache is not None and usable_cores() > 1:
-        _improve_later(empty, text, key, processor)
+    if cache is not None and usable_cores() > 1 and _improve_later(empty, text, processor):
         return None
     code = replace(empty, code=undisturbed(lambda: _compile(text, True, processor), text))
     if cache is not None:
@@ -147,40 +145,41 @@ def _keys_of(text: str, processor: Processor | None = None) -> tuple[bytes, byte
     return key_material(kind, text), key_material(f"quick {kind}", text)
 
 
-# Seconds until code is recompiled with optimization: a program that has just started has other work for the compiler
-# and its lock.
-LATER = 0.5
-_improved: list[tuple[ObjectCode, str, bytes, Processor | None]] = []  # code to recompile
+# Digests of texts that the second process was asked to compile.
+_requested: set[int] = set()
 
 
-def _improve_later(code: ObjectCode, text: str, key: bytes, processor: Processor | None = None) -> None:
-    _improved.append((code, text, key, processor))
-    if len(_improved) == 1:
-        timer = threading.Timer(LATER, _improve)
-        timer.name, timer.daemon = "weft-compiler", True
-        with suppress(RuntimeError, MemoryError):  # no thread can be started: the code stays as it is
-            timer.start()
+def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
+    """Let a second process compile code with optimisation. Return whether it will, or was asked to before."""
+    if hash((text, processor)) in _requested:
+        return True
+    used = bool(code.code and not code.symbols)
+    then = partial(_exchange_code, code.entry, text) if used else None
+    name = f"{__name__}.compile_optimised"
+    if submit(name, (code.entry, text, code.symbols, processor), then) is None:
+        return False
+    _requested.add(hash((text, processor)))
+    return True
 
 
-def _improve() -> None:
-    while _improved:
-        code, text, key, processor = _improved[-1]
-        cache = disk_cache()
-        if cache is not None:
-            with suppress(CompileError, MemoryError):  # (the code without optimization is also correct)
-                better = replace(code, code=_compile(text, True, processor))
-                cache.put(key, better)
-                if code.code and not code.symbols:
-                    _exchange_code(obtain_native(code.entry, text).address, better)
-        _improved.pop()
+def compile_optimised(entry: str, text: str, symbols: tuple[str, ...], processor: Processor | None) -> None:
+    """Compile a text with optimisation, and store the code on disk, in the second process."""
+    cache, key = disk_cache(), _keys_of(text, processor)[0]
+    if cache is not None and cache.get(key) is None:
+        cache.put(key, ObjectCode("object", entry, _compile(text, True, processor), "host", (), symbols))
 
 
 # Arrays from which addresses of native functions are read at each call.
 words_with_code: list[np.ndarray[Any, np.dtype[np.int64]]] = []
 
 
-def _exchange_code(old: int, better: ObjectCode) -> None:
-    new = _load(better)
+def _exchange_code(entry: str, text: str, _: None) -> None:
+    """Replace a function by its optimised code, which is on disk."""
+    cache = disk_cache()
+    better = cache.get(_keys_of(text)[0]) if cache is not None else None
+    if better is None:
+        return
+    old, new = obtain_native(entry, text).address, _load(better)
     lasting(new.memory)
     for words in words_with_code:
         words[words == old] = new.address

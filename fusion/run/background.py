@@ -1,0 +1,56 @@
+"""Compilation of plans in a second process.
+
+In: graphs that are interpreted meanwhile. Out: their plans, in the disk cache. Invariant: a graph is refused if its
+plan could not be found there, for example because it has a user function.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from weft.fusion.graph.expr import Expr
+from weft.fusion.plan import plan_store, resized
+from weft.fusion.plan.live_graph import LiveGraph
+from weft.runtime import Device, Request, submit
+
+
+def request_plan(
+    form: resized.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, device: Device, slots: int
+) -> Request | None:
+    """Request the compilation of a graph's plan. Return None if it must be compiled in this process.
+
+    The result of the request is the CPU time of the compilation in seconds.
+    """
+    key = plan_store.store_key(form.key, device) if plan_store.is_open(device) else None
+    if key is None:
+        return None
+    arguments = device.name, slots, wanted, key, *_flatten(form.nodes, graph)
+    return submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)
+
+
+def _forget(key: Any, seconds: float) -> None:
+    resized.forget(key)
+
+
+def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
+    """Return the nodes, versions and origins of a graph as numbers and tuples. `nodes` has operands first."""
+    number = {node: k for k, node in enumerate(nodes)}
+    places: dict[Any, int] = {}
+    rows = []
+    for node in nodes:
+        where = node.location
+        place = None if where is None else places.setdefault((id(where[0]), where[1]), len(places))
+        operands = tuple([number[child] for child in node.operands])
+        rows.append((node.kind, node.op, operands, node.attrs, node.shape, node.dtype, place))
+    origins = [(number[leaf], number[origin]) for leaf, origin in graph.origins.items()]
+    return rows, [number[version] for version in graph.versions], origins
+
+
+def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]) -> LiveGraph:
+    """Return the graph that `_flatten` has flattened. Only the equality of locations is preserved."""
+    nodes: list[Expr] = []
+    for kind, op, operands, attrs, shape, dtype, place in rows:
+        location = None if place is None else (restore.__code__, place)
+        nodes.append(Expr(kind, op, tuple([nodes[k] for k in operands]), attrs, shape, dtype, location))
+    return LiveGraph([nodes[k] for k in versions], {nodes[leaf]: nodes[origin] for leaf, origin in origins})

@@ -1,0 +1,199 @@
+"""Functions that a second process runs for this one.
+
+In: the name of a function, and its arguments. Out: a `Request`, which later has the result. Invariant: no call waits
+for the second process, which has one request at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from weft.runtime.settings import override, overrides, setting, thread_count
+from weft.runtime.worker_process import WorkerProcess, can_start, serve
+
+HELLO, FAREWELL = b"hello", b"farewell"
+# Maximum number of requests that wait, and of processes that have ended unexpectedly before no other is started.
+MOST_WAITING, MOST_ENDED = 64, 4
+# Seconds without a request after which the second process ends.
+IDLE = 20.0
+# The second process has a lower priority, so that it does not slow down this process.
+NICE = 10
+
+
+class Request:
+    """A request to run a function in the second process.
+
+    Attributes
+    ----------
+    state : str
+        "waiting"; then "done", "failed" if the function has raised an exception, "crashed" if it has ended the process,
+        or "lost" if no process can be started.
+    result : object
+        The result of the function.
+    """
+
+    def __init__(self, data: bytes, then: Callable[[Any], None] | None) -> None:
+        self.state = "waiting"
+        self.result: Any = None
+        self.data = data
+        self._then = then
+
+    def is_over(self) -> bool:
+        """Return whether the request has been answered, or will never be."""
+        if self.state == "waiting":
+            exchange()
+        return self.state != "waiting"
+
+    def settle(self, state: str, result: Any = None) -> None:
+        """Set the state and the result. If the function has succeeded, call `then` with the result."""
+        self.state, self.result, self.data = state, result, b""
+        if state == "done" and self._then is not None:
+            self._then(result)
+
+
+class _Second:
+    """The second process and its requests."""
+
+    process: WorkerProcess | None = None
+    ready = False  # whether the process has started
+    left = False  # whether it is ending by itself
+    ended = 0  # number of processes that have ended unexpectedly
+    sent: Request | None = None
+    queues: tuple[deque[Request], deque[Request]] = deque(), deque()  # urgent requests, and others
+    lock = threading.RLock()
+
+    @classmethod
+    def settle(cls, state: str, result: Any = None) -> None:
+        """Settle the request that was sent."""
+        if cls.sent is not None:
+            request, cls.sent = cls.sent, None
+            request.settle(state, result)
+
+    @classmethod
+    def lose(cls) -> None:
+        """Settle all requests, because no process will answer them."""
+        cls.settle("lost")
+        for queue in cls.queues:
+            while queue:
+                queue.popleft().settle("lost")
+
+
+def submit(
+    function: str, arguments: tuple[Any, ...], then: Callable[[Any], None] | None = None, *, urgent: bool = False
+) -> Request | None:
+    """Request a call of a function in the second process. Return None if there is none, or it has too much to do.
+
+    Parameters
+    ----------
+    function : str
+        Module and name, such as "weft.runtime.cpu.native.compile_optimised".
+    arguments : tuple
+        They are pickled. The result must be one that JSON can represent.
+    then : callable, optional
+        Called with the result, by a later `exchange` in any thread of this process.
+    urgent : bool, optional
+        Whether the request precedes those that are not urgent.
+    """
+    if not setting("background") or not can_start():
+        return None
+    settings = overrides() | {"threads": thread_count(), "background": False}
+    request = Request(pickle.dumps((function, settings, arguments)), then)
+    with _Second.lock:
+        if sum(map(len, _Second.queues)) >= MOST_WAITING or not _start():
+            return None
+        _Second.queues[not urgent].append(request)
+    exchange()
+    return request
+
+
+def waiting() -> int:
+    """Return the number of requests that have not been answered."""
+    exchange()
+    return sum(map(len, _Second.queues)) + (_Second.sent is not None)
+
+
+def _start() -> bool:
+    if _Second.process is None and _Second.ended < MOST_ENDED:
+        try:
+            _Second.process, _Second.left = WorkerProcess(__name__), False
+        except OSError:
+            _Second.ended = MOST_ENDED
+    return _Second.process is not None
+
+
+def exchange() -> None:
+    """Receive the answers that have arrived, and send the next request if the process is ready for it."""
+    if _Second.process is None:
+        return
+    with _Second.lock:
+        process = _Second.process
+        if process is None:
+            return
+        for message in process.receive():
+            if message not in (HELLO, FAREWELL):
+                _Second.settle(*json.loads(message))
+            _Second.left = message == FAREWELL
+            _Second.ready = not _Second.left
+        if process.ended:
+            _replace(process)
+        elif _Second.ready and _Second.sent is None and any(_Second.queues):
+            _Second.sent = (_Second.queues[0] or _Second.queues[1]).popleft()
+            process.send(_Second.sent.data)
+
+
+def _replace(process: WorkerProcess) -> None:
+    """Start another process if there are requests, after the process has ended."""
+    process.close()
+    _Second.process, _Second.ready = None, False
+    if not _Second.left:
+        _Second.ended += 1
+        _Second.settle("crashed")
+    elif _Second.sent is not None:  # it was sent too late
+        request, _Second.sent = _Second.sent, None
+        _Second.queues[0].appendleft(request)
+    if any(_Second.queues) and not _start():
+        _Second.lose()
+
+
+def _after_fork() -> None:
+    # the second process belongs to the parent
+    _Second.lock = threading.RLock()
+    if _Second.process is not None:
+        _Second.process.close()
+        _Second.process = None
+    _Second.ended = MOST_ENDED
+    _Second.lose()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+# -- in the second process ----------------------------------------------------------------------
+
+
+def main() -> None:
+    """Answer requests until the process that started this one has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICE)
+    sys.setrecursionlimit(10_000)
+    serve(_answer, HELLO, FAREWELL, IDLE)
+
+
+def _answer(data: bytes) -> bytes:
+    function, settings, arguments = pickle.loads(data)
+    module, _, name = function.rpartition(".")
+    try:
+        with override(**settings):
+            return json.dumps(("done", getattr(import_module(module), name)(*arguments))).encode()
+    except Exception as error:  # the process that asked does without, or finds the same error
+        return json.dumps(("failed", f"{type(error).__name__}: {error}")).encode()

@@ -1,0 +1,161 @@
+"""Functions that a second process runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from weft.runtime import background, override, submit, thread_count, waiting
+from weft.runtime.background import Request
+from weft.runtime.worker_process import LENGTH, WorkerProcess
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are started as on Linux")
+
+
+@pytest.fixture(autouse=True)
+def enabled() -> Iterator[None]:
+    """Enable the second process, and forget those that have ended."""
+    with override(background=True):
+        yield
+    background._Second.ended = 0
+
+
+def answered(request: Request | None, seconds: float = 60.0) -> Request:
+    """Wait for the answer to a request."""
+    assert request is not None
+    end = time.monotonic() + seconds
+    while not request.is_over():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    return request
+
+
+def test_a_function_runs_in_another_process_with_the_same_settings() -> None:
+    told: list[int] = []
+    request = answered(submit("os.getpid", (), told.append))
+    assert request.state == "done" and told == [request.result] and request.result != os.getpid()
+    with override(threads=7):
+        threads = answered(submit("weft.runtime.settings.thread_count", ()))
+    assert (threads.result, thread_count() == 7) == (7, False)
+    assert not waiting()
+
+
+def test_an_exception_is_the_answer() -> None:
+    request = answered(submit("math.sqrt", (-1,)))
+    assert request.state == "failed" and request.result.startswith("ValueError")
+    assert answered(submit("math.sqrt", (4,))).result == 2.0
+
+
+def test_urgent_requests_come_first() -> None:
+    order: list[int] = []
+    with mock.patch.object(background, "exchange"):  # (nothing is sent yet)
+        requests = [submit("math.sqrt", (k,), lambda _, k=k: order.append(k), urgent=k > 2) for k in (1, 2, 3, 4)]
+    for request in requests:
+        answered(request)
+    assert order == [3, 4, 1, 2]
+
+
+def test_a_request_that_ends_the_process_has_crashed_and_the_next_one_starts_another() -> None:
+    assert answered(submit("os._exit", (3,))).state == "crashed"
+    assert answered(submit("math.sqrt", (4,))).result == 2.0
+    states = [answered(request).state for _ in range(9) if (request := submit("os._exit", (3,))) is not None]
+    assert states == ["crashed"] * (background.MOST_ENDED - 1)
+
+
+def test_an_idle_process_leaves_and_is_started_again() -> None:
+    first = answered(submit("os.getpid", ())).result
+    assert background._Second.process is not None
+    background._Second.process._received += LENGTH.pack(len(background.FAREWELL)) + background.FAREWELL
+    os.kill(first, signal.SIGKILL)
+    second = answered(submit("os.getpid", ()))
+    assert second.state == "done" and second.result != first and not background._Second.ended
+
+
+def test_ctrl_c_does_not_reach_the_process_and_no_wait_finds_it() -> None:
+    number = answered(submit("os.getpid", ())).result
+    assert os.getpgid(number) != os.getpgrp()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(number, os.WNOHANG)
+    os.kill(number, signal.SIGINT)
+    assert answered(submit("os.getpid", ())).result == number
+
+
+def run(code: str) -> list[str]:
+    """Run a program that uses the second process, and return the words that it has printed."""
+    env = {"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", "PATH": os.environ["PATH"]}
+    program = f"import os, time\nfrom weft.runtime import submit, waiting\n{code}"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=100)
+    assert not told.returncode and not told.stderr, told.stderr
+    return told.stdout.split()
+
+
+def is_gone(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_exit_waits_for_no_request_and_the_process_ends_after_its_request() -> None:
+    begin = time.monotonic()
+    (number,) = run(
+        "first = submit('os.getpid', ())\nwhile not first.is_over(): time.sleep(0.01)\n"
+        "submit('time.sleep', (5.0,))\nprint(first.result)"
+    )
+    assert time.monotonic() - begin > 0 and not is_gone(int(number))
+    wait_for(lambda: is_gone(int(number)))
+
+
+def test_a_forked_child_has_no_second_process() -> None:
+    code = """
+first = submit('os.getpid', ())
+while not first.is_over(): time.sleep(0.01)
+slow = submit('time.sleep', (0.5,))
+if not os.fork():
+    print(slow.state, submit('os.getpid', ()), waiting(), flush=True)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+while not slow.is_over(): time.sleep(0.01)
+print(slow.state)
+"""
+    assert run(code) == ["lost", "None", "0", "0", "done"]
+
+
+def test_a_worker_of_multiprocessing_starts_none() -> None:
+    code = """
+import multiprocessing
+if __name__ == '__main__':
+    from weft.runtime.worker_process import can_start
+    with multiprocessing.get_context('fork').Pool(1) as pool:
+        print(can_start(), pool.apply(can_start))
+"""
+    assert run(code) == ["True", "False"]
+
+
+def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **options: object) -> int:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(os, "posix_spawn", refuse)
+    monkeypatch.setattr(background._Second, "process", None)
+    assert submit("os.getpid", ()) is None and submit("os.getpid", ()) is None
+    with pytest.raises(OSError, match="no more"):
+        WorkerProcess("weft.runtime.background")
