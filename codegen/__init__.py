@@ -32,7 +32,13 @@ from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from weft.codegen.compile import code_version, compile_kernel, lower_stages, resolve_target
-    from weft.codegen.host_target import exceeds_caches, host_has_masks, is_host_described, order_target
+    from weft.codegen.host_target import (
+        exceeds_caches,
+        host_has_masks,
+        is_host_described,
+        order_target,
+        read_description_again,
+    )
     from weft.codegen.index_width import choose_index_dtype
     from weft.codegen.kernel_ir.builder import KernelBuilder
     from weft.codegen.kernel_ir.operation import (
@@ -69,7 +75,7 @@ __getattr__ = lazy_names(
     globals(),
     {
         "weft.codegen.compile": "code_version compile_kernel lower_stages resolve_target",
-        "weft.codegen.host_target": "exceeds_caches host_has_masks is_host_described order_target",
+        "weft.codegen.host_target": "exceeds_caches host_has_masks is_host_described order_target read_description_again",
         "weft.codegen.index_width": "choose_index_dtype",
         "weft.codegen.kernel_ir.builder": "KernelBuilder",
         "weft.codegen.kernel_ir.operation": "STRUCTURAL Block Function Kernel Operation Parameter Pointer Type Value",
@@ -155,6 +161,7 @@ __all__ = [
     "obtain_function",
     "order_target",
     "print_kernel",
+    "read_description_again",
     "resolve_dtypes",
     "resolve_target",
     "share_rows",

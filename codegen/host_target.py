@@ -28,6 +28,11 @@ def is_host_described() -> bool:
     return bool(_describe.cache_info().currsize) or _known() is not None
 
 
+def read_description_again() -> None:
+    """Read LLVM's description of this machine from disk again, after another process may have stored it."""
+    _read.cache_clear()
+
+
 @lru_cache(maxsize=1)
 def host_has_masks() -> bool:
     """Return `Target.has_masks` for this machine's CPU."""

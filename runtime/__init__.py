@@ -32,7 +32,7 @@ from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, us
 from weft.runtime.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from weft.runtime.background import Request, submit, waiting
+    from weft.runtime.background import Request, prepare, submit, waiting
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material
     from weft.runtime.code_cache import CodeCache
@@ -74,7 +74,7 @@ __getattr__ = lazy_names(
         "weft.runtime.llvm_files": "read_llvm",
         "weft.runtime.live": "largest_buffers show_cell show_file show_place source_line",
         "weft.runtime.null": "NullDevice",
-        "weft.runtime.background": "Request submit waiting",
+        "weft.runtime.background": "Request prepare submit waiting",
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
@@ -178,6 +178,7 @@ __all__ = [
     "run_calls",
     "read_draw",
     "read_llvm",
+    "prepare",
     "register_foreign",
     "report_fallback",
     "select_device",

@@ -121,6 +121,13 @@ def waiting() -> int:
     return sum(map(len, _Second.queues)) + (_Second.sent is not None)
 
 
+def prepare() -> None:
+    """Start the second process if it is enabled, so that later requests need not wait for that."""
+    if setting("background") and can_start():
+        with _Second.lock:
+            _start()
+
+
 def _start() -> bool:
     if _Second.process is None and _Second.ended < MOST_ENDED:
         try:

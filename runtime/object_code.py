@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal
 
-Kind = Literal["object", "ptx", "cubin", "bitcode", "facts", "plan", "lost"]
+Kind = Literal["object", "ptx", "cubin", "bitcode", "facts", "plan", "lost", "loop"]
 # Prefix of the PTX line with the register limits that are tried in turn until there are no spills. The PTX is written
 # with the first limit.
 REGISTER_AIMS = "// registers: "
@@ -18,7 +18,7 @@ class ObjectCode:
 
     Attributes
     ----------
-    kind : {"object", "ptx", "cubin", "bitcode", "facts", "plan", "lost"}
+    kind : {"object", "ptx", "cubin", "bitcode", "facts", "plan", "lost", "loop"}
         Host object file, PTX text (UTF-8), cubin or LLVM bitcode. The other kinds contain no kernel, but facts about a
         target (in `launch`), plans, or the seconds spent on interpreting a program.
     entry : str

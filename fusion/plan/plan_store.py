@@ -129,6 +129,15 @@ def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
     return found
 
 
+def is_nameable(form: Any) -> bool:
+    """Return whether all parts of a form have names outside this process."""
+    try:
+        _spell(form)
+    except _NamelessError:
+        return False
+    return True
+
+
 def store_key(form: Any, device: Device) -> bytes | None:
     """Return the cache key of a form. Return None if a part of the form has no name outside this process."""
     try:

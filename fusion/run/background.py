@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from weft.codegen import is_host_described, read_description_again
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan import plan_store, resized
 from weft.fusion.plan.live_graph import LiveGraph
@@ -22,14 +23,17 @@ def request_plan(
 
     The result of the request is the CPU time of the compilation in seconds.
     """
-    key = plan_store.store_key(form.key, device) if plan_store.is_open(device) else None
-    if key is None:
+    if not plan_store.is_open(device) or not plan_store.is_nameable(form.key):
         return None
+    # (the second process describes the machine for this one, if LLVM would have to be loaded for that)
+    key = plan_store.store_key(form.key, device) if is_host_described() else b""
     arguments = device.name, slots, wanted, key, *_flatten(form.nodes, graph)
     return submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)
 
 
 def _forget(key: Any, seconds: float) -> None:
+    """Let the next search for the plans of a form read the disk."""
+    read_description_again()
     resized.forget(key)
 
 

@@ -1,17 +1,17 @@
 """Compiled loops of ops, and the order in which kernels reduce.
 
-In: an op and dtypes, or a reduction of an array. Out: NumPy ufuncs around kernels, or a `Tree`. Invariant: kernels are
+In: an op and dtypes, or a reduction of an array. Out: loaded kernels, or a `Tree`. Invariant: kernels are
 created by the same lowering and code generation as plans, so they compute the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, Target, find_fold_lanes, is_bfloat16, obtain_function, order_target
+from weft.codegen import KernelBuilder, Target, find_fold_lanes, kernel_digest, obtain_function, order_target
 from weft.fusion.graph.expr import Expr, leaf, reduce_, view
 from weft.fusion.graph.reduction_order import Level, Tree
 from weft.fusion.lower.kernels import lower_for
@@ -19,16 +19,14 @@ from weft.fusion.plan.group import Group, start_group
 from weft.fusion.plan.nest import all_forms, make_nest, order_loops
 from weft.fusion.plan.parts import chunk_length
 from weft.fusion.plan.task import Task, make_task
-from weft.runtime import get_device, make_fold_ufunc, make_map_ufunc
+from weft.runtime import get_device, make_fold_ufunc
 
 
-def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return a ufunc that is compiled from an op."""
-    entry = obtain_function(get_device("cpu"), _kernel(op, loop, dtype))
-    dtypes = (*loop, dtype)
-    shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
-    ufunc = make_map_ufunc(op.lstrip("_"), entry, shown)
-    return ufunc if shown == list(dtypes) else _on_bits(ufunc, dtypes)
+def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> tuple[Any, str]:
+    """Return the loaded function that computes an op on contiguous arrays, and the digest of its kernel."""
+    device, kernel = get_device("cpu"), _kernel(op, loop, dtype)
+    digest = kernel_digest(device.target, kernel)
+    return obtain_function(device, kernel, digest), digest
 
 
 def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
@@ -42,22 +40,6 @@ def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
         value = b.cast(typed[0], dtype) if op == "cast" else b.op(op, *typed, dtype=dtype)
         b.store(pointers[-1], at.index, value)
     return b.finish()
-
-
-def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
-    """Return a function on bfloat16 arrays that calls a ufunc on their bits as uint16."""
-    brains = [is_bfloat16(kind) for kind in dtypes]
-
-    def call(*operands: Any, out: Any = None) -> Any:
-        given = [np.asarray(x).view(np.uint16) if brain else x for x, brain in zip(operands, brains, strict=False)]
-        if not brains[-1]:
-            return ufunc(*given, out=out)
-        if out is not None:
-            ufunc(*given, out=out.view(np.uint16))
-            return out
-        return np.asarray(ufunc(*given)).view(dtypes[-1])[()]
-
-    return call
 
 
 def compile_fold(op: str, kind: np.dtype) -> Any:

@@ -105,6 +105,8 @@ def _find_or_make(
                 price = tiers.try_interpreting(key, form, graph, epoch, versions, wanted, settle)
                 if price is None:
                     return None
+                plan = resized.find(form, device)  # (the second process may have just compiled it)
+        if plan is None:
             start = perf_counter()
             plan = import_module("weft.fusion.run.planning").make_new(device, slots, graph, wanted, form)
             tiers.note_compiled(price or 0.0, perf_counter() - start)

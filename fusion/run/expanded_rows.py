@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
+import weft.codegen as codegen
+import weft.runtime as runtime  # (its names load when they are used)
 from weft.codegen import find_op, is_bfloat16
 from weft.runtime import setting
 
 Loop = tuple[np.dtype, ...]
 
-# Seconds in NumPy after which an op is compiled. (Compilation takes about as long, and twice as long if LLVM has to be
-# loaded first.)
-PRICE = 0.03
+# Seconds in NumPy after which an op's loop is requested from the second process, and after which it is compiled here
+# if there is none. (Compilation takes about as long, and twice as long if LLVM has to be loaded first.)
+REQUEST, PRICE = 0.005, 0.03
 
 
 class NeedsCodeError(Exception):
@@ -123,6 +125,10 @@ def try_compiling(make: Callable[[], Any]) -> Any:
         return None
 
 
+def _look_again(_: None) -> None:
+    codegen.read_description_again()  # (the second process may have described this machine)
+
+
 class ExpandedRow:
     """An op that is computed by its expansion until its loop is compiled.
 
@@ -154,6 +160,7 @@ class ExpandedRow:
         self._compile = compile
         self._made: Any = None
         self._spent = 0.0
+        self._request: Any = None
         self.when_compiled: Callable[[], None] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
@@ -169,9 +176,18 @@ class ExpandedRow:
             self.when_compiled()
         return self._made
 
-    def __call__(self, *operands: Any, out: Any = None) -> Any:
-        if self._made is None and self._spent > PRICE and try_compiling(self.compiled) is None:
+    def _compile_if_it_pays(self) -> None:
+        if self._request is None:
+            row = self._op, self._loop, self._dtype
+            store = "weft.fusion.run.stored_loops.store_loop"
+            self._request = runtime.submit(store, row, _look_again, urgent=True) or ()
+        due = self._request.is_over() if self._request else self._spent > PRICE
+        if due and try_compiling(self.compiled) is None:
             self._spent = -inf
+
+    def __call__(self, *operands: Any, out: Any = None) -> Any:
+        if self._made is None and self._spent > REQUEST:
+            self._compile_if_it_pays()
         if self._made is not None:
             return self._made(*operands, out=out)
         begin = perf_counter()

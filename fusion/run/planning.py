@@ -79,12 +79,13 @@ def compile_plan(
 ) -> float:
     """Compile the plan of a graph for the process that has flattened it, and store the plan on disk.
 
+    `key` is the key of the plan on disk, or empty if the other process does not know this machine's description.
     Return the CPU time in seconds. Raises LookupError if the other process would not find the plan.
     """
     device = get_device(name)
     graph = restore(rows, versions, origins)
     form = resized.find_form(name, graph, wanted)
-    if plan_store.store_key(form.key, device) != key:
+    if key and plan_store.store_key(form.key, device) != key:
         raise LookupError("this is another version or another machine")
     begin = process_time()
     with override(interpret="never", strict=True):

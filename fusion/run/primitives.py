@@ -146,11 +146,11 @@ def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
 
 
 def _compiled(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    # (the compiler is loaded for the first op that needs it)
-    made: Primitive = import_module("weft.fusion.run.compiled_loops").compile_map(op, loop, dtype)
+    # (what reads the disk and generates code is loaded for the first op that needs it)
+    made: Primitive = import_module("weft.fusion.run.stored_loops").obtain_loop(op, loop, dtype)
     _made[op, loop, dtype] = made
     return made
 
 
-# Loops that this process has compiled.
+# Loops that this process has compiled or loaded.
 _made: dict[tuple[str, tuple[np.dtype, ...], np.dtype], Primitive] = {}

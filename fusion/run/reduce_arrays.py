@@ -126,8 +126,8 @@ def _find_extreme(function: Any, values: Any, axes: tuple[int, ...], dtype: np.d
 
 
 @cache
-def _compiler() -> Any:
-    # (loaded on first use)
+def compiler() -> Any:
+    """Return the module `compiled_loops`, which loads the code generator on first use."""
     return import_module("weft.fusion.run.compiled_loops")
 
 
@@ -138,7 +138,7 @@ def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tr
         if found is not None:
             return found
     key = op, kind, values.shape, values.strides, axes
-    return known_tree(key, lambda: _compiler().tree_of_array(op, values, axes, kind))
+    return known_tree(key, lambda: compiler().tree_of_array(op, values, axes, kind))
 
 
 def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
@@ -266,7 +266,7 @@ def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
         count = _counts[key] = _counts.get(key, 0) + 1
         if count <= OFTEN:
             return None
-        loop = try_compiling(lambda: _compiler().compile_fold(op, kind))
+        loop = try_compiling(lambda: compiler().compile_fold(op, kind))
         if loop is None:
             _counts[key] = -sys.maxsize
             return None

@@ -35,6 +35,7 @@ from weft.runtime import (
     OptimizerWarning,
     SettingError,
     launch_heard,
+    prepare,
     setting,
     warn_user,
 )
@@ -261,6 +262,8 @@ def _interpret(
         return False
     lost = LOST * (thread_time() - begin)
     form.lost += lost
+    if START / 2 >= _Rate.start > START / 2 - lost:
+        prepare()  # (the second process takes as long to start as this process takes to lose the other half)
     _Rate.start = max(0.0, _Rate.start - lost)
     if form.key is not None and form.lost > form.noted + NOTED * form.price:
         plan_store.note_lost(form.key, epoch.device, form.lost)

@@ -177,7 +177,9 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
         arrays = [a.reshape(-1) if a.size > 1 else a.reshape(()) for a in arrays]
         flat = out.reshape(-1)
     else:
-        arrays = [a.reshape(()) if a.size == 1 else np.broadcast_to(a, shape) for a in arrays]
+        arrays = [
+            a.reshape(()) if a.size == 1 else a if a.shape == shape else np.broadcast_to(a, shape) for a in arrays
+        ]
         flat = out
     length = BLOCK // max(operation.dtype.itemsize for operation in cluster.operations)
     if not cluster.registers:

@@ -61,10 +61,13 @@ def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def _strided(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    size, dtype = base.itemsize, base.dtype
     if 0 in shape:
-        return np.empty(shape, base.dtype)
-    line = base.reshape(-1)[offset:]
-    return as_strided(line, shape, [s * base.itemsize for s in strides])
+        return np.empty(shape, dtype)
+    if dtype.isbuiltin != 1:  # (other dtypes have no buffers)
+        return as_strided(base.reshape(-1)[offset:], shape, [s * size for s in strides])
+    # (a tenth of the time of `as_strided`)
+    return np.ndarray(shape, dtype, base, offset * size, [s * size for s in strides])
 
 
 def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:

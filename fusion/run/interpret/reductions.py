@@ -7,7 +7,6 @@ unknown or not the CPU's, the graph needs a kernel.
 from __future__ import annotations
 
 from collections.abc import Container
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topo
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import plain_tree
 from weft.fusion.run.primitives import primitive
-from weft.fusion.run.reduce_arrays import NeedsKernelError, fold, known_tree, reduce_values
+from weft.fusion.run.reduce_arrays import NeedsKernelError, compiler, fold, known_tree, reduce_values
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
@@ -55,15 +54,10 @@ def choose_order(node: Expr, orders: Orders) -> Any:
     if not is_regular(operand, node.attrs[0]):
         stored, short = orders.stored()
         key = _outline(node, stored, short)
-        tree = known_tree(key, lambda: _compiler().find_tree(node, stored - {node}, short, orders.target))
+        tree = known_tree(key, lambda: compiler().find_tree(node, stored - {node}, short, orders.target))
     if may_be_shifted(node, orders.origins) and _is_cut(operand, node, tree, orders):
         raise NeedsKernelError
     return tree
-
-
-def _compiler() -> Any:
-    # (loaded for operands that are not regular)
-    return import_module("weft.fusion.run.compiled_loops")
 
 
 def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:

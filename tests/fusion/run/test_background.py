@@ -155,4 +155,4 @@ def test_compile_plan_refuses_another_version(costly: Any) -> None:
     x = wf.asarray(np.arange(300.0))
     graph, form = graph_of(x * 3 - 1)
     with pytest.raises(LookupError, match="another version"):
-        planning.compile_plan("cpu", 1, None, b"", *background._flatten(form.nodes, graph))
+        planning.compile_plan("cpu", 1, None, b"another", *background._flatten(form.nodes, graph))

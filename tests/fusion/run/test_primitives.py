@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import gc
 import warnings
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
+import weft.runtime as runtime
 from weft.codegen import OPS, NoLoopError, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import expr_of, record
 from weft.fusion import cast, map_
 from weft.fusion.run import expanded_rows, primitives
-from weft.fusion.run.compiled_loops import compile_map
 from weft.fusion.run.expanded_rows import ExpandedRow
 from weft.fusion.run.primitives import is_ready, primitive, uses_numpy
+from weft.fusion.run.stored_loops import find_loop, obtain_loop
+from weft.runtime import Request
 from weft.runtime.cpu.ufuncs import BLOCK
 
 ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e-310, 1e300, np.inf, -np.inf, np.nan)
@@ -145,7 +148,7 @@ def test_operands_broadcast_and_elements_need_no_whole_strides() -> None:
 @pytest.mark.parametrize("code", "bhifdFD")  # (elements of 1, 2, 4, 8 and 16 bytes)
 def test_operands_that_are_not_packed_are_packed_block_by_block(code: str) -> None:
     kind = np.dtype(code)
-    row, random = compile_map("add", (kind, kind), kind), np.random.default_rng(7)
+    row, random = obtain_loop("add", (kind, kind), kind), np.random.default_rng(7)
     record = np.dtype([("odd", "i1"), ("value", kind), ("more", "i1", 6)])
     for count in (0, 1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5):
         packed = random.integers(1, 50, count).astype(kind)
@@ -200,9 +203,38 @@ def test_a_row_is_expanded_until_compiling_it_pays(monkeypatch: pytest.MonkeyPat
     row = ExpandedRow("maximum", (kind,) * 2, kind, primitives._numpys, compile_it)
     x = values(kind, 1)
     assert same_bits(row(x, x[3]), row(x, np.full_like(x, x[3]))) and not made
-    monkeypatch.setattr(expanded_rows, "PRICE", 0.0)
+    monkeypatch.setattr(expanded_rows, "REQUEST", 0.0)
+    monkeypatch.setattr(expanded_rows, "PRICE", 1e-9)
     assert same_bits(row(x, x), x) and same_bits(row(x, x), x) and len(made) == 1
     assert is_ready("maximum", (kind,) * 2, kind) and primitives._expanded("exp", (kind,), kind) is None
+
+
+def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, asked = np.dtype(np.float32), list[Any]()
+
+    def submit(function: str, arguments: Any, then: Any, urgent: bool) -> Request:
+        asked.append((function, arguments))
+        return Request(b"", then)
+
+    monkeypatch.setattr(runtime, "submit", submit, raising=False)
+    monkeypatch.setattr(expanded_rows, "REQUEST", 0.0)
+    row = ExpandedRow("maximum", (kind,) * 2, kind, primitives._numpys, lambda: find_loop("maximum", (kind,) * 2, kind))
+    x = values(kind, 1)
+    for _ in range(3):
+        assert same_bits(row(x, x), x) and row._made is None
+    ((function, arguments),) = asked
+    module, _, name = function.rpartition(".")
+    getattr(import_module(module), name)(*arguments)  # as the second process does
+    row._request.settle("done")
+    assert same_bits(row(x, x), x) and isinstance(row._made, np.ufunc) and len(asked) == 1
+
+
+def test_loops_are_found_by_op_and_dtypes(cold_cache: None) -> None:
+    kind = np.dtype(float)
+    assert find_loop("exp", (kind,), kind) is None
+    made = obtain_loop("exp", (kind,), kind)
+    found = find_loop("exp", (kind,), kind)
+    assert found is not None and found(1.5) == made(1.5) and find_loop("exp2", (kind,), kind) is None
 
 
 def test_numpys_loops_need_no_code() -> None:
