@@ -164,9 +164,9 @@ def fold(op: str, values: Any, tree: Tree) -> Any:
         values = values.reshape(rows, *tree.extents)
     if tree.chunk:
         values = _fold_chunks(row, values, tree)
-        found = _run(row, values, tree.last)
+        found = fold_rows(row, values, tree.last)
     else:
-        found = _run(row, values, tree.first)
+        found = fold_rows(row, values, tree.first)
     return found.reshape(shape)[()]
 
 
@@ -175,14 +175,14 @@ def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
     rows, extent, *rest = values.shape
     whole = extent // tree.chunk
     parts = values[:, : whole * tree.chunk].reshape(rows * whole, tree.chunk, *rest)
-    found = _run(row, parts, tree.first).reshape(rows, whole)
+    found = fold_rows(row, parts, tree.first).reshape(rows, whole)
     if whole * tree.chunk < extent:
-        left = _run(row, values[:, whole * tree.chunk :], tree.first)
+        left = fold_rows(row, values[:, whole * tree.chunk :], tree.first)
         found = np.concatenate([found, left[:, None]], axis=1)
     return found
 
 
-def _run(row: Any, values: Any, level: Level) -> Any:
+def fold_rows(row: Any, values: Any, level: Level) -> Any:
     """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel, starting with the identity."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:

@@ -6,7 +6,7 @@ updates that may overwrite memory from before the run come last, after every ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from weft.codegen import machine_of, order_target
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.live_graph import LiveGraph
-from weft.fusion.run.interpret import maps, moves, reductions
+from weft.fusion.run.interpret import maps, moves, reductions, variances
 from weft.fusion.run.reduce_arrays import NeedsKernelError
 from weft.runtime import Device
 
@@ -108,18 +108,25 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
     needed = set(order)
     outputs = list(dict.fromkeys([*roots, *(v for v in graph.versions if v in needed)]))
     kept = [v for v in graph.versions if v not in needed]
+    found = {} if any_order or machine_of(device).is_gpu else variances.find_variances(order, graph.origins)
+    order, operands = _without_differences(order, outputs, found)
     users: dict[Expr, list[Expr]] = {node: [] for node in order}
     for node in order:
         if node.kind == "leaf" and node.attrs[1] != device.name:
             raise NeedsKernelError
-        for child in set(node.operands):
+        for child in set(operands[node]):
             users[child].append(node)
     inside = maps.find_inlined(order, users, set(outputs))
     order_of = Orders(order, outputs, graph, device, any_order)
     shown = [node for node in order if node not in inside]
     front, back = _split_tail(shown, users)
     numbers = {node: k for k, node in enumerate([*front, *back])}
-    steps = [_make_step(node, numbers, inside, order_of) for node in [*front, *back]]
+    steps = [
+        ValueStep(node, numbers[node], (numbers[found[node][0]],), variances.run_variance, found[node][1])
+        if node in found
+        else _make_step(node, numbers, inside, order_of)
+        for node in [*front, *back]
+    ]
     uses = [0] * len(steps)
     for step in steps:
         for operand in step.operands:
@@ -140,6 +147,20 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
         any_order,
         not order_of.asked,
     )
+
+
+def _without_differences(
+    order: list[Expr], outputs: list[Expr], found: Mapping[Expr, tuple[Expr, Any]]
+) -> tuple[list[Expr], dict[Expr, tuple[Expr, ...]]]:
+    """Return the nodes that are computed, and their operands. The variances in `found` are computed from their arrays."""
+    operands = {node: (found[node][0],) if node in found else node.operands for node in order}
+    if not found:
+        return order, operands
+    needed = set(outputs)
+    for node in reversed(order):
+        if node in needed:
+            needed.update(operands[node])
+    return [node for node in order if node in needed], operands
 
 
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
