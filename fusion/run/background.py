@@ -7,13 +7,16 @@ plan could not be found there, for example because it has a user function.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from weft.codegen import is_host_described, read_description_again
+import weft.codegen as codegen
+import weft.runtime as runtime  # (names load when they are used)
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan import plan_store, resized
 from weft.fusion.plan.live_graph import LiveGraph
-from weft.runtime import Device, Request, submit
+
+if TYPE_CHECKING:
+    from weft.runtime import Device, Request
 
 
 def request_plan(
@@ -26,14 +29,14 @@ def request_plan(
     if not plan_store.is_open(device) or not plan_store.is_nameable(form.key):
         return None
     # (the second process describes the machine for this one, if LLVM would have to be loaded for that)
-    key = plan_store.store_key(form.key, device) if is_host_described() else b""
+    key = plan_store.store_key(form.key, device) if codegen.is_host_described() else b""
     arguments = device.name, slots, wanted, key, *_flatten(form.nodes, graph)
-    return submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)
+    return runtime.submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)
 
 
 def _forget(key: Any, seconds: float) -> None:
     """Let the next search for the plans of a form read the disk."""
-    read_description_again()
+    codegen.read_description_again()
     resized.forget(key)
 
 

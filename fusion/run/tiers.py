@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from time import perf_counter, thread_time
 from typing import Any
 
+import weft.runtime as runtime  # (names that are not needed here load when they are used)
 from weft.fusion.explain.reports import describe, write_report
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.statistics import STATISTICS
@@ -35,7 +36,6 @@ from weft.runtime import (
     OptimizerWarning,
     SettingError,
     launch_heard,
-    prepare,
     setting,
     warn_user,
 )
@@ -263,7 +263,7 @@ def _interpret(
     lost = LOST * (thread_time() - begin)
     form.lost += lost
     if START / 2 >= _Rate.start > START / 2 - lost:
-        prepare()  # (the second process takes as long to start as this process takes to lose the other half)
+        runtime.prepare()  # (the second process takes as long to start as this process takes to lose the other half)
     _Rate.start = max(0.0, _Rate.start - lost)
     if form.key is not None and form.lost > form.noted + NOTED * form.price:
         plan_store.note_lost(form.key, epoch.device, form.lost)

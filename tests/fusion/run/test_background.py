@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+import weft.runtime as runtime
 from tests.fusion.run.test_primitives import same_bits
 from weft.fusion.graph.expr import topological
 from weft.fusion.plan import resized
@@ -121,7 +122,7 @@ def costly(tmp_path: Path) -> Any:
 @pytest.mark.parametrize("state", ["failed", "lost", "done"])
 def test_what_the_second_process_cannot_compile_is_compiled_here(state: str, costly: Any) -> None:
     submitted: list[str] = []
-    with mock.patch.object(background, "submit", request(state, submitted)):
+    with mock.patch.object(runtime, "submit", request(state, submitted)):
         results = repeat()
     assert len(submitted) == 1 and wf.statistics()["plans"] == 1
     assert all(same_bits(r, results[0]) for r in results)
@@ -129,7 +130,7 @@ def test_what_the_second_process_cannot_compile_is_compiled_here(state: str, cos
 
 def test_a_form_that_crashes_the_second_process_is_never_compiled_here(costly: Any) -> None:
     submitted: list[str] = []
-    with mock.patch.object(background, "submit", request("crashed", submitted)), override(strict=False):
+    with mock.patch.object(runtime, "submit", request("crashed", submitted)), override(strict=False):
         with pytest.warns(wf.OptimizerWarning, match="ended unexpectedly"):
             results = repeat()
         with warnings.catch_warnings():
@@ -140,13 +141,13 @@ def test_a_form_that_crashes_the_second_process_is_never_compiled_here(costly: A
 
 
 def test_a_form_that_crashes_the_second_process_raises_if_strict(costly: Any) -> None:
-    with mock.patch.object(background, "submit", request("crashed", [])), override(strict=True):
+    with mock.patch.object(runtime, "submit", request("crashed", [])), override(strict=True):
         with pytest.raises(wf.CompileError, match="ended unexpectedly"):
             repeat()
 
 
 def test_a_form_is_compiled_here_if_there_is_no_second_process(costly: Any) -> None:
-    with mock.patch.object(background, "submit", partial(lambda *a, **k: None)):
+    with mock.patch.object(runtime, "submit", partial(lambda *a, **k: None)):
         results = repeat(400)
     assert all(same_bits(r, results[0]) for r in results)
 
