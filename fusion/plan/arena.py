@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from weft.runtime import Requests
 
 ALIGNMENT = 256
 IF_UNSHARED = ("take-if-unshared", "take-or-new")
@@ -23,7 +26,7 @@ class Take:
     otherwise it copies the value to new memory. ``take-or-new`` donates the memory of the first of `source` and
     `others` that no other reader and no other library uses. If there is none, it allocates new memory. It does not
     copy, because all elements are written. ``fill`` copies into memory that is already allocated, except for the range
-    of bytes `except_for`.
+    of bytes `except_for`. `request` is the request for new memory, once there was one.
     """
 
     place: int
@@ -32,6 +35,7 @@ class Take:
     nbytes: int
     except_for: tuple[int, int] = (0, 0)
     others: tuple[int, ...] = ()
+    request: Requests | None = None
 
 
 @dataclass(slots=True)

@@ -408,8 +408,9 @@ def _take(step: Take, table: list[Any], device: Device) -> int:
             if device.streaming:
                 device.claim(table[step.place], written=True)
             return -1 if step.how == "take" else donor
-    fresh = device.allocate(step.nbytes)
+    if step.request is None:
+        step.request = Requests([step.place], [step.nbytes])
+    device.allocate_into(table, step.request)
     if step.how == "take-if-unshared":
-        device.copy(table[step.source], fresh, step.nbytes)
-    table[step.place] = fresh
+        device.copy(table[step.source], table[step.place], step.nbytes)
     return -1
