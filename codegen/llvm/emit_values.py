@@ -28,7 +28,7 @@ class ValueEmitter(Writer):
         assert isinstance(result, np.dtype)
         how = row.lowering.get(first.kind)
         if how is None:
-            raise CompileError(f"{row.name} has no lowering for {first}")
+            raise CompileError(f"{row.name} has neither a lowering nor an expansion for {first}")
         lanes = self.lanes if self.varying(operation.operands) else 0
         if how == "same":
             self.set(operation, self.environment[operation.operands[0]])

@@ -29,12 +29,16 @@ class NoLoopError(TypeError):
 
 
 def add_row(row: OpDef) -> OpDef:
-    """Add an op to the table. Raises ValueError if its name is taken."""
+    """Add an op to the table. Raises ValueError if its name is taken, or if its results are not defined."""
     for name in (row.name, *row.aliases):
         if name in _ALIASES:
             raise ValueError(f"op {name!r} stands in the table already")
     if bool(row.ufunc) == bool(row.loops):
-        raise ValueError(f"op {row.name!r} takes its loops from a NumPy ufunc or lists them: one of both")
+        raise ValueError(
+            f"op {row.name!r} needs the name of a NumPy ufunc (`ufunc`) or type signatures (`loops`), not both"
+        )
+    if not row.ufunc and row.reference is None:
+        raise ValueError(f"op {row.name!r} has no NumPy ufunc: give its `reference`, a function of NumPy arrays")
     OPS[row.name] = row
     for name in (row.name, *row.aliases):
         _ALIASES[name] = row

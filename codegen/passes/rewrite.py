@@ -66,6 +66,8 @@ class Rewriter:
             replaced = self.rule(self.builder, operation, operands)
             if replaced is None:
                 self.copy(operation, operands)
+            elif isinstance(replaced, Value):
+                raise TypeError(f"the rule must return a list of the new results of {operation.opcode!r}, or None")
             else:
                 for value, new in zip(operation.results, replaced, strict=True):
                     self.map[value] = new

@@ -228,6 +228,7 @@ def shared_file_names(tree: Tree) -> list[str]:
 
 
 def nameless_files(tree: Tree) -> list[str]:
+    """Return the files whose names do not tell their contents."""
     forbidden = {"utils.py", "core.py", "base.py", "misc.py", "helpers.py", "common.py"}
     return [name for name, path in tree.files.items() if path.name in forbidden]
 

@@ -36,7 +36,9 @@ def test_docstring(name: Any) -> None:
     text = inspect.cleandoc(name.target.__doc__ or "")
     assert text.split("\n\n")[0].rstrip().endswith("."), "the first line of a docstring is a sentence"
     if name.needs_example:
-        assert "Examples\n--------\n>>> " in text, "there is no section Examples"
+        assert "Examples\n--------\n>>> " in text, (
+            "there is no section Examples (that of an op: docstrings.UFUNC_EXAMPLES)"
+        )
 
 
 @pytest.mark.filterwarnings("ignore:profiling is for a GPU")
