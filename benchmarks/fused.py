@@ -194,7 +194,7 @@ def run_program(
 
 
 def warm_up(call: Call, *others: str) -> None:
-    """Call weft until successive calls make no plans and compile nothing, or until a time limit.
+    """Call weft until successive calls make and read no plans and nothing is being compiled, or until a time limit.
 
     `others` are further names in `weft.statistics` of counters that must not increase.
     """
@@ -204,7 +204,8 @@ def warm_up(call: Call, *others: str) -> None:
         call()
         after = wf.statistics()
         calls += 1
-        quiet = quiet + 1 if all(before[n] == after[n] for n in ("plans", "compilations", *others)) else 0
+        same = all(before[n] == after[n] for n in ("plans", "plans_read", "compilations", *others))
+        quiet = quiet + 1 if same and not after["compiling"] else 0
 
 
 def as_problem(error: BaseException) -> str:

@@ -164,9 +164,9 @@ class Sides:
         self.enter(WEFT, cache)
 
     def warm_up(self) -> None:
-        """Call weft until two successive calls have made no plans and compiled nothing, or until a time limit.
+        """Call weft until two successive calls have made and read no plans and compiled nothing, or until a time limit.
 
-        Calls are repeated for a minimum time.
+        Calls are repeated for a minimum time, and while another process compiles.
         """
         begin, quiet = time.monotonic(), 0
         while WEFT in self.workers:
@@ -176,7 +176,8 @@ class Sides:
             answer = self.attempt(WEFT, 1)
             if answer is not None:
                 self.outcome.calls.append({"seconds": answer["seconds"][0], **answer["counts"]})
-                quiet = quiet + 1 if not any(answer["counts"][n] for n in ("plans", "compilations")) else 0
+                busy = answer["waiting"] or any(answer["counts"][n] for n in ("plans", "plans_read", "compilations"))
+                quiet = 0 if busy else quiet + 1
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
         """Call a side and return its answer. If it fails, end its process and return None."""

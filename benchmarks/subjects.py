@@ -109,7 +109,10 @@ def weft_call(program: Program, array: Callable[[Any], Any], values: Sequence[An
 
     def counters() -> dict[str, int]:
         counts = wf.statistics()
-        return {name: counts[name] for name in ("plans", "compilations", "kernels")}
+        return {name: counts[name] for name in ("plans", "plans_read", "compilations", "kernels")}
+
+    def waiting() -> int:
+        return int(wf.statistics()["compiling"])
 
     def kernel_share(made: list[Any]) -> float:
         with wf.profile() as profile:
@@ -118,4 +121,4 @@ def weft_call(program: Program, array: Callable[[Any], Any], values: Sequence[An
             seconds = time.perf_counter() - begin
         return sum(kernel.seconds for kernel in profile.kernels) / seconds
 
-    return Subject(arguments, call, results, counters, kernel_share)
+    return Subject(arguments, call, results, counters, waiting, kernel_share)

@@ -49,6 +49,8 @@ class Subject:
         Returns named results as NumPy arrays, given the arguments and the return value of `call`.
     counters : callable
         Returns counts since the start of the process by name, such as the number of plans.
+    waiting : callable
+        Returns the number of programs that are being compiled in another process.
     kernel_share : callable
         Runs the program on arguments, and returns the fraction of the time that is spent in kernels.
     """
@@ -57,6 +59,7 @@ class Subject:
     call: Callable[[list[Any]], Any]
     results: Callable[[list[Any], Any], dict[str, np.ndarray]]
     counters: Callable[[], dict[str, int]] = field(default=dict)
+    waiting: Callable[[], int] = field(default=int)
     kernel_share: Callable[[list[Any]], float] = field(default=lambda arguments: math.nan)
 
 
@@ -187,7 +190,8 @@ def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, An
     after = subject.counters()
     if request["save"]:
         np.savez(request["save"], **subject.results(arguments, returned))  # type: ignore[arg-type]
-    return {"seconds": seconds, "counts": {name: after[name] - before[name] for name in after}}
+    counts = {name: after[name] - before[name] for name in after}
+    return {"seconds": seconds, "counts": counts, "waiting": subject.waiting()}
 
 
 def describe_error(error: BaseException) -> str:
