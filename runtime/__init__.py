@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.native import HEADER, Builtin, Text, is_kept, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
-    from weft.runtime.cpu.random.generators import DRAWN, LEAST, draw_into, draw_many, read_draw
+    from weft.runtime.cpu.random.generators import DRAWN, LEAST, draw_bytes, draw_into, draw_many, read_draw
     from weft.runtime.cpu.random.random_streams import (
         Reader,
         fill_from_stream,
@@ -76,7 +76,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
-        "weft.runtime.cpu.random.generators": "DRAWN LEAST draw_into draw_many read_draw",
+        "weft.runtime.cpu.random.generators": "DRAWN LEAST draw_bytes draw_into draw_many read_draw",
         "weft.runtime.cpu.random.random_streams": "Reader fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
@@ -149,6 +149,7 @@ __all__ = [
     "disassemble",
     "divide_axis",
     "disk_cache",
+    "draw_bytes",
     "draw_into",
     "draw_many",
     "fill_from_stream",

@@ -290,6 +290,8 @@ class WrappedObject:
         made: Any = WrappedFunction(found)
         if isinstance(self._wrapped, np.random.Generator) and name in runtime.DRAWN:
             made = drawing(self._wrapped, name, made)
+        elif isinstance(self._wrapped, np.random.Generator) and name == "bytes":
+            made = partial(runtime.draw_bytes, self._wrapped)
         self.__dict__[name] = made
         return made
 

@@ -43,7 +43,7 @@ def draw_array(
         return None if values is None else convert(values)
     count = int(np.prod(draw.shape))
     if device.name == "cpu" and count >= RECORDED_FROM:
-        standard = draw.scale, draw.place, draw.parameter
+        standard = draw.scale, draw.place, draw.parameters
         words = runtime.take_stream(draw.method, generator.bit_generator, count, *standard)
         return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)
     memory = device.allocate(count * draw.dtype.itemsize)

@@ -120,6 +120,8 @@ def _make_generator(base: type, draws: str) -> type:
             return isinstance(value, base)
 
     members = {name: _drawing(base, name) for name in draws.split() if hasattr(base, name)}
+    if base is np.random.Generator:
+        members["bytes"] = runtime.draw_bytes
     return Meta(base.__name__, (base,), {**members, "__module__": base.__module__, "__doc__": base.__doc__})
 
 
