@@ -15,6 +15,7 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, convert, expr_of, record, start, user_location, wrap
+from weft.dsl.arrays.random_positions import record_positions
 from weft.fusion import Storage, current_epoch, opaque
 
 # Number of elements below which NumPy draws numbers in less time than recording takes.
@@ -38,6 +39,8 @@ def draw_array(
     if draw is None:
         return None
     device: Any = current_epoch().device
+    if runtime.is_gpu(device) and (made := record_positions(draw, generator.bit_generator)) is not None:
+        return made
     if not hasattr(device, "lend"):  # (memory that the host cannot write to)
         values = runtime.draw_many(generator, name, arguments, options)
         return None if values is None else convert(values)

@@ -7,7 +7,7 @@ generator with a new state. Invariant: an output is a function of the state that
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
@@ -48,6 +48,9 @@ class Engine(Protocol):
     def jump(self, state: int, increment: int, steps: int) -> int:
         """Return the state `steps` steps later."""
 
+    def output(self, state: int, increment: int) -> int:
+        """Return the 64 bits of the step that leads to a state."""
+
 
 class Congruential:
     """A linear congruential generator of 128 bits.
@@ -58,15 +61,26 @@ class Congruential:
     multiplier : int
     before : bool
         Whether NumPy takes the output before a step. The state is then that of one step before.
-    output, outputs : str
+    text, texts : str
         The LLVM text of the output function, of one state and of several ones.
+    output : callable
+        The output function of the low and the high word of a state.
     """
 
-    def __init__(self, kind: type[Any], multiplier: int, before: bool, output: str, outputs: str) -> None:
+    def __init__(
+        self,
+        kind: type[Any],
+        multiplier: int,
+        before: bool,
+        text: str,
+        texts: str,
+        output: Callable[[int, int], int],
+    ) -> None:
         self.kind = kind
         self.multiplier = multiplier
         self.before = before
-        self._texts = {"OUTPUT": output, "OUTPUTS": outputs}
+        self._texts = {"OUTPUT": text, "OUTPUTS": texts}
+        self._output = output
         self._inverse = pow(multiplier, -1, 1 << 128)
         self._known: bool | None = None
         self._distances: np.ndarray | None = None
@@ -113,6 +127,9 @@ class Congruential:
                 product, total = product * factor & _MASK, (total * factor + term) & _MASK
             factor, term, steps = factor * factor & _MASK, (factor + 1) * term & _MASK, steps >> 1
         return (product * state + total) & _MASK
+
+    def output(self, state: int, increment: int) -> int:
+        return self._output(state & _WORD, state >> 64)
 
 
 def _state_address(generator: Any) -> int:
@@ -180,6 +197,9 @@ class Philox:
     def jump(self, state: int, increment: int, steps: int) -> int:
         return state + steps
 
+    def output(self, state: int, increment: int) -> int:
+        return self.outputs(state >> 2, increment)[state & 3]
+
     def outputs(self, counter: int, key: int) -> list[int]:
         """Return the four outputs of a counter."""
         a, b, c, d = counter & _WORD, counter >> 64, 0, 0
@@ -214,18 +234,29 @@ def _dxsm(kind: str, high: str, low: str, number: str) -> str:
   %bits = mul {kind} %folded.more, %odd"""
 
 
+def _pcg64_output(low: int, high: int) -> int:
+    bits, turns = low ^ high, high >> 58
+    return (bits >> turns | bits << (64 - turns)) & _WORD
+
+
+def _dxsm_output(low: int, high: int) -> int:
+    folded = (high ^ high >> 32) * _CHEAP & _WORD
+    return (folded ^ folded >> 48) * (low | 1) & _WORD
+
+
 @cache
 def engines() -> Sequence[Engine]:
     """Return the algorithms that native code knows. A stream contains the position of its algorithm."""
     vector = f"<{LANES} x i64>"
     return (
-        Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR),
+        Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR, _pcg64_output),
         Congruential(
             np.random.PCG64DXSM,
             _CHEAP,
             True,
             _dxsm("i64", "%high", "%low", "{}"),
             _dxsm(vector, "%there.high", "%there.low", "splat (i64 {})"),
+            _dxsm_output,
         ),
         Philox(),
     )
