@@ -1,6 +1,6 @@
 """Ops of random numbers at a position: 128-bit arithmetic on pairs of words, output functions, and the numbers themselves.
 
-`weft.dsl.arrays.random_positions` composes them. The ops whose names begin with "_random" give the numbers: an array of
+`weft.dsl.arrays.random_arrays` composes them. The ops whose names begin with "_random" give the numbers: an array of
 them is cheap to compute again, so it is not stored for a variable that still refers to it.
 """
 

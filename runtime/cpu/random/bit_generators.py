@@ -7,7 +7,7 @@ generator with a new state. Invariant: an output is a function of the state that
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
@@ -31,7 +31,7 @@ class State(NamedTuple):
 class Engine(Protocol):
     """The algorithm of a bit generator. `kind` is its class in NumPy."""
 
-    kind: type[np.random.BitGenerator]
+    kind: type[Any]
 
     def text(self) -> str:
         """Return the LLVM text of the generator."""
@@ -157,7 +157,7 @@ def _has_known_layout(kind: type[Any]) -> bool:
 class Philox:
     """Philox4x64-10. A state is the position of an output: four times the counter, plus the index of the output."""
 
-    kind = np.random.Philox
+    kind: type[Any] = np.random.Philox
     rounds = 10
     factors = 0xD2E7470EE14C6C93, 0xCA5A826395121157
     weyl = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
@@ -245,7 +245,7 @@ def _dxsm_output(low: int, high: int) -> int:
 
 
 @cache
-def engines() -> Sequence[Engine]:
+def engines() -> tuple[Engine, ...]:
     """Return the algorithms that native code knows. A stream contains the position of its algorithm."""
     vector = f"<{LANES} x i64>"
     return (

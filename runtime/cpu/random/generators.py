@@ -101,7 +101,7 @@ _DRAWS: dict[str, tuple[str, Callable[..., _Read]]] = {
     "logistic": ("logistic", _location),
     "triangular": ("triangular", _triangular),
 }
-DRAWN = frozenset({*_DRAWS, "integers"})  # names of methods
+DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # names of methods
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
@@ -116,6 +116,8 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     """
     if name == "integers":
         return _read_integers(arguments, options)
+    if name == "choice":
+        return _read_choice(arguments, options)
     if name == "random" and (draw := _read_float32(arguments, options)) is not None:
         return draw
     method, read = _DRAWS[name]
@@ -177,6 +179,14 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
         return read(*arguments, **options)
     except TypeError:  # (wrong arguments, for which NumPy raises an error)
         return None
+
+
+def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
+    """Return the draw of many integers below a number, with replacement. Return None for other choices."""
+    given = {**dict(zip(("a", "size"), arguments, strict=False)), **options}
+    if len(arguments) > 2 or given.keys() != {"a", "size"} or type(given["a"]) is not int or given["a"] < 1:
+        return None
+    return _read_integers((0, given["a"], given["size"]), {})
 
 
 def draw_bytes(generator: np.random.Generator, length: int) -> bytes:

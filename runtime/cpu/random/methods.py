@@ -14,7 +14,7 @@ from weft.runtime.cpu.random.bit_generators import BLOCK
 from weft.runtime.llvm_files import read_llvm
 
 
-class Method(NamedTuple):
+class Drawing(NamedTuple):
     """A method that draws standard numbers.
 
     Attributes
@@ -44,20 +44,20 @@ def integers_of(bits: int, dtype: np.dtype) -> str:
 
 _INTEGERS = [(64, "i8"), (32, "i8"), (32, "i4"), (16, "i2"), (8, "i1")]
 METHODS = {
-    "random": Method(0, 1.0, 1 << 13),
-    "standard_normal": Method(1, 1.0216, 1 << 12),
-    "standard_exponential": Method(2, 1.0337, 1 << 13),
-    "random float32": Method(3, 0.5, 1 << 13, np.dtype(np.float32), 32),
-    "positive": Method(4, 1.0, 1 << 12, np.dtype(np.float64), 64),
+    "random": Drawing(0, 1.0, 1 << 13),
+    "standard_normal": Drawing(1, 1.0216, 1 << 12),
+    "standard_exponential": Drawing(2, 1.0337, 1 << 13),
+    "random float32": Drawing(3, 0.5, 1 << 13, np.dtype(np.float32), 32),
+    "positive": Drawing(4, 1.0, 1 << 12, np.dtype(np.float64), 64),
     **{
-        integers_of(bits, np.dtype(code)): Method(5 + k, bits / 64, 1 << 13, np.dtype(code), bits)
+        integers_of(bits, np.dtype(code)): Drawing(5 + k, bits / 64, 1 << 13, np.dtype(code), bits)
         for k, (bits, code) in enumerate(_INTEGERS)
     },
 }
 NAMES = {method.number: name for name, method in METHODS.items()}
 
 
-class Function(NamedTuple):
+class Transform(NamedTuple):
     """A function of standard numbers: its number in native code, the method, and example parameters."""
 
     number: int
@@ -66,15 +66,15 @@ class Function(NamedTuple):
 
 
 FUNCTIONS = {
-    "lognormal": Function(1, "standard_normal", ()),
-    "weibull": Function(2, "standard_exponential", (1.75,)),
-    "pareto": Function(3, "standard_exponential", (1.75,)),
-    "power": Function(4, "standard_exponential", (1.75,)),
-    "rayleigh": Function(5, "standard_exponential", (1.75,)),
-    "laplace": Function(6, "positive", (0.5, 1.75)),
-    "gumbel": Function(7, "positive", (0.5, 1.75)),
-    "logistic": Function(8, "positive", (0.5, 1.75)),
-    "triangular": Function(9, "random", (0.5, 1.75, 2.5)),
+    "lognormal": Transform(1, "standard_normal", ()),
+    "weibull": Transform(2, "standard_exponential", (1.75,)),
+    "pareto": Transform(3, "standard_exponential", (1.75,)),
+    "power": Transform(4, "standard_exponential", (1.75,)),
+    "rayleigh": Transform(5, "standard_exponential", (1.75,)),
+    "laplace": Transform(6, "positive", (0.5, 1.75)),
+    "gumbel": Transform(7, "positive", (0.5, 1.75)),
+    "logistic": Transform(8, "positive", (0.5, 1.75)),
+    "triangular": Transform(9, "random", (0.5, 1.75, 2.5)),
 }
 FUNCTION_NAMES = {function.number: name for name, function in FUNCTIONS.items()}
 
@@ -98,7 +98,7 @@ def words_texts() -> dict[str, Any]:
     return texts
 
 
-def _words(name: str, method: Method) -> str:
+def _words(name: str, method: Drawing) -> str:
     size = method.dtype.itemsize
     word, kind = f"i{method.bits}", {"f8": "double", "f4": "float"}.get(method.dtype.str[1:], f"i{8 * size}")
     if method.dtype.kind == "f":

@@ -53,9 +53,7 @@ def obtain_code(engine: Engine, compiling: bool) -> Code | None:
     """Return the native code for a bit generator. Return None if it is not in the disk cache, or is being compiled."""
     ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
     sizes = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
-    text = read_llvm(
-        __file__, "streams", GENERATOR=engine.text(), ZIGGURATS=ziggurats, **sizes, **words_texts()
-    )
+    text = read_llvm(__file__, "streams", GENERATOR=engine.text(), ZIGGURATS=ziggurats, **sizes, **words_texts())
     code = optimised_object(_ENTRIES[0], text, ("exp", "expm1", "log", "log1p", "pow"), compiling, own=True)
     if code is None:
         return None

@@ -24,7 +24,7 @@ import numpy as np
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.pool import workers
 from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine, State, engine_of, engines
-from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, METHODS, NAMES, Method
+from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, METHODS, NAMES, Drawing
 from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code, ziggurats
 from weft.runtime.cpu.random.readiness import Readiness
 from weft.runtime.settings import thread_count
@@ -51,12 +51,16 @@ def _is_numpys(engine: Engine, code: Code, name: str) -> bool:
     made: Any = engine.kind
     ours, theirs = made(1), made(1)
     np.random.Generator(theirs).integers(9, dtype=np.int32), np.random.Generator(ours).integers(9, dtype=np.int32)
-    scale, place, parameters = 1.0, -0.0, ()
+    scale, place = 1.0, -0.0
+    parameters: Sequence[float] = ()
     method = METHODS[FUNCTIONS[name].method if name in FUNCTIONS else name]
     if name in FUNCTIONS:
         parameters = FUNCTIONS[name].example
     elif method.dtype.kind == "i":  # (every third word is rejected)
-        scale, place = (2 << method.bits) // 3 - 1 if method.bits < 64 else (1 << 64) // 3 * 2, -(1 << method.dtype.itemsize * 8 - 1)
+        scale, place = (
+            (2 << method.bits) // 3 - 1 if method.bits < 64 else (1 << 64) // 3 * 2,
+            -(1 << method.dtype.itemsize * 8 - 1),
+        )
     words = _take(code, name, ours, SAMPLE, scale, place, parameters)
     assert words is not None
     values, expected = np.empty(SAMPLE, method.dtype), np.empty(SAMPLE, method.dtype)
@@ -136,7 +140,7 @@ def _take(
     return words
 
 
-def _head(method: Method, count: int, scale: float, place: float) -> np.ndarray:
+def _head(method: Drawing, count: int, scale: float, place: float) -> np.ndarray:
     """Return the words of a stream, of which those of the method are set."""
     threshold = 0
     if method.dtype.kind == "i":
@@ -154,7 +158,7 @@ def _head(method: Method, count: int, scale: float, place: float) -> np.ndarray:
     return words
 
 
-def _use_half(method: Method, words: np.ndarray, half: int) -> None:
+def _use_half(method: Drawing, words: np.ndarray, half: int) -> None:
     """Use half of a step that is left. Its numbers are in front of the stream."""
     most, place, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
@@ -304,7 +308,14 @@ def launch_with_streams(
         if own is None:
             return False
         tables = engines()[int(reader.words[18])].distances()
-        streams += [reader.argument, reader.each, reader.size, reader.words.ctypes.data, own.filling, tables.ctypes.data]
+        streams += [
+            reader.argument,
+            reader.each,
+            reader.size,
+            reader.words.ctypes.data,
+            own.filling,
+            tables.ctypes.data,
+        ]
     assert code is not None
     memory = device.allocate(threads * apart * len(readers))
     job = [function.address, len(slots), slots.buffer_info()[0], few, len(readers), memory.address]
