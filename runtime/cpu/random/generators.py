@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.runtime.cpu.random.bit_generators import engine_of
 from weft.runtime.cpu.random.methods import METHODS, integers_of
 from weft.runtime.cpu.random.random_streams import fill_from_stream, is_ready, take_stream
 from weft.runtime.devices import get_device
@@ -200,6 +201,8 @@ def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
 
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw) -> bool:
     """Fill a C-contiguous array of the draw's dtype. Return False if NumPy has to draw. The generator is then unchanged."""
+    if engine_of(generator.bit_generator) is None:
+        return False
     fill = partial(fill_with_draw, values, generator, draw)
     if not Listening.listeners or not is_ready():
         return fill()
