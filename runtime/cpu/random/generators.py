@@ -102,6 +102,7 @@ _DRAWS: dict[str, tuple[str, Callable[..., _Read]]] = {
     "logistic": ("logistic", _location),
     "triangular": ("triangular", _triangular),
 }
+_FLOAT32 = frozenset({"random", "standard_normal", "standard_exponential"})  # methods with a dtype
 DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # names of methods
 
 
@@ -119,7 +120,7 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
         return _read_integers(arguments, options)
     if name == "choice":
         return _read_choice(arguments, options)
-    if name == "random" and (draw := _read_float32(arguments, options)) is not None:
+    if name in _FLOAT32 and (draw := _read_float32(name, arguments, options)) is not None:
         return draw
     method, read = _DRAWS[name]
     try:
@@ -135,13 +136,13 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     return Draw(method, size if type(size) is tuple else (count,), float(scale), float(place), parameters=numbers)
 
 
-def _read_float32(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw of float32 numbers by `random`. Return None for other calls."""
+def _read_float32(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
+    """Return the draw of float32 numbers. Return None for other calls."""
     given = {**dict(zip(("size", "dtype"), arguments, strict=False)), **options}
     if len(given) != 2 or len(arguments) + len(options) != 2 or given.get("dtype") not in (np.float32, "f4", "float32"):
         return None
-    draw = read_draw("random", (given.get("size"),), {})
-    return None if draw is None else draw._replace(method="random float32", dtype=np.dtype(np.float32))
+    draw = read_draw(name, (given.get("size"),), {})
+    return None if draw is None else draw._replace(method=f"{name} float32", dtype=np.dtype(np.float32))
 
 
 _DTYPES = {x.type: x for x in map(np.dtype, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))}

@@ -27,7 +27,7 @@ class Drawing(NamedTuple):
         The number of elements that native code draws in less time than NumPy's loop.
     dtype : dtype
     bits : int
-        Bits of the word that an element reads, or 0 if it takes as many steps as it needs.
+        Bits of the words that an element reads, or 0 if it reads whole steps and may need several.
     """
 
     number: int
@@ -35,6 +35,11 @@ class Drawing(NamedTuple):
     least: int
     dtype: np.dtype = np.dtype(np.float64)
     bits: int = 0
+
+    @property
+    def reads_halves(self) -> bool:
+        """Whether an element reads a half of a step, or a part of a half. A half that is left is then used first."""
+        return 0 < self.bits < 64
 
 
 def integers_of(bits: int, dtype: np.dtype) -> str:
@@ -53,6 +58,8 @@ METHODS = {
         integers_of(bits, np.dtype(code)): Drawing(5 + k, bits / 64, 1 << 13, np.dtype(code), bits)
         for k, (bits, code) in enumerate(_INTEGERS)
     },
+    "standard_normal float32": Drawing(10, 0.5131, 1 << 13, np.dtype(np.float32), 32),
+    "standard_exponential float32": Drawing(11, 0.5213, 1 << 13, np.dtype(np.float32), 32),
 }
 NAMES = {method.number: name for name, method in METHODS.items()}
 
@@ -79,22 +86,40 @@ FUNCTIONS = {
 FUNCTION_NAMES = {function.number: name for name, function in FUNCTIONS.items()}
 
 
+# In float32: the layer of a ziggurat, the position of its tables behind those in float64, the start of the tail, and the
+# negative inverse of the start.
+HALF_ZIGGURATS = {
+    "standard_normal float32": ("normal", 0, "0x400D3BB480000000", {"NEGATIVE_INVERSE": "0xBFD183AA60000000"}),
+    "standard_exponential float32": ("exponential", 384, "0x401EC9D920000000", {}),
+}
+
+
 def words_texts() -> dict[str, Any]:
     """Return the LLVM text of elements that read words, and the parts of `streams.ll` that choose among them."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
-    for method in METHODS.values():
+    for method_name, method in METHODS.items():
         if not method.bits:
             continue
         name = f"words{method.number}"
-        texts["WORDS"] += _words(name, method)
+        tables, first, state = "", "", "ptr %stream, i128 %state, i128 %increment"
+        if method_name in HALF_ZIGGURATS:
+            layer, offset, start, more = HALF_ZIGGURATS[method_name]
+            layer = read_llvm(__file__, f"half_layer_{layer}", NAME=name, START=start, **more)
+            texts["WORDS"] += read_llvm(
+                __file__, "half_ziggurat", NAME=name, LAYER=layer, BLOCK=BLOCK, HALVES=2 * BLOCK
+            )
+            first = f"  %{name}.tables = getelementptr i64, ptr %ziggurats, i64 {2048 + offset}\n"
+            tables, state = f"ptr %{name}.tables, ", "i128 %state, i128 %increment, i64 %first"
+        else:
+            texts["WORDS"] += _words(name, method)
         texts["WORDS_SWITCH"] += f" i64 {method.number}, label %{name}"
-        out = "ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances"
-        texts["WORDS_RANGE"] += f"{name}:\n  call void @{name}.range({out})\n  ret void\n"
-        count = f"call {result} @{name}.count(ptr %stream, i128 %state, i128 %increment, ptr %distances)"
-        texts["WORDS_COUNT"] += f"{name}:\n  %{name}.found = {count}\n  ret {result} %{name}.found\n"
-        end = "ptr %slots, ptr %stream, i64 %end, ptr %distances"
-        texts["WORDS_END"] += f"{name}:\n  call void @{name}.end({end})\n  ret void\n"
+        out = f"ptr %out, ptr %stream, i64 %first, i64 %last, {tables}ptr %distances"
+        texts["WORDS_RANGE"] += f"{name}:\n{first}  call void @{name}.range({out})\n  ret void\n"
+        count = f"call {result} @{name}.count({state}, {tables}ptr %distances)"
+        texts["WORDS_COUNT"] += f"{name}:\n{first}  %{name}.found = {count}\n  ret {result} %{name}.found\n"
+        end = f"ptr %slots, ptr %stream, i64 %end, {tables}ptr %distances"
+        texts["WORDS_END"] += f"{name}:\n{first}  call void @{name}.end({end})\n  ret void\n"
     return texts
 
 

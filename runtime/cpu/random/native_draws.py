@@ -54,7 +54,9 @@ def obtain_code(engine: Engine, compiling: bool) -> Code | None:
     ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
     sizes = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
     text = read_llvm(__file__, "streams", GENERATOR=engine.text(), ZIGGURATS=ziggurats, **sizes, **words_texts())
-    code = optimised_object(_ENTRIES[0], text, ("exp", "expm1", "log", "log1p", "pow"), compiling, own=True)
+    code = optimised_object(
+        _ENTRIES[0], text, ("exp", "expf", "expm1", "log", "log1p", "log1pf", "pow"), compiling, own=True
+    )
     if code is None:
         return None
     names = (*_ENTRIES, "weft_fill_range")
@@ -67,8 +69,25 @@ def obtain_code(engine: Engine, compiling: bool) -> Code | None:
 def ziggurats() -> np.ndarray:
     """Return NumPy's tables of the normal and the exponential ziggurat.
 
-    Their words are limits, units and densities, and the limits shifted to the place's position in an output.
+    Their words are limits, units and densities, and the limits shifted to the place's position in an output. The tables in
+    float32 follow.
     """
     tables = np.load(Path(__file__).with_name("ziggurat.npy"))
     shifted = tables[:, :1] << np.array([12, 11], np.uint64).reshape(2, 1, 1)
-    return np.concatenate([tables, shifted], axis=1)
+    return np.concatenate([np.concatenate([tables, shifted], axis=1).reshape(-1), _float32_tables(tables).reshape(-1)])
+
+
+def _float32_tables(tables: np.ndarray) -> np.ndarray:
+    """Return the tables of the ziggurats in float32: limits, units and densities, as words of 64 bits.
+
+    NumPy's tables are those in float64, rounded, but for four numbers.
+    """
+    bits = np.array([52 - 23, 53 - 23]).reshape(2, 1)
+    found = np.empty(tables.shape, np.float32)
+    limits = np.rint(tables[:, 0] / 2.0**bits).astype(np.uint32)
+    found[:, 1] = tables[:, 1].view(np.float64) * 2.0**bits
+    found[:, 2] = tables[:, 2].view(np.float64)
+    for entry, towards in (((1, 1, 226), 1), ((1, 2, 128), 0), ((1, 2, 154), 1), ((1, 2, 171), 0)):
+        found[entry] = np.nextafter(found[entry], np.float32(towards))
+    found.view(np.uint32)[:, 0] = limits
+    return found.view(np.uint64)

@@ -24,7 +24,7 @@ import numpy as np
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.pool import workers
 from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine, State, engine_of, engines
-from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, METHODS, NAMES, Drawing
+from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, HALF_ZIGGURATS, METHODS, NAMES, Drawing
 from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code, ziggurats
 from weft.runtime.cpu.random.readiness import Readiness
 from weft.runtime.settings import thread_count
@@ -39,6 +39,7 @@ CHUNK, SHARED_FROM = 1 << 15, 1 << 15
 BLOCKS = 8
 # Number of elements for the comparison with NumPy: each layer of a ziggurat gets many of them, and its edges some.
 SAMPLE = 20_001
+MOST_IN_FRONT = 4  # number of elements in front of a stream
 _MASK = (1 << 64) - 1
 
 
@@ -123,19 +124,21 @@ def _take(
         if begin is None:
             return None
         words = _head(method, count, scale, place)
+        if method.reads_halves and begin.half[0]:
+            begin = _use_half(generator, begin, engine, method, words)
+            if begin is None:
+                return None
         words[:4] = begin.state & _MASK, begin.state >> 64, begin.increment & _MASK, begin.increment >> 64
         words[14] = 0 if function is None else function.number
         words[15 : 15 + len(parameters)].view(np.float64)[:] = parameters
         words[18:20] = number, method.dtype.itemsize.bit_length() - 1
         half = begin.half
-        if method.bits and method.bits < 64 and half[0]:
-            _use_half(method, words, half[1])
         if method.number == 0:
             state = engine.jump(begin.state, begin.increment, count)
         else:
             assert code is not None
             words, state, left = _index(code, engine, words, count - int(words[9]))
-            half = left if method.bits and method.bits < 64 else half
+            half = left if method.reads_halves else half
         engine.store(generator, State(state, begin.increment, half))
     return words
 
@@ -158,8 +161,29 @@ def _head(method: Drawing, count: int, scale: float, place: float) -> np.ndarray
     return words
 
 
-def _use_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Use half of a step that is left. Its numbers are in front of the stream."""
+def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
+    """Use half of a step that is left. Its numbers are in front of the stream.
+
+    Return the state of the generator behind them. Return None if too many halves were rejected. The generator is then
+    unchanged.
+    """
+    name = NAMES[method.number]
+    if name not in HALF_ZIGGURATS:
+        _read_half(method, words, begin.half[1])
+        return begin._replace(half=(0, begin.half[1]))
+    draw, before = getattr(np.random.Generator(generator), name.split()[0]), generator.state
+    for front in range(MOST_IN_FRONT):
+        words[10 + front : 11 + front].view(np.float32)[0] = draw(dtype=np.float32)
+        found = engine.load(generator)
+        if found is not None and not found.half[0]:
+            words[9] = front + 1
+            return found
+    generator.state = before
+    return None
+
+
+def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
+    """Write the numbers of a half of a step in front of a stream."""
     most, place, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
@@ -242,8 +266,8 @@ def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generat
             out[:] = numpys.integers(0, most, out.size, endpoint=True)
             out += place
         return
-    if name == "random float32":
-        out[:] = numpys.random(out.size, np.float32)
+    if method.dtype == np.float32:
+        getattr(numpys, name.split()[0])(out=out, dtype=np.float32)
         return
     scale, place = words[4:6].view(np.float64).tolist()
     parameters = words[15:18].view(np.float64).tolist()

@@ -8,7 +8,10 @@
 ; element that begins in it, and the step at which that element begins.
 
 declare ptr @memcpy(ptr, ptr, i64)
+declare float @expf(float)
+declare float @log1pf(float)
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.cttz.i64(i64, i1)
 declare double @exp(double)
 declare double @log(double)
@@ -118,6 +121,34 @@ define internal ptr @record(ptr %stream, i64 %k) alwaysinline {
   %records = getelementptr i64, ptr %stream, i64 ${HEAD}
   %record = getelementptr [4 x i64], ptr %records, i64 %k
   ret ptr %record
+}
+
+; Copies the elements of a range that are in the words of the stream. Returns the memory and the index behind them.
+define internal { ptr, i64 } @front(ptr %out, ptr %stream, i64 %first, i64 %last) {
+entry:
+  %front.at = getelementptr i64, ptr %stream, i64 9
+  %front = load i64, ptr %front.at
+  %width.at = getelementptr i64, ptr %stream, i64 19
+  %width = load i64, ptr %width.at
+  %size = shl i64 1, %width
+  %until = call i64 @llvm.smin.i64(i64 %front, i64 %last)
+  br label %look
+look:
+  %index = phi i64 [ %first, %entry ], [ %index.next, %copy ]
+  %at = phi ptr [ %out, %entry ], [ %at.next, %copy ]
+  %left = icmp slt i64 %index, %until
+  br i1 %left, label %copy, label %done
+copy:
+  %place = add i64 %index, 10
+  %from = getelementptr i64, ptr %stream, i64 %place
+  call ptr @memcpy(ptr %at, ptr %from, i64 %size)
+  %at.next = getelementptr i8, ptr %at, i64 %size
+  %index.next = add i64 %index, 1
+  br label %look
+done:
+  %result.0 = insertvalue { ptr, i64 } poison, ptr %at, 0
+  %result = insertvalue { ptr, i64 } %result.0, i64 %index, 1
+  ret { ptr, i64 } %result
 }
 
 ${ZIGGURATS}

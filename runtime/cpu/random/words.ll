@@ -79,30 +79,16 @@ entry:
   %increment = load i128, ptr %increment.at, align 8
   %front.at = getelementptr i64, ptr %stream, i64 9
   %front = load i64, ptr %front.at
-  br label %before
-before:
-  %first.all = phi i64 [ %first.given, %entry ], [ %first.next, %copy ]
-  %out = phi ptr [ %out.given, %entry ], [ %out.next, %copy ]
-  %is.before = icmp slt i64 %first.all, %front
-  %some = icmp slt i64 %first.all, %last.given
-  %copies = and i1 %is.before, %some
-  br i1 %copies, label %copy, label %stream.part
-copy:
-  %from = add i64 %first.all, 10
-  %from.at = getelementptr i64, ptr %stream, i64 %from
-  %number = load ${TYPE}, ptr %from.at
-  store ${TYPE} %number, ptr %out
-  %out.next = getelementptr ${TYPE}, ptr %out, i64 1
-  %first.next = add i64 %first.all, 1
-  br label %before
-stream.part:
+  %rest = call { ptr, i64 } @front(ptr %out.given, ptr %stream, i64 %first.given, i64 %last.given)
+  %out = extractvalue { ptr, i64 } %rest, 0
+  %first.all = extractvalue { ptr, i64 } %rest, 1
   %first = sub i64 %first.all, %front
   %last = sub i64 %last.given, %front
   %record.index = call i64 @find_block(ptr %stream, i64 %first)
   br label %block
 block:
-  %k = phi i64 [ %record.index, %stream.part ], [ %k.next, %write ]
-  %begin = phi i64 [ %first, %stream.part ], [ %end, %write ]
+  %k = phi i64 [ %record.index, %entry ], [ %k.next, %write ]
+  %begin = phi i64 [ %first, %entry ], [ %end, %write ]
   %left = icmp slt i64 %begin, %last
   br i1 %left, label %draw, label %done
 draw:

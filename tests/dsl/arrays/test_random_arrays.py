@@ -96,6 +96,9 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "normal map": lambda m, rng: rng.normal(3, 2, 100_003) * 2 + rng.standard_normal(100_003),
     "exponential rows": lambda m, rng: (rng.exponential(2.0, (301, 257)) <= 1).sum(1),
     "float32": lambda m, rng: rng.random(100_003, np.float32) * np.float32(2) + rng.random(100_003, dtype=np.float32),
+    "float32 normals": lambda m, rng: (
+        rng.standard_normal(100_003, dtype=np.float32) * rng.standard_exponential(100_003, np.float32)
+    ),
     "both": lambda m, rng: rng.random((301, 257), np.float32) * rng.random((301, 257)),
     "dice": lambda m, rng: (rng.integers(1, 7, 100_003) + rng.integers(1, 7, 100_003) == 7).mean(),
     "bytes": lambda m, rng: rng.integers(0, 100, 100_003, np.uint8) * 2 + rng.integers(0, 256, 100_003, np.uint8),
@@ -291,8 +294,8 @@ HOST: dict[str, tuple[Any, ...]] = {
     "permutation": (20_000,),
     "gamma": (2.0, 1.0, 20_000),
     "poisson": (3.0, 20_000),
-    "standard_normal": (20_000, np.float32),
-    "standard_exponential": (20_000, np.float32),
+    "beta": (2.0, 1.0, 20_000),
+    "standard_t": (2.0, 20_000),
 }
 
 

@@ -122,6 +122,48 @@ def test_halves_without_native_code(name: str, kind: Any, monkeypatch: pytest.Mo
         np.testing.assert_array_equal(values, native)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["standard_normal", "standard_exponential"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ziggurats_of_float32(name: str, kind: Any, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pair(kind, 8)
+    with override(threads=threads):
+        for turn, count in enumerate((8192, 8193, 50_001, 1_000_003, 40_000, 30_001)):
+            for _ in range(turn % 3):  # half of a step may be left
+                assert ours.integers(9, dtype=np.int32) == theirs.integers(9, dtype=np.int32)
+            found = generators.draw_many(ours, name, (count, np.float32), {})
+            assert found is not None
+            np.testing.assert_array_equal(found, getattr(theirs, name)(count, dtype=np.float32), strict=True)
+            assert same_state(ours, theirs)
+    ours.integers(9)
+    monkeypatch.setattr(random_streams, "MOST_IN_FRONT", 0)
+    before = str(ours.bit_generator.state)
+    if ours.bit_generator.state["has_uint32"]:
+        assert random_streams.take_stream(f"{name} float32", ours.bit_generator, 10_000) is None
+        assert str(ours.bit_generator.state) == before
+
+
+def test_tables_of_float32() -> None:
+    """Test limits and units of NumPy's layers, which numbers of chosen halves show."""
+    tables = random_streams.ziggurats()[2048:].view(np.uint32).reshape(2, 3, 256)
+    generator = np.random.PCG64(1)
+    base, numpys = generator.state, np.random.Generator(generator)
+
+    def drawn(method: Any, half: int) -> tuple[Any, bool]:
+        generator.state = {**base, "has_uint32": 1, "uinteger": half}
+        return method(dtype=np.float32), generator.state["state"] == base["state"]
+
+    for which, method in enumerate((numpys.standard_normal, numpys.standard_exponential)):
+        for layer in range(256):
+            limit, low = int(tables[which, 0, layer]), layer << which
+            if limit < 1 << 23:
+                assert not drawn(method, limit << 9 | low)[1]
+            if limit:
+                value, inside = drawn(method, limit - 1 << 9 | low)
+                unit = tables[which, 1].view(np.float32)[layer]
+                assert inside and abs(value) == np.float32(limit - 1) * unit
+
+
 def test_an_index_with_too_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     short = METHODS["standard_normal"]._replace(steps=0.8)
     monkeypatch.setitem(METHODS, "standard_normal", short)
@@ -172,7 +214,7 @@ def test_code_that_draws_other_numbers_is_recognised(number: int, monkeypatch: p
     assert not random_streams._is_numpys(engine, other, "random")
     for table in range(2):
         wrong = random_streams.ziggurats().copy()
-        wrong[table, 1, 77] += np.uint64(1)  # changes the last bit of a table entry
+        wrong[1024 * table + 256 + 77] += np.uint64(1)  # changes the last bit of a table entry
         monkeypatch.setattr(random_streams, "ziggurats", lambda wrong=wrong: wrong)
         assert not random_streams.draws_as_numpy(engine, code)
 
