@@ -157,6 +157,25 @@ def _float64_reference(bits: Any, scale: Any, place: Any) -> Any:
     return (np.asarray(bits) >> np.uint64(11)) * 2.0**-53 * scale + place
 
 
+def _triangular(b: KernelBuilder, bits: Value, left: Value, mode: Value, right: Value) -> Value:
+    unit = b.op("multiply", b.cast((_Words(bits, b) >> 11).value, np.float64), b.constant(2.0**-53, np.float64))
+    base, rising = b.op("subtract", right, left), b.op("subtract", mode, left)
+    below = b.op("less_equal", unit, b.op("divide", rising, base), dtype=np.bool_)
+    rest = b.op("subtract", b.constant(1.0, np.float64), unit)
+    falling = b.op("multiply", rest, b.op("multiply", b.op("subtract", right, mode), base))
+    square = b.op("where", below, b.op("multiply", unit, b.op("multiply", rising, base)), falling)
+    root = b.op("sqrt", square)
+    return b.op("where", below, b.op("add", left, root), b.op("subtract", right, root))
+
+
+def _triangular_reference(bits: Any, left: Any, mode: Any, right: Any) -> Any:
+    unit = (np.asarray(bits) >> np.uint64(11)) * 2.0**-53
+    base = right - left
+    below = unit <= (mode - left) / base
+    rising, falling = np.sqrt(unit * ((mode - left) * base)), np.sqrt((1.0 - unit) * ((right - mode) * base))
+    return np.where(below, left + rising, right - falling)
+
+
 def _piece(bits: _Words, position: _Words, width: int) -> _Words:
     """Return the word of some bits that a position selects. The first word has the lowest bits."""
     if width == 64:
@@ -218,6 +237,15 @@ ROWS = (
         reference=_float64_reference,
         expand=_float64,
         cost=5,
+    ),
+    OpDef(
+        "_random_triangular",
+        4,
+        "Random float64 of a triangular distribution, from 64 bits, the ends and the mode.",
+        loops=("Qddd->d",),
+        reference=_triangular_reference,
+        expand=_triangular,
+        cost=20,
     ),
     OpDef(
         "_random_float32",

@@ -182,6 +182,9 @@ def call_numpy(
         return out
     if name == "nan_to_num" and written:
         return written[0][0]
+    for value in arguments:
+        if type(value) is WrappedObject and value._wrapped is result:  # (`default_rng(generator)`)
+            return value
     alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
     return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
 
@@ -285,6 +288,9 @@ class WrappedObject:
 
     def __reduce__(self) -> Any:
         return type(self), (self._wrapped,)
+
+    def __repr__(self) -> str:
+        return repr(self._wrapped)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_wrapped":  # (while a copy is made)

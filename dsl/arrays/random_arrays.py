@@ -111,9 +111,11 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
         return record(map_(f"_random_{draw.dtype}_{width}", operands, location=location))
     if width == 32:
         return record(map_("_random_float32", [bits, word], location=location))
-    epoch = current_epoch()
-    scaling = [epoch.bind_scalar(number, draw.dtype) for number in (draw.scale, draw.place)]
-    return record(map_("_random_float64", [bits, *scaling], location=location))
+    op, parameters = "_random_float64", (draw.scale, draw.place)
+    if draw.parameters:
+        op, parameters = "_random_triangular", draw.parameters
+    scalars = [current_epoch().bind_scalar(number, draw.dtype) for number in parameters]
+    return record(map_(op, [bits, *scalars], location=location))
 
 
 def _width_of(draw: runtime.Draw) -> int:
@@ -121,7 +123,7 @@ def _width_of(draw: runtime.Draw) -> int:
     if draw.dtype.kind in "iu":
         size = int(draw.scale) + 1
         return int(draw.method.split()[1].split("/")[0]) if size & (size - 1) == 0 else 0
-    return {"random": 64, "random float32": 32}.get(draw.method, 0)
+    return {"random": 64, "random float32": 32, "triangular": 64}.get(draw.method, 0)
 
 
 def _word(value: int) -> Expr:

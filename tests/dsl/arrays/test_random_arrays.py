@@ -320,6 +320,35 @@ def test_order_and_bytes() -> None:
     assert ours.bit_generator.state == theirs.bit_generator.state
 
 
+@pytest.mark.parametrize("place", ["cpu", "simt"])
+@pytest.mark.parametrize("kind", [*KINDS, np.random.SFC64, np.random.MT19937])
+def test_orders_choices_and_children(kind: Any, place: str) -> None:
+    ours, theirs = _pair(9, kind)
+    values = np.arange(20_000.0)
+    weights = values / values.sum()
+    with wf.device(place), override(host_fallback="ignore"):
+        x = wf.asarray(values.copy())
+        y = values.copy()
+        ours.shuffle(x), theirs.shuffle(y)
+        np.testing.assert_array_equal(np.asarray(x), y)
+        for draw in (
+            lambda rng, a: rng.permutation(a),
+            lambda rng, a: rng.permutation(a.reshape(100, 200), axis=1),
+            lambda rng, a: rng.permuted(a.reshape(100, 200), axis=0),
+            lambda rng, a: rng.choice(a, 3000),
+            lambda rng, a: rng.choice(a, (30, 100), replace=False),
+            lambda rng, a: rng.choice(a, 3000, p=weights),
+            lambda rng, a: rng.choice(20_000, 3000, shuffle=False, replace=False),
+        ):
+            found = draw(ours, x)
+            assert isinstance(found, wf.Array)
+            np.testing.assert_array_equal(np.asarray(found), draw(theirs, y), strict=True)
+            assert _state(ours) == _state(theirs)
+        for one, other in zip(ours.spawn(3), theirs.spawn(3), strict=True):
+            np.testing.assert_array_equal(np.asarray(one.random(20_000)), other.random(20_000))
+            assert isinstance(one, np.random.Generator) and _state(one) == _state(other)
+
+
 def test_older_functions() -> None:
     wf.random.seed(5)
     legacy = np.random.RandomState(5)
@@ -335,6 +364,7 @@ def test_generators_of_generators() -> None:
     ours = wf.random.default_rng(5)
     again = wf.random.default_rng(ours)
     theirs = np.random.default_rng(5)
+    assert again is ours and repr(ours).startswith("Generator(PCG64)")
     np.testing.assert_array_equal(np.asarray(again.random(20_000)), theirs.random(20_000))
     np.testing.assert_array_equal(np.asarray(ours.random(20_000)), theirs.random(20_000))
     over = wf.random.Generator(ours.bit_generator)
