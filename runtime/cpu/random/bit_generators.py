@@ -167,8 +167,12 @@ class Philox:
         numbers = {"FIRST": self.factors[0], "SECOND": self.factors[1], "FIRST_WEYL": first, "SECOND_WEYL": second}
         return read_llvm(__file__, "philox", ROUNDS=self.rounds, BLOCK=BLOCK, ROOM=BLOCK + LANES, **numbers)
 
+    def __init__(self) -> None:
+        self._distances = np.zeros(1, np.uint64)
+
     def distances(self) -> np.ndarray:
-        return np.zeros(1, np.uint64)
+        """Return a word that native code does not read."""
+        return self._distances
 
     def load(self, generator: Any) -> State | None:
         found = generator.state
