@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.random.generators import DRAWN, LEAST, Draw, draw_bytes, draw_into, draw_many, read_draw
-    from weft.runtime.cpu.random.positions import Position, position_tables, take_position
+    from weft.runtime.cpu.random.positions import MOST_REJECTED, Position, position_tables, take_integers, take_position
     from weft.runtime.cpu.random.random_streams import (
         Reader,
         fill_from_stream,
@@ -78,7 +78,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
         "weft.runtime.cpu.random.generators": "DRAWN LEAST Draw draw_bytes draw_into draw_many read_draw",
-        "weft.runtime.cpu.random.positions": "Position position_tables take_position",
+        "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
         "weft.runtime.cpu.random.random_streams": "Reader fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
@@ -127,6 +127,7 @@ __all__ = [
     "ForeignCode",
     "HostKind",
     "HostMemory",
+    "MOST_REJECTED",
     "NullDevice",
     "ObjectCode",
     "OutOfMemoryError",
@@ -193,6 +194,7 @@ __all__ = [
     "show_place",
     "source_line",
     "slots_of",
+    "take_integers",
     "take_position",
     "take_stream",
     "thread_count",

@@ -63,10 +63,6 @@ class _Words:
     def __rshift__(self, other: Any) -> _Words:
         return self._op("_shift_right_logical", other)
 
-    def shifted(self, other: Any) -> _Words:
-        """Return the word shifted right. It is 0 if the number of bits is 64 or more."""
-        return self._op("right_shift", other)
-
     def is_less(self, other: _Words) -> _Words:
         """Return 1 if the word is less than another one, otherwise 0."""
         if self.b is None:
@@ -193,9 +189,17 @@ def _float32_reference(bits: Any, position: Any) -> Any:
     return upper.value.astype(np.float32) * np.float32(2.0**-24)
 
 
+def _skip(word: _Words, index: _Words, rejected: _Words) -> _Words:
+    return word + (index.is_less(rejected) ^ 1)
+
+
 def _integers(dtype: np.dtype, width: int) -> OpDef:
-    def formula(bits: _Words, position: _Words, shift: _Words, low: _Words) -> _Words:
-        return _piece(bits, position, width).shifted(shift) + low
+    def formula(bits: _Words, position: _Words, most: _Words, low: _Words) -> _Words:
+        word = _piece(bits, position, width)
+        if width < 64:
+            return (word * (most + 1) >> width) + low
+        product = word * most
+        return _high(word, most) + (product + word).is_less(product) + low
 
     def expand(b: KernelBuilder, *values: Value) -> Value:
         return b.cast(formula(*(_Words(value, b) for value in values)).value, dtype)
@@ -206,7 +210,7 @@ def _integers(dtype: np.dtype, width: int) -> OpDef:
     return OpDef(
         f"_random_{dtype}_{width}",
         4,
-        f"Random {dtype}: a word of {width} of the bits, shifted right, plus an integer.",
+        f"Random {dtype}: an integer, plus one of the numbers 0 to another integer that {width} of the bits choose.",
         loops=(f"QQQQ->{dtype.char}",),
         reference=reference,
         expand=expand,
@@ -218,6 +222,9 @@ _INTEGERS = [(64, "q"), (32, "q"), (32, "i"), (16, "h"), (8, "b")]
 ROWS = (
     _words_op("_wide_product", 4, "The high word of the product of two pairs of words.", _wide_product, 16),
     _words_op("_wide_sum", 4, "The high word of the sum of two pairs of words.", _wide_sum, 5),
+    _words_op(
+        "_skip", 3, "The index of a word behind one that is rejected, if the element is not before it.", _skip, 3
+    ),
     _words_op("_pcg64", 2, "The output of a state of PCG64.", _pcg64, 6),
     _words_op("_pcg64dxsm", 2, "The output of a state of PCG64DXSM.", _pcg64dxsm, 8),
     OpDef(

@@ -4,7 +4,7 @@ In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: an
 that NumPy's method leaves. Invariant: many numbers are drawn when they are needed. The state of the generator does not wait for
 them.
 
-On the CPU, they are streams (`weft.runtime.cpu.random.random_streams`). On a GPU, numbers that no draw rejects are
+On the CPU, they are streams (`weft.runtime.cpu.random.random_streams`). On a GPU, numbers of which few are rejected are
 functions of the position, which kernels compute wherever they read them. The state is a kernel argument, so that another
 state needs no other plan.
 """
@@ -88,32 +88,36 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
 
 
 def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
-    """Return an array of random numbers that kernels compute. Return None if the draw may reject words."""
-    width = _width_of(draw)
-    count = prod(draw.shape)
+    """Return an array of random numbers that kernels compute. Return None if the draw may reject many words."""
+    width, count = _width_of(draw), prod(draw.shape)
     if width == 0 or not count:
         return None
-    position = runtime.take_position(bit_generator, count, width)
+    if draw.dtype.kind == "f":
+        position = runtime.take_position(bit_generator, count, width)
+    else:
+        position = runtime.take_integers(bit_generator, draw.method, count, int(draw.scale), int(draw.place))
     if position is None:
         return None
     location = start()
     index = reshape(iota((count,), 0, _WORD), draw.shape)
     word = map_("add", [index, _word(position.offset)])
+    if position.rejected:
+        for k in range(runtime.MOST_REJECTED):
+            first = position.rejected[k] if k < len(position.rejected) else -1
+            word = map_("_skip", [word, index, _word(first)])
     words = (64 // width).bit_length() - 1  # (the binary logarithm of the words of a step)
     step = map_("right_shift", [word, constant(words, _WORD)]) if words else word
     bits = _bits_of(position, step)
     if width < 64:
         half = _word(position.half or 0)
         bits = map_("where", [map_("equal", [step, constant(0, _WORD)]), half, bits])
-    if draw.dtype.kind in "iu":
-        limit = width - (int(draw.scale) + 1).bit_length() + 1
-        operands = [bits, word, _word(limit), _word(int(draw.place))]
+    if draw.dtype.kind != "f":
+        operands = [bits, word, _word(int(draw.scale)), _word(int(draw.place))]
         return record(map_(f"_random_{draw.dtype}_{width}", operands, location=location))
     if width == 32:
         return record(map_("_random_float32", [bits, word], location=location))
-    op, parameters = "_random_float64", (draw.scale, draw.place)
-    if draw.parameters:
-        op, parameters = "_random_triangular", draw.parameters
+    op = "_random_triangular" if draw.parameters else "_random_float64"
+    parameters = draw.parameters or (draw.scale, draw.place)
     scalars = [current_epoch().bind_scalar(number, draw.dtype) for number in parameters]
     return record(map_(op, [bits, *scalars], location=location))
 
@@ -121,8 +125,7 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 def _width_of(draw: runtime.Draw) -> int:
     """Return the number of bits of a draw's words, or 0 if it is not a function of the position."""
     if draw.dtype.kind in "iu":
-        size = int(draw.scale) + 1
-        return int(draw.method.split()[1].split("/")[0]) if size & (size - 1) == 0 else 0
+        return int(draw.method.split()[1].split("/")[0])
     return {"random": 64, "random float32": 32, "triangular": 64}.get(draw.method, 0)
 
 

@@ -269,3 +269,10 @@ def engines() -> tuple[Engine, ...]:
 def engine_of(generator: Any) -> tuple[int, Engine] | None:
     """Return the position and the algorithm of a generator. Return None if only NumPy can draw from it."""
     return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
+
+
+def generator_at(engine: Engine, state: State) -> Any:
+    """Return a new generator of NumPy with a state."""
+    made = engine.kind(0)
+    engine.store(made, state)
+    return made

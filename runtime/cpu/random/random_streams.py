@@ -23,7 +23,7 @@ import numpy as np
 
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.pool import workers
-from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine, State, engine_of, engines
+from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine, State, engine_of, engines, generator_at
 from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, HALF_ZIGGURATS, METHODS, NAMES, Drawing
 from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code, ziggurats
 from weft.runtime.cpu.random.readiness import Readiness
@@ -239,13 +239,8 @@ def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
 
 
 def _fill_by_numpy(out: np.ndarray, words: np.ndarray) -> None:
-    engine = engines()[int(words[18])]
-    made: Any = engine.kind
-    generator = made(0)
     a, b, c, d = words[:4].tolist()
-    found = engine.load(generator)
-    assert found is not None
-    engine.store(generator, State(b << 64 | a, d << 64 | c, (0, 0)))
+    generator = generator_at(engines()[int(words[18])], State(b << 64 | a, d << 64 | c, (0, 0)))
     method, front = METHODS[NAMES[int(words[6])]], int(words[9])
     numbers = out.reshape(-1).view(method.dtype)[: out.size]
     numbers[:front] = words[10 : 10 + front].reshape(front, 1).view(method.dtype)[:, 0]

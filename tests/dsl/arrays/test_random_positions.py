@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import weft as wf
+from tests.runtime.cpu.random import native_streams
 from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
+from weft.fusion.graph.expr import is_draw
 from weft.runtime import override
 
 KINDS = [np.random.PCG64, np.random.PCG64DXSM, np.random.Philox]
@@ -33,8 +35,14 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
     "uint16": lambda rng: rng.integers(9, 9 + 64, N, np.uint16),
     "all uint8": lambda rng: rng.integers(0, 256, N, np.uint8),
     "int8": lambda rng: rng.integers(-2, 2, N, np.int8),
-    "choice": lambda rng: rng.choice(1024, N),
+    "choice": lambda rng: rng.choice(1000, N),
+    "dice": lambda rng: rng.integers(1, 7, N),
+    "a few rejected": lambda rng: rng.integers(0, 3 << 16, N, np.int32),  # (1 of 65,536 words is rejected)
+    "a few rejected of 64 bits": lambda rng: rng.integers(0, 3 << 48, N),
 }
+
+
+loaded = native_streams.loaded  # a fixture of every test
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +77,29 @@ def test_many_numbers(kind: Any) -> None:
     ours, theirs = pair(kind, 4)
     np.testing.assert_array_equal(np.asarray(ours.random(3_000_003)), theirs.random(3_000_003))
     assert same_state(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [(0, 6 << 14, np.uint32), (-3, 6 << 14, np.int64), (5, 3 << 47, np.int64), (0, 3, np.int16)],
+)
+def test_rejected_words(low: int, high: int, dtype: Any, kind: Any) -> None:
+    ours, theirs = pair(kind, 4)
+    count = 1_000 if dtype is np.int16 else 200_000
+    native = 0
+    for turn in range(6):
+        for _ in range(turn % 3):  # half of a step may be left
+            assert np.random.Generator(ours.bit_generator).integers(9, dtype=np.int32) == theirs.integers(
+                9, dtype=np.int32
+            )
+        with override(host_fallback="ignore"):  # (if more words are rejected than a kernel can skip)
+            found = ours.integers(low, high, count, dtype)
+        expected = theirs.integers(low, high, count, dtype)
+        native += is_draw(found._storage.expr) if found._storage.expr is not None else 0
+        assert same_state(ours, theirs)
+        np.testing.assert_array_equal(np.asarray(found), expected, strict=True)
+    assert native or dtype is np.int16
 
 
 def pi(m: Any, rng: Any, n: int) -> float:
@@ -130,7 +161,7 @@ def test_ptx(name: str) -> None:
 HOST: dict[str, Callable[[Any], Any]] = {
     "standard_normal": lambda rng: rng.standard_normal(N),
     "laplace": lambda rng: rng.laplace(0.0, 1.0, N),
-    "integers": lambda rng: rng.integers(0, 10, N),
+    "integers": lambda rng: rng.integers(0, 100, N, np.uint8),
     "gamma": lambda rng: rng.gamma(2.0, 1.0, N),
     "permutation": lambda rng: rng.permutation(N),
 }
