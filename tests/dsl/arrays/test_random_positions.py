@@ -13,6 +13,7 @@ import pytest
 import weft as wf
 from tests.runtime.cpu.random import native_streams
 from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
+from weft.dsl.immediate.host_values import values_of
 from weft.fusion.graph.expr import is_draw
 from weft.runtime import override
 
@@ -185,3 +186,15 @@ def test_what_the_host_draws_is_reported(name: str) -> None:
 def test_the_older_functions_are_reported() -> None:
     with pytest.raises(wf.HostFallbackWarning, match=r"random\.rand "):
         wf.random.rand(N)
+
+
+@pytest.mark.parametrize("name", ["random", "standard_normal", "integers", "gamma"])
+def test_small_arrays_stay_on_the_host(name: str) -> None:
+    ours, theirs = pair(np.random.PCG64, 3)
+    arguments: tuple[Any, ...] = {"integers": (0, 9), "gamma": (2.0, 1.0)}.get(name, ())
+    with override(immediate=16384):
+        for size in (100, 5000, 16384):
+            found = getattr(ours, name)(*arguments, size)
+            assert values_of(found) is not None
+            np.testing.assert_array_equal(np.asarray(found), getattr(theirs, name)(*arguments, size))
+        assert values_of(ours.random(16385)) is None
