@@ -11,6 +11,7 @@ state needs no other plan.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from math import prod
@@ -158,6 +159,9 @@ def _table(device: Any, engine: int) -> tuple[Array, ...]:
     """Return the tables of an algorithm on the current device, or nothing if it has none."""
     words = runtime.position_tables(engine)
     return (convert(words),) if words.size else ()
+
+
+atexit.register(_table.cache_clear)  # (memory is released while the modules that release it exist)
 
 
 def _product(x: list[Expr], y: list[Expr]) -> list[Expr]:

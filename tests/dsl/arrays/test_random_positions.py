@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -157,6 +159,16 @@ def test_ptx(name: str) -> None:
     with wf.device(make_ptx_device(PtxStandIn(1 << 28))):
         for _ in range(2):  # the second time with another state
             np.testing.assert_array_equal(np.asarray(DRAWS[name](ours) * 2), DRAWS[name](theirs) * 2)
+
+
+def test_the_end_of_a_process_is_silent() -> None:
+    program = (
+        "import weft as wf\nfrom tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device\n"
+        "with wf.device(make_ptx_device(PtxStandIn(1 << 28))):\n"
+        "    print(float(wf.random.default_rng(3).random(30_001)[5]))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == str(np.random.default_rng(3).random(30_001)[5]) and not ended.stderr
 
 
 HOST: dict[str, Callable[[Any], Any]] = {
