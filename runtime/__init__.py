@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.native import HEADER, Builtin, Text, is_kept, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
-    from weft.runtime.cpu.random.generators import DRAWN, LEAST, draw_into, draw_many, read_draw
+    from weft.runtime.cpu.random.generators import DRAWN, LEAST, Draw, draw_bytes, draw_into, draw_many, read_draw
+    from weft.runtime.cpu.random.positions import MOST_REJECTED, Position, position_tables, take_integers, take_position
     from weft.runtime.cpu.random.random_streams import (
         Reader,
         fill_from_stream,
@@ -78,7 +79,8 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
-        "weft.runtime.cpu.random.generators": "DRAWN LEAST draw_into draw_many read_draw",
+        "weft.runtime.cpu.random.generators": "DRAWN LEAST Draw draw_bytes draw_into draw_many read_draw",
+        "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
         "weft.runtime.cpu.random.random_streams": "Reader fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
@@ -115,6 +117,7 @@ __all__ = [
     "DeviceMismatchError",
     "DeviceNotFoundError",
     "DiskCache",
+    "Draw",
     "HostFallbackWarning",
     "KernelFault",
     "MissingAssemblerError",
@@ -126,11 +129,13 @@ __all__ = [
     "ForeignCode",
     "HostKind",
     "HostMemory",
+    "MOST_REJECTED",
     "NullDevice",
     "ObjectCode",
     "OutOfMemoryError",
     "OptimizerWarning",
     "PerformanceWarning",
+    "Position",
     "PreparedLaunches",
     "Probe",
     "REGISTER_AIMS",
@@ -152,6 +157,7 @@ __all__ = [
     "disassemble",
     "divide_axis",
     "disk_cache",
+    "draw_bytes",
     "draw_into",
     "draw_many",
     "fill_from_stream",
@@ -171,6 +177,7 @@ __all__ = [
     "make_map_ufunc",
     "numpy_function",
     "override",
+    "position_tables",
     "probe",
     "put_call",
     "put_operators",
@@ -192,6 +199,8 @@ __all__ = [
     "source_line",
     "slots_of",
     "submit",
+    "take_integers",
+    "take_position",
     "take_stream",
     "thread_count",
     "undisturbed",

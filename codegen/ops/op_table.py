@@ -10,7 +10,7 @@ import numpy as np
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.dtypes import dtype_kind, is_bfloat16, is_supported, native_dtype
 from weft.codegen.kernel_ir.operation import Value
-from weft.codegen.ops import arithmetic, elementary, logic, machine
+from weft.codegen.ops import arithmetic, elementary, logic, machine, random_bits
 from weft.codegen.ops.definition import OpDef
 
 OPS: dict[str, OpDef] = {}
@@ -50,7 +50,7 @@ def add_function_row(row: OpDef) -> OpDef:
     return _ALIASES.setdefault(row.name, row)
 
 
-for _family in (arithmetic, logic, elementary, machine):
+for _family in (arithmetic, logic, elementary, machine, random_bits):
     for _row in _family.ROWS:
         add_row(_row)
 

@@ -29,7 +29,7 @@ from weft.dsl.arrays.array import (
     user_location,
     write,
 )
-from weft.dsl.arrays.random_arrays import drawing
+from weft.dsl.arrays.random_arrays import drawing, note_draw
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, plainly
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import is_few
@@ -182,6 +182,9 @@ def call_numpy(
         return out
     if name == "nan_to_num" and written:
         return written[0][0]
+    for value in arguments:
+        if type(value) is WrappedObject and value._wrapped is result:  # (`default_rng(generator)`)
+            return value
     alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
     return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
 
@@ -252,13 +255,18 @@ class WrappedFunction(Wrapper):
         self.__doc__ = wrapped.__doc__
         reads = getattr(wrapped, "__module__", None) in _READERS
         self.immediate = plainly(wrapped) if reads else None  # how to execute it immediately
+        owner = getattr(wrapped, "__self__", None)
+        self._draws = isinstance(owner, (np.random.Generator, np.random.RandomState))
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if IMMEDIATE[0] and self.immediate is not None:
             found = call_small(self.wrapped, arguments, options, self.__name__)
             if found is not MISSED:
                 return found
-        return call_numpy(self.wrapped, arguments, options, self._taken)
+        made = call_numpy(self.wrapped, arguments, options, self._taken)
+        if self._draws and isinstance(made, Array) and values_of(made) is None:
+            note_draw(made.device, self.__name__, made.nbytes)
+        return made
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.wrapped, name)
@@ -281,6 +289,9 @@ class WrappedObject:
     def __reduce__(self) -> Any:
         return type(self), (self._wrapped,)
 
+    def __repr__(self) -> str:
+        return repr(self._wrapped)
+
     def __getattr__(self, name: str) -> Any:
         if name == "_wrapped":  # (while a copy is made)
             raise AttributeError(name)
@@ -290,6 +301,8 @@ class WrappedObject:
         made: Any = WrappedFunction(found)
         if isinstance(self._wrapped, np.random.Generator) and name in runtime.DRAWN:
             made = drawing(self._wrapped, name, made)
+        elif isinstance(self._wrapped, np.random.Generator) and name == "bytes":
+            made = partial(runtime.draw_bytes, self._wrapped)
         self.__dict__[name] = made
         return made
 

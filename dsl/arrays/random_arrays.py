@@ -3,22 +3,31 @@
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: an array, and the generator in the state
 that NumPy's method leaves. Invariant: many numbers are drawn when they are needed. The state of the generator does not wait for
 them.
+
+On the CPU, they are streams (`weft.runtime.cpu.random.random_streams`). On a GPU, numbers of which few are rejected are
+functions of the position, which kernels compute wherever they read them. The state is a kernel argument, so that another
+state needs no other plan.
 """
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
+from math import prod
 from typing import Any
 
 import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, convert, expr_of, record, start, user_location, wrap
-from weft.fusion import Storage, current_epoch, opaque
+from weft.fusion import Expr, Storage, cast, constant, current_epoch, gather, iota, map_, opaque, reshape
 
 # Number of elements below which NumPy draws numbers in less time than recording takes.
 RECORDED_FROM = 1 << 14
+_WORD, _INDEX = np.dtype(np.uint64), np.dtype(np.int64)
+# Output functions, in the order of the algorithms in a `Position`. Philox computes an output from the position itself.
+_OUTPUTS = ("_pcg64", "_pcg64dxsm", "_philox")
 
 
 def draw_array(
@@ -38,12 +47,17 @@ def draw_array(
     if draw is None:
         return None
     device: Any = current_epoch().device
-    if not hasattr(device, "lend"):  # (memory that the host cannot write to)
+    count = prod(draw.shape)
+    on_host = device.small_on_host and count <= runtime.IMMEDIATE[0]
+    if runtime.is_gpu(device) and not on_host:
+        if (made := _record_positions(draw, generator.bit_generator)) is not None:
+            return made
+        note_draw(device, name, count * draw.dtype.itemsize)
+    if (on_host and device.name != "cpu") or not hasattr(device, "lend"):
         values = runtime.draw_many(generator, name, arguments, options)
         return None if values is None else convert(values)
-    count = int(np.prod(draw.shape))
     if device.name == "cpu" and count >= RECORDED_FROM:
-        standard = draw.scale, draw.place, draw.parameter
+        standard = draw.scale, draw.place, draw.parameters
         words = runtime.take_stream(draw.method, generator.bit_generator, count, *standard)
         return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)
     memory = device.allocate(count * draw.dtype.itemsize)
@@ -59,6 +73,12 @@ def _record_stream(name: str, words: np.ndarray, shape: tuple[int, ...], dtype: 
     return record(opaque(runtime.fill_from_stream, [stream], shape, dtype, name, location))
 
 
+def note_draw(device: Any, name: str, nbytes: int) -> None:
+    """Report random numbers for a GPU that are drawn on the host."""
+    if runtime.is_gpu(device):
+        runtime.report_fallback(device, f"random.{name}", nbytes, user_location())
+
+
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of a generator for weft arrays. `other` draws where NumPy has to draw."""
 
@@ -68,3 +88,85 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
         return other(*arguments, **options) if found is None else found
 
     return method
+
+
+def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
+    """Return an array of random numbers that kernels compute. Return None if the draw may reject many words."""
+    width, count = _width_of(draw), prod(draw.shape)
+    if width == 0 or not count:
+        return None
+    if draw.dtype.kind == "f":
+        position = runtime.take_position(bit_generator, count, width)
+    else:
+        position = runtime.take_integers(bit_generator, draw.method, count, int(draw.scale), int(draw.place))
+    if position is None:
+        return None
+    location = start()
+    index = reshape(iota((count,), 0, _WORD), draw.shape)
+    word = map_("add", [index, _word(position.offset)])
+    if position.rejected:
+        for k in range(runtime.MOST_REJECTED):
+            first = position.rejected[k] if k < len(position.rejected) else -1
+            word = map_("_skip", [word, index, _word(first)])
+    words = (64 // width).bit_length() - 1  # (the binary logarithm of the words of a step)
+    step = map_("right_shift", [word, constant(words, _WORD)]) if words else word
+    bits = _bits_of(position, step)
+    if width < 64:
+        half = _word(position.half or 0)
+        bits = map_("where", [map_("equal", [step, constant(0, _WORD)]), half, bits])
+    if draw.dtype.kind != "f":
+        operands = [bits, word, _word(int(draw.scale)), _word(int(draw.place))]
+        return record(map_(f"_random_{draw.dtype}_{width}", operands, location=location))
+    if width == 32:
+        return record(map_("_random_float32", [bits, word], location=location))
+    op = "_random_triangular" if draw.parameters else "_random_float64"
+    parameters = draw.parameters or (draw.scale, draw.place)
+    scalars = [current_epoch().bind_scalar(number, draw.dtype) for number in parameters]
+    return record(map_(op, [bits, *scalars], location=location))
+
+
+def _width_of(draw: runtime.Draw) -> int:
+    """Return the number of bits of a draw's words, or 0 if it is not a function of the position."""
+    if draw.dtype.kind in "iu":
+        return int(draw.method.split()[1].split("/")[0])
+    return {"random": 64, "random float32": 32, "triangular": 64}.get(draw.method, 0)
+
+
+def _word(value: int) -> Expr:
+    return current_epoch().bind_scalar(value & (1 << 64) - 1, _WORD)
+
+
+def _bits_of(position: runtime.Position, step: Expr) -> Expr:
+    """Return the outputs after a number of steps."""
+    device: Any = current_epoch().device
+    low, high, *second = map(_word, position.words)
+    if not (table := _table(device, position.engine)):
+        there = map_("add", [step, low]), map_("_wide_sum", [step, constant(0, _WORD), low, high])
+        return map_(_OUTPUTS[position.engine], [*there, *second])
+    rows = expr_of(table[0])
+    stride = rows.shape[1]
+    near = cast(map_("bitwise_and", [step, constant(stride - 1, _WORD)]), _INDEX)
+    far = cast(map_("right_shift", [step, constant(stride.bit_length() - 1, _WORD)]), _INDEX)
+    entries = [
+        gather(rows, [near if k < 2 else far], ((k, (), -1), (0, (), 0)), step.shape) for k in range(rows.shape[0])
+    ]
+    distance = _sum(_product(entries[2:4], entries[:2]), entries[4:])
+    return map_(_OUTPUTS[position.engine], _sum(_product(distance, second), [low, high]))
+
+
+@lru_cache(maxsize=8)
+def _table(device: Any, engine: int) -> tuple[Array, ...]:
+    """Return the tables of an algorithm on the current device, or nothing if it has none."""
+    words = runtime.position_tables(engine)
+    return (convert(words),) if words.size else ()
+
+
+atexit.register(_table.cache_clear)  # (memory is released while the modules that release it exist)
+
+
+def _product(x: list[Expr], y: list[Expr]) -> list[Expr]:
+    return [map_("multiply", [x[0], y[0]]), map_("_wide_product", [*x, *y])]
+
+
+def _sum(x: list[Expr], y: list[Expr]) -> list[Expr]:
+    return [map_("add", [x[0], y[0]]), map_("_wide_sum", [*x, *y])]

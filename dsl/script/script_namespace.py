@@ -16,10 +16,11 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.arrays.on_host import ALONE, WrappedFunction, call_numpy, keep_few, take_over
-from weft.dsl.arrays.random_arrays import draw_array
+from weft.dsl.arrays.random_arrays import draw_array, note_draw
 from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
 from weft.dsl.script.script_function import ScriptFunction
+from weft.fusion import current_epoch
 from weft.runtime import IMMEDIATE
 
 # Returns whether a frame executes a script's code rather than a library's (set by `redirect.py`).
@@ -101,6 +102,7 @@ def _drawing(base: type, name: str) -> Any:
         if type(found) is np.ndarray:
             size = found.size
             if size * size > IMMEDIATE[0] and is_program(sys._getframe(1)):
+                note_draw(current_epoch().device, name, found.nbytes)
                 return take_over(found, keep_few) if sys.getrefcount(found) == ALONE else keep_few(found)
         return found
 
@@ -120,6 +122,8 @@ def _make_generator(base: type, draws: str) -> type:
             return isinstance(value, base)
 
     members = {name: _drawing(base, name) for name in draws.split() if hasattr(base, name)}
+    if base is np.random.Generator:
+        members["bytes"] = runtime.draw_bytes
     return Meta(base.__name__, (base,), {**members, "__module__": base.__module__, "__doc__": base.__doc__})
 
 

@@ -385,6 +385,11 @@ def is_stream(node: Expr) -> bool:
     return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
 
 
+def is_draw(node: Expr) -> bool:
+    """Return whether an expression is a stream, or random numbers that kernels compute from their position."""
+    return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
+
+
 # Kinds whose values are always materialized, except updates that only concatenate parts.
 ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter", "opaque"})
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from weft.codegen import Machine
-from weft.fusion.graph.expr import Expr, is_stream, topological
+from weft.fusion.graph.expr import Expr, is_draw, topological
 from weft.fusion.plan.schedule import Schedule, make_schedule
 
 # An added reduction has at most one byte per this number of input bytes; maximum number of versions that are examined.
@@ -35,7 +35,7 @@ def schedule_versions(
     schedule = partial(make_schedule, origins=origins, machine=machine)
     order = topological(roots)
     needed = set(order)
-    outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed and not is_stream(v))]))
+    outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed and not is_draw(v))]))
     rest = [v for v in dict.fromkeys(versions) if v not in needed]
     going_on = _going_on(rest, needed)
     if going_on:

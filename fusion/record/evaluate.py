@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.fusion.graph.expr import Expr, Location, constant_value, intern, is_stream
+from weft.fusion.graph.expr import Expr, Location, constant_value, intern, is_draw, topological
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.shared_memory import copy_shared, find_shared
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
@@ -212,11 +212,11 @@ def _assign(
                 storage.epoch = storage.expr = None
         elif storage.buffer is None:
             left.append(storage)
-    return left if streams else _set_streams_apart(epoch, left)
+    return left if streams else _set_draws_apart(epoch, left)
 
 
-def _set_streams_apart(epoch: Epoch, left: list[Storage]) -> list[Storage]:
-    """Move pending streams of random numbers to epochs of their own. Return the other storages.
+def _set_draws_apart(epoch: Epoch, left: list[Storage]) -> list[Storage]:
+    """Move pending draws of random numbers to epochs of their own. Return the other storages.
 
     Programs often keep a name for random numbers that kernels have drawn. Their epoch would keep the memory of all that
     was recorded together with them.
@@ -224,15 +224,27 @@ def _set_streams_apart(epoch: Epoch, left: list[Storage]) -> list[Storage]:
     others = []
     for storage in left:
         node = storage.expr
-        if storage.epoch is epoch and node is not None and is_stream(node) and node.operands[0].kind == "leaf":
-            words = node.operands[0]
+        if storage.epoch is epoch and node is not None and is_draw(node):
             own = Epoch(epoch.device)
-            operand = own.bind(epoch.slots[words.attrs[0]], words.shape, words.dtype)
-            storage.expr = intern("opaque", node.op, (operand,), node.attrs, node.shape, node.dtype, node.location)
+            storage.expr = _bound_again(node, epoch, own)
             storage.epoch = own
         elif storage.epoch is epoch:
             others.append(storage)
     return others
+
+
+def _bound_again(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
+    """Return an expression of an epoch as an expression of another one. Its slots are bound there."""
+    made: dict[Expr, Expr] = {}
+    for node in topological([root]):
+        if node.kind == "leaf":
+            made[node] = own.bind(epoch.slots[node.attrs[0]], node.shape, node.dtype)
+        elif node.kind == "scalar":
+            made[node] = own.bind_scalar(epoch.slots[node.attrs[0]], node.dtype)
+        else:
+            operands = tuple([made[operand] for operand in node.operands])
+            made[node] = intern(node.kind, node.op, operands, node.attrs, node.shape, node.dtype, node.location)
+    return made[root]
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:

@@ -307,6 +307,23 @@ def test_generators_are_numpys(xp: Any) -> None:
     assert xp.random.default_rng(3).integers(0, 10**6) == np.random.default_rng(3).integers(0, 10**6)
 
 
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"])
+def test_copies_and_children_of_generators(xp: Any, kind: str) -> None:
+    ours = xp.random.Generator(getattr(xp.random, kind)(3))
+    theirs = np.random.Generator(getattr(np.random, kind)(3))
+    for one, other in (
+        (pickle.loads(pickle.dumps(ours)), copy.deepcopy(theirs)),
+        (copy.deepcopy(ours), copy.deepcopy(theirs)),
+        (ours.spawn(1)[0], theirs.spawn(1)[0]),
+        (ours, theirs),
+    ):
+        assert isinstance(one, np.random.Generator) and isinstance(one, xp.random.Generator)
+        np.testing.assert_array_equal(one.normal(size=20_000), other.normal(size=20_000))
+        assert one.bytes(50_001) == other.bytes(50_001)
+        np.testing.assert_array_equal(one.choice(77, 20_000), other.choice(77, 20_000))
+        assert str(one.bit_generator.state) == str(other.bit_generator.state)
+
+
 def test_many_numbers_are_drawn_as_numpy_draws_them(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     filled: list[str] = []
 

@@ -8,55 +8,84 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import isfinite, prod
+from math import copysign, isfinite, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.runtime.cpu.random.bit_generators import engine_of
+from weft.runtime.cpu.random.methods import METHODS, integers_of
 from weft.runtime.cpu.random.random_streams import fill_from_stream, is_ready, take_stream
 from weft.runtime.devices import get_device
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
 
 _NUMBERS = frozenset({int, float, np.float64})
+LEAST = 1 << 11  # number of elements below which no method is faster in native code
 
 
 class Draw(NamedTuple):
     """A draw: the method that draws standard numbers, and the shape, the scale, the location and the dtype of the result.
 
-    The result of "integers" has the `scale` integers from `place` on. `parameter` is that of a function of the standard
-    numbers, such as the shape of a Weibull distribution.
+    The integers of a draw of integers are those from `place` to ``place + scale``. `parameters` are those of a function of
+    the standard numbers, such as the shape of a Weibull distribution.
     """
 
     method: str
     shape: tuple[int, ...]
-    scale: float
-    place: float
+    scale: float = 1.0
+    place: float = -0.0
     dtype: np.dtype = np.dtype(np.float64)
-    parameter: float = 0.0
+    parameters: tuple[float, ...] = ()
 
 
-def _standard(size: Any = None) -> tuple[Any, Any, Any]:
-    return size, 1.0, -0.0
+# Functions with the parameters of a method. They return the size, the scale, the location and the parameters of the draw.
+_Read = tuple[Any, Any, Any, tuple[Any, ...]]
 
 
-def _normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> tuple[Any, Any, Any]:
-    return size, scale, loc
+def _standard(size: Any = None) -> _Read:
+    return size, 1.0, -0.0, ()
 
 
-def _uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> tuple[Any, Any, Any]:
-    return size, (high - low if type(low) in _NUMBERS and type(high) in _NUMBERS else None), low
+def _normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> _Read:
+    return size, scale, loc, ()
 
 
-def _exponential(scale: Any = 1.0, size: Any = None) -> tuple[Any, Any, Any]:
-    return size, scale, -0.0
+def _uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> _Read:
+    return size, (high - low if type(low) in _NUMBERS and type(high) in _NUMBERS else None), low, ()
 
 
-def _lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> tuple[Any, Any, Any]:
-    return size, sigma, mean
+def _exponential(scale: Any = 1.0, size: Any = None) -> _Read:
+    return size, scale, -0.0, ()
 
 
-# A method that draws standard numbers, and a function that returns the shape, the scale and the location of the draws.
-_DRAWS: dict[str, tuple[str, Callable[..., tuple[Any, Any, Any]]]] = {
+def _lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> _Read:
+    return size, sigma, mean, ()
+
+
+def _shape(a: Any, size: Any = None) -> _Read:
+    # (a shape has to be positive; a scale of the draw may be 0)
+    return size, 1.0 if type(a) in _NUMBERS and a > 0 else None, -0.0, (a,)
+
+
+def _rayleigh(scale: Any = 1.0, size: Any = None) -> _Read:
+    return size, _scale(scale), -0.0, (scale,)
+
+
+def _location(loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> _Read:
+    return size, _scale(scale), -0.0, (loc, scale)
+
+
+def _triangular(left: Any, mode: Any, right: Any, size: Any = None) -> _Read:
+    ordered = {type(left), type(mode), type(right)} <= _NUMBERS and left <= mode <= right and left < right
+    return size, 1.0 if ordered else None, -0.0, (left, mode, right)
+
+
+def _scale(scale: Any) -> float | None:
+    return 1.0 if type(scale) in _NUMBERS and copysign(1.0, scale) > 0 else None
+
+
+# A method that draws standard numbers, or computes with them, and a function that reads its arguments.
+_DRAWS: dict[str, tuple[str, Callable[..., _Read]]] = {
     "random": ("random", _standard),
     "uniform": ("random", _uniform),
     "standard_normal": ("standard_normal", _standard),
@@ -64,12 +93,17 @@ _DRAWS: dict[str, tuple[str, Callable[..., tuple[Any, Any, Any]]]] = {
     "standard_exponential": ("standard_exponential", _standard),
     "exponential": ("standard_exponential", _exponential),
     "lognormal": ("lognormal", _lognormal),
+    "weibull": ("weibull", _shape),
+    "pareto": ("pareto", _shape),
+    "power": ("power", _shape),
+    "rayleigh": ("rayleigh", _rayleigh),
+    "laplace": ("laplace", _location),
+    "gumbel": ("gumbel", _location),
+    "logistic": ("logistic", _location),
+    "triangular": ("triangular", _triangular),
 }
-LEAST = 1 << 11  # number of elements below which no method is faster in native code
-# Names of the parameter of a function of standard numbers, and whether the parameter may be 0.
-_PARAMETERS = {"weibull": ("a", False), "pareto": ("a", False), "power": ("a", False), "rayleigh": ("scale", True)}
-DRAWN = frozenset({*_DRAWS, *_PARAMETERS, "integers", "lognormal"})  # names of methods
-_INTEGERS = frozenset({int, np.int64})
+_FLOAT32 = frozenset({"random", "standard_normal", "standard_exponential"})  # methods with a dtype
+DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # names of methods
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
@@ -84,62 +118,64 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
     """
     if name == "integers":
         return _read_integers(arguments, options)
-    if name == "random" and (draw := _read_float32(arguments, options)) is not None:
+    if name == "choice":
+        return _read_choice(arguments, options)
+    if name in _FLOAT32 and (draw := _read_float32(name, arguments, options)) is not None:
         return draw
-    if name in _PARAMETERS:
-        return _read_parameter(name, arguments, options)
     method, read = _DRAWS[name]
     try:
-        size, scale, place = read(*arguments, **options)
+        size, scale, place, parameters = read(*arguments, **options)
         count = prod(size) if type(size) is tuple else size
     except TypeError:  # (other or wrong arguments, for which NumPy raises an error)
         return None
-    if type(count) is not int or count < LEAST or type(scale) not in _NUMBERS or type(place) not in _NUMBERS:
+    if type(count) is not int or count < LEAST or not {type(x) for x in (scale, place, *parameters)} <= _NUMBERS:
         return None
-    if not (isfinite(scale) and isfinite(place) and scale >= 0):
+    if not all(map(isfinite, (scale, place, *parameters))) or copysign(1.0, scale) < 0:
         return None
-    return Draw(method, size if type(size) is tuple else (count,), float(scale), float(place))
+    numbers = tuple(map(float, parameters))
+    return Draw(method, size if type(size) is tuple else (count,), float(scale), float(place), parameters=numbers)
 
 
-def _read_float32(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw of float32 numbers by `random`. Return None for other calls."""
+def _read_float32(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
+    """Return the draw of float32 numbers. Return None for other calls."""
     given = {**dict(zip(("size", "dtype"), arguments, strict=False)), **options}
     if len(given) != 2 or len(arguments) + len(options) != 2 or given.get("dtype") not in (np.float32, "f4", "float32"):
         return None
-    draw = read_draw("random", (given.get("size"),), {})
-    return None if draw is None else draw._replace(method="random float32", dtype=np.dtype(np.float32))
+    draw = read_draw(name, (given.get("size"),), {})
+    return None if draw is None else draw._replace(method=f"{name} float32", dtype=np.dtype(np.float32))
 
 
-def _read_parameter(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw of a method with one parameter. Return None if NumPy has to draw."""
-    key, has_zero = _PARAMETERS[name]
-    given = dict(zip((key, "size"), arguments, strict=False))
-    if len(arguments) > 2 or given.keys() & options.keys():
-        return None
-    given |= options
-    parameter, size = given.pop(key, 1.0 if name == "rayleigh" else None), given.pop("size", None)
-    draw = None if given else read_draw("standard_exponential", (size,), {})
-    if draw is None or type(parameter) not in _NUMBERS or not isfinite(parameter):
-        return None
-    if parameter < 0 or not (parameter or has_zero):
-        return None
-    return draw._replace(method=name, parameter=float(parameter))
+_DTYPES = {x.type: x for x in map(np.dtype, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))}
+
+
+def _dtype_of_integers(dtype: Any) -> np.dtype | None:
+    if dtype is int:
+        return np.dtype(np.int64)
+    if type(dtype) is str or isinstance(dtype, np.dtype):
+        found = np.dtype(dtype)
+        return _DTYPES.get(found.type) if found.isnative else None
+    return _DTYPES.get(dtype) if isinstance(dtype, type) else None
 
 
 def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw of many integers from at most 2**32 - 1 consecutive ones. Return None if NumPy has to draw."""
+    """Return the draw of many integers. Return None if NumPy has to draw."""
 
     def read(low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: Any = False) -> Draw | None:
         low, high = (0, low) if high is None else (low, high)
         count = prod(size) if type(size) is tuple else size
-        if type(count) is not int or count < LEAST or not {type(low), type(high)} <= _INTEGERS:
+        if type(count) is not int or count < LEAST or type(endpoint) is not bool:
             return None
-        if dtype not in (np.int64, int, "int64", "i8") or type(endpoint) is not bool:
+        if not all(type(x) is int or isinstance(x, np.integer) for x in (low, high)):
             return None
-        low, number = int(low), int(high) - int(low) + endpoint
-        if not 2 <= number < 1 << 32 or not -(1 << 63) <= low <= (1 << 63) - number:
+        if (kind := _dtype_of_integers(dtype)) is None:
             return None
-        return Draw("integers", size if type(size) is tuple else (count,), number, low, np.dtype(np.int64))
+        low, most = int(low), int(high) - int(low) - (not endpoint)
+        limits = np.iinfo(kind)
+        if most < 1 or low < limits.min or low + most > limits.max:
+            return None  # (one number takes no step; for others, NumPy raises an error)
+        bits = min(8 * kind.itemsize, 32 if most < 1 << 32 else 64)
+        method = integers_of(bits, kind)
+        return Draw(method, size if type(size) is tuple else (count,), most, low, kind)
 
     try:
         return read(*arguments, **options)
@@ -147,8 +183,27 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
         return None
 
 
+def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
+    """Return the draw of many integers below a number, with replacement. Return None for other choices."""
+    given = {**dict(zip(("a", "size"), arguments, strict=False)), **options}
+    if len(arguments) > 2 or given.keys() != {"a", "size"} or type(given["a"]) is not int or given["a"] < 1:
+        return None
+    return _read_integers((0, given["a"], given["size"]), {})
+
+
+def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
+    """Return random bytes, as the method `bytes` of a generator does."""
+    if type(length) is int and length >= 4 * METHODS["integers 32/32"].least:
+        words = draw_many(generator, "integers", (0, 1 << 32, (length + 3) // 4, np.uint32), {})
+        if words is not None:
+            return words.astype("<u4", copy=False).tobytes()[:length]
+    return np.random.Generator.bytes(generator, length)
+
+
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw) -> bool:
     """Fill a C-contiguous array of the draw's dtype. Return False if NumPy has to draw. The generator is then unchanged."""
+    if engine_of(generator.bit_generator) is None:
+        return False
     fill = partial(fill_with_draw, values, generator, draw)
     if not Listening.listeners or not is_ready():
         return fill()
@@ -160,7 +215,7 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
 
 def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
     """Fill an array, as `draw_into` does, without a report to listeners."""
-    words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.place, draw.parameter)
+    words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.place, draw.parameters)
     if words is None:
         return False
     fill_from_stream(values, words)

@@ -22,7 +22,7 @@ define internal double @${NAME}.density(double %x) alwaysinline {
 ; The tail is an exponential variable that begins there.
 define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment, i64 %place) {
   %next = call i128 @step(i128 %first, i128 %increment)
-  %bits = call i64 @output(i128 %next)
+  %bits = call i64 @output(i128 %next, i128 %increment)
   %unit = call double @unit(i64 %bits)
   %less = fneg double %unit
   %log = call double @log1p(double %less)

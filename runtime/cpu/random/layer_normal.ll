@@ -33,10 +33,10 @@ try:
   %state = phi i128 [ %first, %entry ], [ %after, %try ]
   %steps = phi i64 [ 0, %entry ], [ %steps.next, %try ]
   %next = call i128 @step(i128 %state, i128 %increment)
-  %bits = call i64 @output(i128 %next)
+  %bits = call i64 @output(i128 %next, i128 %increment)
   %one = call double @unit(i64 %bits)
   %after = call i128 @step(i128 %next, i128 %increment)
-  %after.bits = call i64 @output(i128 %after)
+  %after.bits = call i64 @output(i128 %after, i128 %increment)
   %other = call double @unit(i64 %after.bits)
   %steps.next = add i64 %steps, 2
   %one.less = fneg double %one

@@ -1,84 +1,34 @@
 """Streams: random numbers that are drawn where they are read.
 
-In: a PCG64 generator, a method and a number of draws. Out: the words of a stream, from which the numbers follow at any
+In: a bit generator, a method and a number of draws. Out: the words of a stream, from which the numbers follow at any
 time and in any order, and the generator in the state after the draws. Kernels that read a stream element by element get
 its numbers block by block, in memory of their thread. Invariant: native code is used only if it has drawn samples as
 NumPy does.
 
 An element of `random` takes one step of the generator, so the state at any element follows from a jump. An element of a
-ziggurat takes one step, or seldom several. Its stream has an index: for each block of steps, the state at the block, and
-the first element that begins in it. Threads count the elements of blocks as if one began at the first step. This holds
-for 99 of 100 blocks. The other blocks are counted again in order.
+ziggurat takes one step, or seldom several, and bounded integers reject words. Their streams have an index: for each block
+of steps, the state at the block, and the first element that begins in it. Threads count the elements of blocks as if one
+began at the first step. For ziggurats, this holds for 99 of 100 blocks. The other blocks are counted again in order.
 """
 
 from __future__ import annotations
 
-import ctypes
 from array import array
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from math import sqrt
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.runtime.cpu.loader import ENTRY, HostFunction, external_addresses, link_symbols
-from weft.runtime.cpu.native import optimised_object
-from weft.runtime.cpu.pool import Entry, workers
-from weft.runtime.cpu.random.pcg64 import (
-    BLOCK,
-    LANES,
-    distances,
-    half_of,
-    has_known_layout,
-    jump,
-    output,
-    pcg64_text,
-    state_address,
-)
+from weft.runtime.cpu.loader import HostFunction
+from weft.runtime.cpu.pool import workers
+from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine, State, engine_of, engines, generator_at
+from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, HALF_ZIGGURATS, METHODS, NAMES, Drawing
+from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code, ziggurats
 from weft.runtime.cpu.random.readiness import Readiness
-from weft.runtime.llvm_files import read_llvm
 from weft.runtime.settings import thread_count
 
-
-class Drawing(NamedTuple):
-    """A method that draws standard numbers.
-
-    Its number in native code, the average number of steps per element, and the number of elements that native code draws
-    in less time than NumPy's loop.
-    """
-
-    number: int
-    steps: float
-    least: int
-
-
-METHODS = {
-    "random": Drawing(0, 1.0, 1 << 13),
-    "standard_normal": Drawing(1, 1.0216, 1 << 12),
-    "standard_exponential": Drawing(2, 1.0337, 1 << 13),
-    "integers": Drawing(3, 0.5, 1 << 13),
-    "random float32": Drawing(4, 0.5, 1 << 13),
-}
-# Numbers of methods, and the methods whose streams have an index.
-INTEGERS, FLOATS = 3, 4
-_INDEXED = frozenset({1, 2, INTEGERS})
-_NAMES = {method.number: name for name, method in METHODS.items()}
-
-# Functions of the numbers of a method: their number in native code, and the method.
-FUNCTIONS = {
-    "lognormal": (1, "standard_normal"),
-    "weibull": (2, "standard_exponential"),
-    "pareto": (3, "standard_exponential"),
-    "power": (4, "standard_exponential"),
-    "rayleigh": (5, "standard_exponential"),
-}
-_FUNCTION_NAMES = {number: name for name, (number, _) in FUNCTIONS.items()}
-
-# Words of a stream in front of its index, and words of the index per block.
-HEAD, RECORD = 16, 4
-MOST_IN_FRONT = 4  # number of integers in front of a stream
 # Number of elements of a stream that a kernel reads at a time, at least and at most: in one iteration, it may read a row.
 AT_ONCE, MOST_AT_ONCE = 1 << 13, 1 << 16
 # Number of threads whose memory the bits of a word can mark as used.
@@ -89,108 +39,46 @@ CHUNK, SHARED_FROM = 1 << 15, 1 << 15
 BLOCKS = 8
 # Number of elements for the comparison with NumPy: each layer of a ziggurat gets many of them, and its edges some.
 SAMPLE = 20_001
+MOST_IN_FRONT = 4  # number of elements in front of a stream
 _MASK = (1 << 64) - 1
 
 
-class _Code(NamedTuple):
-    """Native functions, and the object that keeps their code alive."""
-
-    fill: Entry
-    kernel: Entry
-    blocks: Entry
-    join: Entry
-    finish: Entry
-    memory: Any
+def draws_as_numpy(engine: Engine, code: Code) -> bool:
+    """Return whether native code draws the same samples as NumPy. The generators must also end in the same state."""
+    return all(_is_numpys(engine, code, name) for name in (*METHODS, *FUNCTIONS))
 
 
-_ENTRIES = ("weft_draw_range", "weft_drawn_kernel", "weft_index_blocks", "weft_index_join", "weft_index_end")
-# Starts of the tails (3.654 and 7.697) and the negative inverse of the first, in LLVM's exact notation for floats.
-_NORMAL = {"START": "0x400D3BB48209AD33", "NEGATIVE_INVERSE": "0xBFD183AA6C20E8C1"}
-_EXPONENTIAL = {"START": "0x401EC9D9297EBB83"}
-
-
-def _ziggurat(name: str, constants: dict[str, str]) -> str:
-    layer = read_llvm(__file__, f"layer_{name}", NAME=name, **constants)
-    return read_llvm(__file__, "ziggurat", NAME=name, LAYER=layer, BLOCK=BLOCK, HEAD=HEAD)
-
-
-def _obtain(compiling: bool) -> _Code | None:
-    ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
-    common = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
-    order = ", ".join(f"i32 {k // 2 + k % 2 * LANES}" for k in range(2 * LANES))
-    halves: dict[str, int | str] = {"HALVES": 2 * BLOCK, "PAIRS": 2 * LANES, "ALTERNATING": f"<{order}>"}
-    integers = read_llvm(__file__, "integers", **common, **halves)
-    del halves["ALTERNATING"]
-    floats = read_llvm(__file__, "halves", BLOCK=BLOCK, **halves)
-    text = read_llvm(
-        __file__, "streams", PCG64=pcg64_text(), ZIGGURATS=ziggurats, INTEGERS=integers, FLOATS=floats, **common
-    )
-    code = optimised_object(_ENTRIES[0], text, ("exp", "expm1", "log1p", "pow"), compiling, own=True)
-    if code is None:
-        return None
-    memory, addresses = link_symbols(code.code, external_addresses(code.symbols), _ENTRIES)
-    fill, kernel, blocks, join, finish = (Entry(ENTRY(address), address) for address in addresses)
-    return _Code(fill, kernel, blocks, join, finish, memory)
+def _is_numpys(engine: Engine, code: Code, name: str) -> bool:
+    made: Any = engine.kind
+    ours, theirs = made(1), made(1)
+    np.random.Generator(theirs).integers(9, dtype=np.int32), np.random.Generator(ours).integers(9, dtype=np.int32)
+    scale, place = 1.0, -0.0
+    parameters: Sequence[float] = ()
+    method = METHODS[FUNCTIONS[name].method if name in FUNCTIONS else name]
+    if name in FUNCTIONS:
+        parameters = FUNCTIONS[name].example
+    elif method.dtype.kind == "i":  # (every third word is rejected)
+        scale, place = (
+            (2 << method.bits) // 3 - 1 if method.bits < 64 else (1 << 64) // 3 * 2,
+            -(1 << method.dtype.itemsize * 8 - 1),
+        )
+    words = _take(code, name, ours, SAMPLE, scale, place, parameters)
+    assert words is not None
+    values, expected = np.empty(SAMPLE, method.dtype), np.empty(SAMPLE, method.dtype)
+    _fill(code, words, values)
+    _draw_by_numpy(expected, words, np.random.Generator(theirs))
+    return np.array_equal(values, expected) and str(ours.state) == str(theirs.state)
 
 
 @cache
-def _ziggurats() -> np.ndarray:
-    """Return NumPy's tables of the normal and the exponential ziggurat.
-
-    Their words are limits, units and densities, and the limits shifted to the place's position in an output.
-    """
-    tables = np.load(Path(__file__).with_name("ziggurat.npy"))
-    shifted = tables[:, :1] << np.array([12, 11], np.uint64).reshape(2, 1, 1)
-    return np.concatenate([tables, shifted], axis=1)
-
-
-def _draws_as_numpy(code: _Code) -> bool:
-    return all(_is_numpys(code, name) for name in METHODS) and all(_computes_as_numpy(code, name) for name in FUNCTIONS)
-
-
-def _computes_as_numpy(code: _Code, name: str) -> bool:
-    """Return whether a function of native code has the same results as NumPy's method."""
-    number, method = FUNCTIONS[name]
-    words = _take(code, METHODS[method], np.random.PCG64(1), SAMPLE, 1.0, -0.0)
-    assert words is not None
-    _set_function(words, number, 1.75)
-    values = np.empty(SAMPLE)
-    _fill(code, words, values)
-    given = () if name == "lognormal" else (1.75,)
-    options: dict[str, Any] = {"size": SAMPLE}
-    return np.array_equal(values, getattr(np.random.Generator(np.random.PCG64(1)), name)(*given, **options))
-
-
-def _set_function(words: np.ndarray, number: int, parameter: float) -> None:
-    words[14] = number
-    words[15:16].view(np.float64)[0] = parameter
-
-
-def _is_numpys(code: _Code, name: str) -> bool:
-    """Return whether native code draws the same sample as NumPy. The generator must also end in the same state."""
-    ours, theirs = np.random.PCG64(1), np.random.PCG64(1)
-    other = np.random.Generator(theirs)
-    if name == "integers":
-        size, place = 3_000_000_001, -7  # (every third half is rejected)
-        expected: Any = other.integers(place, place + size, SAMPLE)
-    elif name == "random float32":
-        size, place = 1.0, 0.0  # type: ignore[assignment]
-        expected = other.random(SAMPLE, np.float32)
-    else:
-        size, place = 1.5, 0.25  # type: ignore[assignment]
-        expected = place + size * getattr(other, name)(SAMPLE)
-    words = _take(code, METHODS[name], ours, SAMPLE, size, place)
-    assert words is not None
-    values = np.empty(SAMPLE, expected.dtype)
-    _fill(code, words, values)
-    return np.array_equal(values, expected) and ours.state == theirs.state
-
-
-_code = Readiness(_obtain, _draws_as_numpy)
+def readiness(number: int) -> Readiness[Code]:
+    """Return the readiness of the native code for a bit generator."""
+    engine = engines()[number]
+    return Readiness(partial(obtain_code, engine), partial(draws_as_numpy, engine))
 
 
 def take_stream(
-    name: str, generator: Any, count: int, scale: float = 1.0, place: float = -0.0, parameter: float = 0.0
+    name: str, generator: Any, count: int, scale: float = 1.0, place: float = -0.0, parameters: Sequence[float] = ()
 ) -> np.ndarray | None:
     """Return the words of a stream, and advance the generator.
 
@@ -203,99 +91,122 @@ def take_stream(
         Number of draws.
     scale, place : float or int
         The elements of the stream are ``place + scale * draw``. (A number plus -0.0 is the number.) Bounded integers
-        are the `scale` integers from `place` on.
-    parameter : float
-        The parameter of a function: the shape or the scale of its distribution.
+        are those from `place` to ``place + scale``.
+    parameters : sequence of float
+        The parameters of a function, such as the location and the scale of its distribution.
 
     Returns
     -------
     ndarray of uint64 or None
-        The state and the increment, each with its low word first, the bits of `scale` and `place`, the number of the
-        method, the number of blocks of the index, words of bounded integers, the number of the function and the bits of
-        its parameter, and the index. The length depends only on the method and `count`, but for very few streams. None
-        if NumPy has to draw.
+        The words that `streams.ll` describes. Their number depends only on the method and `count`, but for very few
+        streams. None if NumPy has to draw.
     """
-    number, base = FUNCTIONS.get(name, (0, name))
-    method = METHODS[base]
-    if count < method.least or type(generator) is not np.random.PCG64 or not has_known_layout():
+    method = METHODS[FUNCTIONS[name].method if name in FUNCTIONS else name]
+    found = engine_of(generator)
+    if count < method.least or found is None:
         return None
-    code = _code.find(count)
-    if code is None and method.number in _INDEXED:
+    code = readiness(found[0]).find(count)
+    if code is None and method.number != 0:
         return None
-    words = _take(code, method, generator, count, scale, place)
-    if words is not None:
-        _set_function(words, number, parameter)
-    return words
+    return _take(code, name, generator, count, scale, place, parameters)
 
 
 def _take(
-    code: _Code | None, method: Drawing, generator: Any, count: int, scale: float, place: float
+    code: Code | None, name: str, generator: Any, count: int, scale: float, place: float, parameters: Sequence[float]
 ) -> np.ndarray | None:
-    steps = method.steps / (1.0 - (1 << 32) % int(scale) / 2**32 if method.number == INTEGERS else 1.0)
-    blocks = 0 if method.number not in _INDEXED else int((count * steps + 6 * sqrt(count)) / BLOCK) + 2
-    words = np.zeros(HEAD + RECORD * blocks, np.uint64)
-    words[4:6].view(np.int64 if method.number == INTEGERS else np.float64)[:] = scale, place
-    words[6:8] = method.number, blocks
-    half = (0, 0)
-    address = state_address(generator)
+    function = FUNCTIONS.get(name)
+    method = METHODS[name if function is None else function.method]
+    found = engine_of(generator)
+    assert found is not None
+    number, engine = found
     with generator.lock:
-        if method.number == INTEGERS:
-            words[8] = (1 << 32) % scale
-            if not _use_half(generator, words, int(scale), int(place)):
+        begin = engine.load(generator)
+        if begin is None:
+            return None
+        words = _head(method, count, scale, place)
+        if method.reads_halves and begin.half[0]:
+            begin = _use_half(generator, begin, engine, method, words)
+            if begin is None:
                 return None
-        words[:4].view(np.uint8)[:] = np.frombuffer(ctypes.string_at(address, 32), np.uint8)
-        if method.number in _INDEXED:
-            assert code is not None
-            words, state, half = _index(code, words, count - int(words[9]))
-        elif method.number == FLOATS:
-            _take_half(generator, words)
-            steps, odd = divmod(count - int(words[9]) + 1, 2)
-            state = jump(*_numbers(words), steps)
-            half = 1 - odd, output(state) >> 32
+        words[:4] = begin.state & _MASK, begin.state >> 64, begin.increment & _MASK, begin.increment >> 64
+        words[14] = 0 if function is None else function.number
+        words[15 : 15 + len(parameters)].view(np.float64)[:] = parameters
+        words[18:20] = number, method.dtype.itemsize.bit_length() - 1
+        half = begin.half
+        if method.number == 0:
+            state = engine.jump(begin.state, begin.increment, count)
         else:
-            state = jump(*_numbers(words), count)
-        ctypes.memmove(address, state.to_bytes(16, "little"), 16)
-        if method.number in (INTEGERS, FLOATS):
-            half_of(generator)[:] = half
+            assert code is not None
+            words, state, left = _index(code, engine, words, count - int(words[9]))
+            half = left if method.reads_halves else half
+        engine.store(generator, State(state, begin.increment, half))
     return words
 
 
-def _use_half(generator: Any, words: np.ndarray, size: int, place: int) -> bool:
-    """Let NumPy draw numbers until no half of a step is left. These numbers are in front of the stream.
+def _head(method: Drawing, count: int, scale: float, place: float) -> np.ndarray:
+    """Return the words of a stream, of which those of the method are set."""
+    threshold = 0
+    if method.dtype.kind == "i":
+        threshold = (1 << method.bits) % (int(scale) + 1)
+    elif method == METHODS["positive"]:
+        threshold = 1
+    steps = count * method.steps / (1.0 - threshold / 2.0**method.bits)
+    blocks = 0 if method.number == 0 else int((steps + 6 * sqrt(count)) / BLOCK) + 2
+    words = np.zeros(HEAD + RECORD * blocks, np.uint64)
+    if method.dtype.kind == "i":
+        words[4:6] = int(scale), int(place) & _MASK
+    else:
+        words[4:6].view(np.float64)[:] = scale, place
+    words[6:9] = method.number, blocks, threshold
+    return words
 
-    Return False if too many halves were rejected. The generator is then unchanged.
+
+def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
+    """Use half of a step that is left. Its numbers are in front of the stream.
+
+    Return the state of the generator behind them. Return None if too many halves were rejected. The generator is then
+    unchanged.
     """
-    numpys, front, before = np.random.Generator(generator), 0, generator.state
-    while half_of(generator)[0]:
-        if front == MOST_IN_FRONT:
-            generator.state = before
-            return False
-        words.view(np.int64)[10 + front] = numpys.integers(place, place + size)
+    name = NAMES[method.number]
+    if name not in HALF_ZIGGURATS:
+        _read_half(method, words, begin.half[1])
+        return begin._replace(half=(0, begin.half[1]))
+    draw, before = getattr(np.random.Generator(generator), name.split()[0]), generator.state
+    for front in range(MOST_IN_FRONT):
+        words[10 + front : 11 + front].view(np.float32)[0] = draw(dtype=np.float32)
+        found = engine.load(generator)
+        if found is not None and not found.half[0]:
+            words[9] = front + 1
+            return found
+    generator.state = before
+    return None
+
+
+def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
+    """Write the numbers of a half of a step in front of a stream."""
+    most, place, threshold = (int(words[k]) for k in (4, 5, 8))
+    front = 0
+    for k in range(32 // method.bits):
+        word = half >> k * method.bits & (1 << method.bits) - 1
+        at = words[10 + front : 11 + front]
+        if method.dtype.kind == "f":
+            at.view(np.float32)[0] = np.float32(word >> 8) * np.float32(2**-24)
+        else:
+            product = word * (most + 1)
+            if product & (1 << method.bits) - 1 < threshold:
+                continue
+            at[0] = (product >> method.bits) + place & _MASK
         front += 1
     words[9] = front
-    return True
 
 
-def _take_half(generator: Any, words: np.ndarray) -> None:
-    """Use half of a step that is left. Its number is in front of the stream."""
-    left, half = half_of(generator)
-    if left:
-        words[9] = 1
-        words[10:11].view(np.float32)[0] = np.float32(half >> 8) * np.float32(2**-24)
-
-
-def _numbers(words: np.ndarray) -> tuple[int, int]:
-    """Return the state and the increment of a stream."""
-    a, b, c, d = words[:4].tolist()
-    return b << 64 | a, d << 64 | c
-
-
-def _index(code: _Code, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
+def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
     """Write the index of a stream.
 
     Return the stream's words, the state behind its elements, and the half of a step that is left.
     """
-    slots = array("q", [0, words.ctypes.data, _ziggurats().ctypes.data, distances().ctypes.data, 0, 0, 0, 0])
+    tables = ziggurats().ctypes.data, engine.distances().ctypes.data
+    slots = array("q", [0, words.ctypes.data, *tables, 0, 0, 0, 0])
     begin, blocks = 0, int(words[7])
     while True:
         address = slots.buffer_info()[0]
@@ -319,8 +230,8 @@ def _index(code: _Code, words: np.ndarray, count: int) -> tuple[np.ndarray, int,
 
 def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
     """Write the elements of a stream to a C-contiguous array."""
-    method = METHODS[_NAMES[int(words[6])]]
-    code = _code.find(out.size) if out.size >= method.least else None
+    least = METHODS[NAMES[int(words[6])]].least
+    code = readiness(int(words[18])).find(out.size) if out.size >= least else None
     if code is not None:
         _fill(code, words, out)
     else:
@@ -328,27 +239,40 @@ def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
 
 
 def _fill_by_numpy(out: np.ndarray, words: np.ndarray) -> None:
-    generator = np.random.PCG64(0)
-    state, increment = _numbers(words)
-    generator.state = {**generator.state, "state": {"state": state, "inc": increment}}
-    numpys = np.random.Generator(generator)
-    name = _NAMES[int(words[6])]
-    if name == "integers":
-        front, (size, place) = int(words[9]), words[4:6].view(np.int64).tolist()
-        numbers = out.reshape(-1).view(np.int64)
-        numbers[:front] = words.view(np.int64)[10 : 10 + front]
-        numbers[front:] = numpys.integers(place, place + size, numbers.size - front)
+    a, b, c, d = words[:4].tolist()
+    generator = generator_at(engines()[int(words[18])], State(b << 64 | a, d << 64 | c, (0, 0)))
+    method, front = METHODS[NAMES[int(words[6])]], int(words[9])
+    numbers = out.reshape(-1).view(method.dtype)[: out.size]
+    numbers[:front] = words[10 : 10 + front].reshape(front, 1).view(method.dtype)[:, 0]
+    _draw_by_numpy(numbers[front:], words, np.random.Generator(generator))
+
+
+def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generator) -> None:
+    """Fill an array by NumPy's method for the words of a stream."""
+    name = NAMES[int(words[6])]
+    method = METHODS[name]
+    if method.dtype.kind == "i":
+        most, place = int(words[4]), int(words[5:6].view(np.int64)[0])
+        if method.bits == 8 * method.dtype.itemsize:  # (other integers have the same bits, but for the first one)
+            unsigned = np.dtype(f"u{method.dtype.itemsize}")
+            drawn = numpys.integers(0, most, out.size, unsigned, endpoint=True)
+            out.view(unsigned)[:] = drawn + np.array(place, method.dtype).view(unsigned)
+        else:
+            out[:] = numpys.integers(0, most, out.size, endpoint=True)
+            out += place
         return
-    if name == "random float32":
-        front, shorts = int(words[9]), out.reshape(-1).view(np.float32)[: out.size]
-        shorts[:front] = words[10:11].view(np.float32)[:front]
-        shorts[front:] = numpys.random(shorts.size - front, np.float32)
+    if method.dtype == np.float32:
+        getattr(numpys, name.split()[0])(out=out, dtype=np.float32)
         return
-    scale, place, parameter = words[[4, 5, 15]].view(np.float64).tolist()
-    if (function := _FUNCTION_NAMES.get(int(words[14]))) is not None:
-        given = {"mean": place, "sigma": scale} if function == "lognormal" else {}
-        shape = () if function == "lognormal" else (parameter,)
-        out[...] = getattr(numpys, function)(*shape, size=out.shape, **given)
+    scale, place = words[4:6].view(np.float64).tolist()
+    parameters = words[15:18].view(np.float64).tolist()
+    if (function := FUNCTION_NAMES.get(int(words[14]))) is not None:
+        given = parameters[: len(FUNCTIONS[function].example)]
+        options = {"mean": place, "sigma": scale} if function == "lognormal" else {}
+        out[...] = getattr(numpys, function)(*given, size=out.shape, **options)
+        return
+    if name == "positive":
+        out[...] = numpys.random(out.shape)
         return
     getattr(numpys, name)(out=out)
     if scale != 1.0:
@@ -358,11 +282,12 @@ def _fill_by_numpy(out: np.ndarray, words: np.ndarray) -> None:
 
 def is_ready() -> bool:
     """Return whether native code is loaded."""
-    return _code.loaded is not None
+    return any(readiness(k).loaded is not None for k in range(len(engines())))
 
 
-def _fill(code: _Code, words: np.ndarray, values: np.ndarray) -> None:
-    slots = array("q", [values.ctypes.data, words.ctypes.data, _ziggurats().ctypes.data, distances().ctypes.data])
+def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
+    tables = ziggurats().ctypes.data, engines()[int(words[18])].distances().ctypes.data
+    slots = array("q", [values.ctypes.data, words.ctypes.data, *tables])
     address, count = slots.buffer_info()[0], values.size
     threads = thread_count() if count >= SHARED_FROM else 1
     if threads > 1:
@@ -388,19 +313,33 @@ def launch_with_streams(
     Return False if this is not possible. The kernel then has not run.
     """
     most = max(reader.each for reader in readers)
-    code = _code.find(sum(reader.size for reader in readers)) if most <= MOST_AT_ONCE else None
-    if code is None or not parallel:
+    if most > MOST_AT_ONCE or not parallel:
         return False
+    total = sum(reader.size for reader in readers)
+    codes = [readiness(int(reader.words[18])).find(total) for reader in readers]
+    code = codes[0]
     few = -(-max(1, AT_ONCE // most) // function.grain) * function.grain
     shared = function.parallel and max(reader.size for reader in readers) >= SHARED_FROM
     threads = min(thread_count(), MOST_THREADS) if shared else 1
     apart = -(-8 * (BLOCK + few * most + LANES) // 64) * 64
+    streams: list[int] = []
+    for reader, own in zip(readers, codes, strict=True):
+        if own is None:
+            return False
+        tables = engines()[int(reader.words[18])].distances()
+        streams += [
+            reader.argument,
+            reader.each,
+            reader.size,
+            reader.words.ctypes.data,
+            own.filling,
+            tables.ctypes.data,
+        ]
+    assert code is not None
     memory = device.allocate(threads * apart * len(readers))
     job = [function.address, len(slots), slots.buffer_info()[0], few, len(readers), memory.address]
-    job += [apart * len(readers), 0, distances().ctypes.data, apart, _ziggurats().ctypes.data]
-    for reader in readers:
-        job += [reader.argument, reader.each, reader.size, reader.words.ctypes.data]
-    given = array("q", job)
+    job += [apart * len(readers), 0, apart, ziggurats().ctypes.data]
+    given = array("q", [*job, *streams])
     address, extent = given.buffer_info()[0], parallel[0]
     if threads > 1:
         workers().split(code.kernel, address, extent, threads, few * max(1, extent // (few * threads * 16)))

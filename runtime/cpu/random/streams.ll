@@ -1,60 +1,44 @@
 ; Streams of random numbers, and kernels that read them.
 ;
-; The words of a stream: the state, the increment, the scale and the place of its elements, its method (0: units,
-; 1: normal, 2: exponential variables, 3: bounded integers, 4: units in float32), the number of blocks of its index, words of bounded
-; integers, and a function of its elements (0: none, 1: lognormal, 2: Weibull, 3: Pareto, 4: power, 5: Rayleigh
-; distribution) with its parameter. Elements of units take one step each. An
-; index has for each block of ${BLOCK} steps: the state at the block, the first element that begins in it, and the step at
-; which that element begins.
+; The words of a stream: the state, the increment, the scale and the place of its elements (of bounded integers the size of
+; the interval less one, and the first integer), its method, the number of blocks of its index, the threshold of words
+; that are rejected, the number of elements in front of the stream, four words of these elements, a function of the
+; elements (0: none) with three parameters, the bit generator, and the binary logarithm of the bytes of an element.
+; Elements of units take one step each. An index has for each block of ${BLOCK} steps: the state at the block, the first
+; element that begins in it, and the step at which that element begins.
 
 declare ptr @memcpy(ptr, ptr, i64)
+declare float @expf(float)
+declare float @log1pf(float)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.cttz.i64(i64, i1)
 declare double @exp(double)
+declare double @log(double)
 declare double @log1p(double)
 declare double @expm1(double)
 declare double @pow(double, double)
 declare double @llvm.sqrt.f64(double)
 
-${PCG64}
-
-; The outputs of ${BLOCK} steps.
-define internal void @write_outputs(ptr %out, i128 %state, i128 %difference, ptr %distances) {
-entry:
-  %s0 = trunc i128 %state to i64
-  %s.upper = lshr i128 %state, 64
-  %s1 = trunc i128 %s.upper to i64
-  %d0 = trunc i128 %difference to i64
-  %d.upper = lshr i128 %difference, 64
-  %d1 = trunc i128 %d.upper to i64
-  %state.low = call <${LANES} x i64> @splat(i64 %s0)
-  %state.high = call <${LANES} x i64> @splat(i64 %s1)
-  %low = call <${LANES} x i64> @splat(i64 %d0)
-  %high = call <${LANES} x i64> @splat(i64 %d1)
-  br label %body
-body:
-  %index = phi i64 [ 0, %entry ], [ %index.next, %body ]
-  %bits = call <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances)
-  %at = getelementptr i64, ptr %out, i64 %index
-  store <${LANES} x i64> %bits, ptr %at, align 64
-  %index.next = add i64 %index, ${LANES}
-  %left = icmp slt i64 %index.next, ${BLOCK}
-  br i1 %left, label %body, label %done
-done:
-  ret void
+; A float64 in [0, 1) of 53 bits.
+define internal double @unit(i64 %bits) alwaysinline {
+  %upper = lshr i64 %bits, 11
+  %whole = sitofp i64 %upper to double
+  %unit = fmul double %whole, 0x3CA0000000000000
+  ret double %unit
 }
 
-; Writes ${LANES} elements at a time, `count` or up to ${LANES} - 1 more, for at most ${BLOCK} steps from a state.
-define internal void @block(ptr %out, i128 %state, i128 %difference, i64 %count, double %scale, double %place, ptr %distances) {
+define internal <${LANES} x i64> @splat(i64 %value) alwaysinline {
+  %one = insertelement <${LANES} x i64> poison, i64 %value, i64 0
+  %all = shufflevector <${LANES} x i64> %one, <${LANES} x i64> poison, <${LANES} x i32> zeroinitializer
+  ret <${LANES} x i64> %all
+}
+
+${GENERATOR}
+
+; Turns outputs into elements, scaled and placed. Their number is a multiple of ${LANES}.
+define internal void @units(ptr %memory, i64 %count, double %scale, double %place) {
 entry:
-  %s0 = trunc i128 %state to i64
-  %s.upper = lshr i128 %state, 64
-  %s1 = trunc i128 %s.upper to i64
-  %d0 = trunc i128 %difference to i64
-  %d.upper = lshr i128 %difference, 64
-  %d1 = trunc i128 %d.upper to i64
-  %state.low = call <${LANES} x i64> @splat(i64 %s0)
-  %state.high = call <${LANES} x i64> @splat(i64 %s1)
-  %low = call <${LANES} x i64> @splat(i64 %d0)
-  %high = call <${LANES} x i64> @splat(i64 %d1)
   %scale.one = insertelement <${LANES} x double> poison, double %scale, i64 0
   %scales = shufflevector <${LANES} x double> %scale.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
   %place.one = insertelement <${LANES} x double> poison, double %place, i64 0
@@ -65,15 +49,11 @@ look:
   %left = icmp slt i64 %index, %count
   br i1 %left, label %body, label %done
 body:
-  %bits = call <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances)
-  %at = getelementptr i64, ptr %out, i64 %index
-  ; float64 in [0, 1) of 53 bits, scaled and placed
-  %eleven = call <${LANES} x i64> @splat(i64 11)
-  %upper = lshr <${LANES} x i64> %bits, %eleven
+  %at = getelementptr i64, ptr %memory, i64 %index
+  %bits = load <${LANES} x i64>, ptr %at, align 8
+  %upper = lshr <${LANES} x i64> %bits, splat (i64 11)
   %whole = uitofp <${LANES} x i64> %upper to <${LANES} x double>
-  %ulp.one = insertelement <${LANES} x double> poison, double 0x3CA0000000000000, i64 0
-  %ulp = shufflevector <${LANES} x double> %ulp.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
-  %unit = fmul <${LANES} x double> %whole, %ulp
+  %unit = fmul <${LANES} x double> %whole, splat (double 0x3CA0000000000000)
   %scaled = fmul <${LANES} x double> %unit, %scales
   %placed = fadd <${LANES} x double> %scaled, %places
   store <${LANES} x double> %placed, ptr %at, align 8
@@ -97,12 +77,14 @@ more:
   %is.whole = icmp sge i64 %left, ${BLOCK}
   br i1 %is.whole, label %whole, label %rest
 whole:
-  call void @block(ptr %at, i128 %state, i128 %difference, i64 ${BLOCK}, double %scale, double %place, ptr %distances)
+  call void @write_outputs(ptr %at, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
+  call void @units(ptr %at, i64 ${BLOCK}, double %scale, double %place)
   %state.next = call i128 @after(i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
   %done.next = add i64 %done.count, ${BLOCK}
   br label %more
 rest:
-  call void @block(ptr %rest.memory, i128 %state, i128 %difference, i64 %left, double %scale, double %place, ptr %distances)
+  call void @write_outputs(ptr %rest.memory, i128 %state, i128 %difference, i64 %left, ptr %distances)
+  call void @units(ptr %rest.memory, i64 %left, double %scale, double %place)
   %bytes = shl i64 %left, 3
   call ptr @memcpy(ptr %at, ptr %rest.memory, i64 %bytes)
   ret void
@@ -134,16 +116,43 @@ done:
   ret i64 %from
 }
 
-${ZIGGURATS}
-${INTEGERS}
-${FLOATS}
-; The binary logarithm of the bytes of an element.
-define internal i64 @width(i64 %method) alwaysinline {
-  %is.short = icmp eq i64 %method, 4
-  %width = select i1 %is.short, i64 2, i64 3
-  ret i64 %width
+; Block k of an index.
+define internal ptr @record(ptr %stream, i64 %k) alwaysinline {
+  %records = getelementptr i64, ptr %stream, i64 ${HEAD}
+  %record = getelementptr [4 x i64], ptr %records, i64 %k
+  ret ptr %record
 }
 
+; Copies the elements of a range that are in the words of the stream. Returns the memory and the index behind them.
+define internal { ptr, i64 } @front(ptr %out, ptr %stream, i64 %first, i64 %last) {
+entry:
+  %front.at = getelementptr i64, ptr %stream, i64 9
+  %front = load i64, ptr %front.at
+  %width.at = getelementptr i64, ptr %stream, i64 19
+  %width = load i64, ptr %width.at
+  %size = shl i64 1, %width
+  %until = call i64 @llvm.smin.i64(i64 %front, i64 %last)
+  br label %look
+look:
+  %index = phi i64 [ %first, %entry ], [ %index.next, %copy ]
+  %at = phi ptr [ %out, %entry ], [ %at.next, %copy ]
+  %left = icmp slt i64 %index, %until
+  br i1 %left, label %copy, label %done
+copy:
+  %place = add i64 %index, 10
+  %from = getelementptr i64, ptr %stream, i64 %place
+  call ptr @memcpy(ptr %at, ptr %from, i64 %size)
+  %at.next = getelementptr i8, ptr %at, i64 %size
+  %index.next = add i64 %index, 1
+  br label %look
+done:
+  %result.0 = insertvalue { ptr, i64 } poison, ptr %at, 0
+  %result = insertvalue { ptr, i64 } %result.0, i64 %index, 1
+  ret { ptr, i64 } %result
+}
+
+${ZIGGURATS}
+${WORDS}
 define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances) {
   %base = load i128, ptr %stream, align 8
   %increment.at = getelementptr i64, ptr %stream, i64 2
@@ -158,13 +167,18 @@ define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, p
   ret void
 }
 
-; An element of a distribution, computed from a standard one by the functions that NumPy calls.
-define internal double @transformed(i64 %function, double %value, double %parameter) alwaysinline {
+; An element of a distribution, computed from a standard one by the functions that NumPy calls. The parameters of the last
+; four distributions begin with the location.
+define internal double @transformed(i64 %function, double %value, double %parameter, double %second, double %third) alwaysinline {
 entry:
   switch i64 %function, label %lognormal [ i64 2, label %weibull
                                            i64 3, label %pareto
                                            i64 4, label %power
-                                           i64 5, label %rayleigh ]
+                                           i64 5, label %rayleigh
+                                           i64 6, label %laplace
+                                           i64 7, label %gumbel
+                                           i64 8, label %logistic
+                                           i64 9, label %triangular ]
 lognormal:
   %exp = call double @exp(double %value)
   ret double %exp
@@ -179,18 +193,62 @@ pareto:
 power:
   %opposite = fneg double %value
   %less = call double @expm1(double %opposite)
-  %base = fneg double %less
+  %power.base = fneg double %less
   %power.exponent = fdiv double 1.0, %parameter
-  %power.value = call double @pow(double %base, double %power.exponent)
+  %power.value = call double @pow(double %power.base, double %power.exponent)
   ret double %power.value
 rayleigh:
   %twice = fmul double %value, 2.0
   %root = call double @llvm.sqrt.f64(double %twice)
   %rayleigh.value = fmul double %root, %parameter
   ret double %rayleigh.value
+laplace:
+  %upper = fcmp oge double %value, 0.5
+  %from.two = fsub double 2.0, %value
+  %reflected = fsub double %from.two, %value
+  %doubled = fadd double %value, %value
+  %side = select i1 %upper, double %reflected, double %doubled
+  %side.log = call double @log(double %side)
+  %side.scaled = fmul double %second, %side.log
+  %laplace.less = fsub double %parameter, %side.scaled
+  %laplace.more = fadd double %parameter, %side.scaled
+  %laplace.value = select i1 %upper, double %laplace.less, double %laplace.more
+  ret double %laplace.value
+gumbel:
+  %complement = fsub double 1.0, %value
+  %inner = call double @log(double %complement)
+  %inner.less = fneg double %inner
+  %outer = call double @log(double %inner.less)
+  %outer.scaled = fmul double %second, %outer
+  %gumbel.value = fsub double %parameter, %outer.scaled
+  ret double %gumbel.value
+logistic:
+  %other = fsub double 1.0, %value
+  %odds = fdiv double %value, %other
+  %odds.log = call double @log(double %odds)
+  %odds.scaled = fmul double %second, %odds.log
+  %logistic.value = fadd double %parameter, %odds.scaled
+  ret double %logistic.value
+triangular:                           ; the parameters are left, mode and right
+  %base = fsub double %third, %parameter
+  %left.base = fsub double %second, %parameter
+  %ratio = fdiv double %left.base, %base
+  %left.product = fmul double %left.base, %base
+  %right.base = fsub double %third, %second
+  %right.product = fmul double %right.base, %base
+  %is.left = fcmp ole double %value, %ratio
+  %rest = fsub double 1.0, %value
+  %left.square = fmul double %value, %left.product
+  %right.square = fmul double %rest, %right.product
+  %square = select i1 %is.left, double %left.square, double %right.square
+  %side.root = call double @llvm.sqrt.f64(double %square)
+  %from.left = fadd double %parameter, %side.root
+  %from.right = fsub double %third, %side.root
+  %triangular.value = select i1 %is.left, double %from.left, double %from.right
+  ret double %triangular.value
 }
 
-define internal void @transform(ptr %out, i64 %count, i64 %function, double %parameter) {
+define internal void @transform(ptr %out, i64 %count, i64 %function, double %parameter, double %second, double %third) {
 entry:
   br label %look
 look:
@@ -200,7 +258,7 @@ look:
 body:
   %at = getelementptr double, ptr %out, i64 %k
   %value = load double, ptr %at
-  %found = call double @transformed(i64 %function, double %value, double %parameter)
+  %found = call double @transformed(i64 %function, double %value, double %parameter, double %second, double %third)
   store double %found, ptr %at
   %k.next = add i64 %k, 1
   br label %look
@@ -209,18 +267,22 @@ done:
 }
 
 ; The elements `first` to `last` of a stream. `room` says that memory in front of them may be written.
-define internal void @fill_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
+define void @weft_fill_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
 entry:
   call void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room)
   %function.at = getelementptr i64, ptr %stream, i64 14
   %function = load i64, ptr %function.at
   %parameter.at = getelementptr i64, ptr %stream, i64 15
   %parameter = load double, ptr %parameter.at
+  %second.at = getelementptr i64, ptr %stream, i64 16
+  %second = load double, ptr %second.at
+  %third.at = getelementptr i64, ptr %stream, i64 17
+  %third = load double, ptr %third.at
   %plain = icmp eq i64 %function, 0
   br i1 %plain, label %done, label %transformed
 transformed:
   %count = sub i64 %last, %first
-  call void @transform(ptr %out, i64 %count, i64 %function, double %parameter)
+  call void @transform(ptr %out, i64 %count, i64 %function, double %parameter, double %second, double %third)
   br label %done
 done:
   ret void
@@ -233,16 +295,8 @@ entry:
   %method = load i64, ptr %method.at
   %exponential.tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
   switch i64 %method, label %units [ i64 1, label %normals
-                                     i64 2, label %exponentials
-                                     i64 3, label %integers
-                                     i64 4, label %floats ]
-floats:
-  call void @halves.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
-  ret void
-integers:
-  call { i64, i128 } @integers.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
-  ret void
-units:
+                                     i64 2, label %exponentials${WORDS_SWITCH} ]
+${WORDS_RANGE}units:
   call void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
   ret void
 normals:
@@ -254,7 +308,7 @@ exponentials:
 }
 
 ; Elements `begin` to `end` of an array. The slots: its memory, the stream, the tables of ziggurats, and the distances of
-; `pcg64.ll`.
+; `congruential.ll`.
 define void @weft_draw_range(ptr %slots, i64 %begin, i64 %end) {
   %all = load ptr, ptr %slots
   %stream.at = getelementptr i64, ptr %slots, i64 1
@@ -263,23 +317,18 @@ define void @weft_draw_range(ptr %slots, i64 %begin, i64 %end) {
   %ziggurats = load ptr, ptr %ziggurats.at
   %distances.at = getelementptr i64, ptr %slots, i64 3
   %distances = load ptr, ptr %distances.at
-  %method.at = getelementptr i64, ptr %stream, i64 6
-  %method = load i64, ptr %method.at
-  %width = call i64 @width(i64 %method)
+  %width.at = getelementptr i64, ptr %stream, i64 19
+  %width = load i64, ptr %width.at
   %offset = shl i64 %begin, %width
   %out = getelementptr i8, ptr %all, i64 %offset
-  call void @fill_range(ptr %out, ptr %stream, i64 %begin, i64 %end, ptr %ziggurats, ptr %distances, i1 false)
+  call void @weft_fill_range(ptr %out, ptr %stream, i64 %begin, i64 %end, ptr %ziggurats, ptr %distances, i1 false)
   ret void
 }
 
 define internal { i64, i64 } @count(ptr %stream, i64 %method, i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances) {
 entry:
-  switch i64 %method, label %integers [ i64 1, label %normals
-                                        i64 2, label %exponentials ]
-integers:
-  %integer = call { i64, i64 } @integers.count(ptr %stream, i128 %state, i128 %increment, ptr %distances)
-  ret { i64, i64 } %integer
-normals:
+  switch i64 %method, label %normals [ i64 2, label %exponentials${WORDS_SWITCH} ]
+${WORDS_COUNT}normals:
   %normal = call { i64, i64 } @normal.count(i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances)
   ret { i64, i64 } %normal
 exponentials:
@@ -386,8 +435,8 @@ done:
   ret void
 }
 
-; Writes the state behind `end` elements of a stream with an index to slots 4 and 5. Of bounded integers, slots 6 and 7 are
-; whether half of a step is still to be used, and this half.
+; Writes the state behind `end` elements of a stream with an index to slots 4 and 5. Of methods that
+; read words, slots 6 and 7 are whether half of a step is still to be used, and this half.
 define void @weft_index_end(ptr %slots, i64 %unused, i64 %end) {
   %memory = alloca [2 x i64], align 16
   %stream.at = getelementptr i64, ptr %slots, i64 1
@@ -400,12 +449,8 @@ define void @weft_index_end(ptr %slots, i64 %unused, i64 %end) {
   %method = load i64, ptr %method.at
   %last = sub i64 %end, 1
   %state.at = getelementptr i64, ptr %slots, i64 4
-  switch i64 %method, label %integers [ i64 1, label %normals
-                                        i64 2, label %exponentials ]
-integers:
-  call void @integers.end(ptr %slots, ptr %stream, i64 %end, ptr %distances)
-  ret void
-normals:
+  switch i64 %method, label %normals [ i64 2, label %exponentials${WORDS_SWITCH} ]
+${WORDS_END}normals:
   %normal = call i128 @normal.range(ptr %memory, ptr %stream, i64 %last, i64 %end, ptr %ziggurats, ptr %distances, i1 false)
   store i128 %normal, ptr %state.at, align 8
   ret void
@@ -420,9 +465,9 @@ exponentials:
 ; as a whole: before it runs over a few indices, the elements that it reads there are written to memory of this thread.
 ;
 ; The slots: the kernel, the number of its arguments, its arguments, the number of indices at a time, the number of
-; streams, the memory of all threads, the bytes of a thread, one bit for each thread's memory that is in use, the
-; distances of `pcg64.ll`, the bytes of a stream in a thread's memory, the tables of ziggurats, and for each stream: its argument, the elements per
-; index, the number of elements, and its address.
+; streams, the memory of all threads, the bytes of a thread, one bit for each thread's memory that is in use, the bytes of
+; a stream in a thread's memory, the tables of ziggurats, and for each stream: its argument, the elements per index, the
+; number of elements, its address, and `weft_fill_range` and the distances of its bit generator.
 define void @weft_drawn_kernel(ptr %slots, i64 %begin, i64 %end) {
 entry:
   %entry.point = load ptr, ptr %slots
@@ -439,13 +484,11 @@ entry:
   %bytes.at = getelementptr i64, ptr %slots, i64 6
   %bytes = load i64, ptr %bytes.at
   %used.at = getelementptr i64, ptr %slots, i64 7
-  %distances.at = getelementptr i64, ptr %slots, i64 8
-  %distances = load ptr, ptr %distances.at
-  %apart.at = getelementptr i64, ptr %slots, i64 9
+  %apart.at = getelementptr i64, ptr %slots, i64 8
   %apart = load i64, ptr %apart.at
-  %ziggurats.at = getelementptr i64, ptr %slots, i64 10
+  %ziggurats.at = getelementptr i64, ptr %slots, i64 9
   %ziggurats = load ptr, ptr %ziggurats.at
-  %first.stream = getelementptr i64, ptr %slots, i64 11
+  %first.stream = getelementptr i64, ptr %slots, i64 10
   %arguments = alloca i64, i64 %size, align 16
   %arguments.bytes = shl i64 %size, 3
   call ptr @memcpy(ptr %arguments, ptr %given, i64 %arguments.bytes)
@@ -477,7 +520,7 @@ stream:
   br i1 %more, label %draw, label %run
 draw:
   %k.next = add i64 %k, 1
-  %words = shl i64 %k, 2
+  %words = mul i64 %k, 6
   %argument.at = getelementptr i64, ptr %first.stream, i64 %words
   %argument = load i64, ptr %argument.at
   %each.at = getelementptr i64, ptr %argument.at, i64 1
@@ -486,17 +529,20 @@ draw:
   %count = load i64, ptr %count.at
   %source.at = getelementptr i64, ptr %argument.at, i64 3
   %source = load ptr, ptr %source.at
+  %fill.at = getelementptr i64, ptr %argument.at, i64 4
+  %fill = load ptr, ptr %fill.at
+  %distances.at = getelementptr i64, ptr %argument.at, i64 5
+  %distances = load ptr, ptr %distances.at
   %first = mul i64 %from, %each
   %behind = mul i64 %to, %each
   %last = call i64 @llvm.smin.i64(i64 %behind, i64 %count)
   %part = mul i64 %k, %apart
   %front = getelementptr i8, ptr %scratch, i64 %part
   %out = getelementptr double, ptr %front, i64 ${BLOCK}
-  call void @fill_range(ptr %out, ptr %source, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 true)
+  call void %fill(ptr %out, ptr %source, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 true)
   ; element 0 would be here
-  %method.at = getelementptr i64, ptr %source, i64 6
-  %method = load i64, ptr %method.at
-  %width = call i64 @width(i64 %method)
+  %width.at = getelementptr i64, ptr %source, i64 19
+  %width = load i64, ptr %width.at
   %first.bytes = shl i64 %first, %width
   %out.number = ptrtoint ptr %out to i64
   %origin = sub i64 %out.number, %first.bytes

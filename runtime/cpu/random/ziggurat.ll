@@ -31,7 +31,7 @@ tail:
   br label %return
 wedge:
   %next = call i128 @step(i128 %state, i128 %increment)
-  %next.bits = call i64 @output(i128 %next)
+  %next.bits = call i64 @output(i128 %next, i128 %increment)
   %height = call double @unit(i64 %next.bits)
   %next.steps = add i64 %steps, 1
   %density.at = getelementptr [256 x double], ptr %tables, i64 2, i64 %layer
@@ -46,7 +46,7 @@ wedge:
   br i1 %below, label %accept, label %anew
 anew:
   %fresh = call i128 @step(i128 %next, i128 %increment)
-  %fresh.bits = call i64 @output(i128 %fresh)
+  %fresh.bits = call i64 @output(i128 %fresh, i128 %increment)
   %fresh.steps = add i64 %next.steps, 1
   br label %try
 accept:
@@ -76,7 +76,7 @@ block:
   br i1 %goes.on, label %write, label %done
 write:
   %difference = call i128 @difference(i128 %state, i128 %increment)
-  call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, ptr %distances)
+  call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
   br label %look
 look:                                 ; an element begins at step `index`
   %index = phi i64 [ 0, %write ], [ %index.four, %all.four ], [ %index.next, %inside ], [ %index.edge, %outside.again ]
@@ -179,7 +179,7 @@ define internal { i64, i64 } @${NAME}.count(i128 %state, i128 %increment, i64 %f
 entry:
   %difference = call i128 @difference(i128 %state, i128 %increment)
   %buffer = alloca [${BLOCK} x i64], align 64
-  call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, ptr %distances)
+  call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
   %limits = getelementptr [256 x i64], ptr %tables, i64 3
   br label %look
 look:                                 ; an element begins at step `index`; the previous ones took `more` additional steps

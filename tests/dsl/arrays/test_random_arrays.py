@@ -29,36 +29,45 @@ METHODS: dict[str, tuple[Any, ...]] = {
     "pareto": (3.0,),
     "power": (2.5,),
     "rayleigh": (4.0,),
+    "laplace": (1.0, 2.0),
+    "gumbel": (1.0, 2.0),
+    "logistic": (1.0, 2.0),
+    "triangular": (-1.0, 0.5, 3.0),
 }
+KINDS = [np.random.PCG64, np.random.PCG64DXSM, np.random.Philox]
 
 loaded = native_streams.loaded  # a fixture of every test
 
 
-def _pair(seed: int) -> tuple[Any, np.random.Generator]:
-    return wf.random.default_rng(seed), np.random.default_rng(seed)
+def _pair(seed: int, kind: Any = np.random.PCG64) -> tuple[Any, np.random.Generator]:
+    return wf.random.Generator(kind(seed)), np.random.Generator(kind(seed))
 
 
-@pytest.mark.parametrize("seed", range(10))
+def _state(generator: Any) -> str:
+    return str(generator.bit_generator.state)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"), [(kind, seed) for kind in KINDS for seed in range(10 if kind is np.random.PCG64 else 2)]
+)
 @pytest.mark.parametrize("place", ["cpu", "simt"])
 @pytest.mark.parametrize("name", METHODS)
-def test_bits_and_state(name: str, place: str, seed: int) -> None:
-    ours, theirs = _pair(seed)
-    with wf.device(place), override(threads=1 + seed % 2):
-        for size in (0, 1, 7, 1000, LARGE if seed < 2 else 40_001):
+def test_bits_and_state(name: str, kind: Any, place: str, seed: int) -> None:
+    ours, theirs = _pair(seed, kind)
+    large = LARGE if seed < 2 and kind is np.random.PCG64 else 40_001
+    with wf.device(place), override(threads=1 + seed % 2, host_fallback="ignore"):
+        for size in (0, 1, 7, 1000, large):
             arrays = [getattr(ours, name)(*METHODS[name], size) for _ in range(2)]
-            assert ours.bit_generator.state == _state_after(theirs, name, size, arrays)
+            expected = [getattr(theirs, name)(*METHODS[name], size) for _ in range(2)]
+            assert _state(ours) == _state(theirs)
+            for one, other in zip(arrays, expected, strict=True):
+                np.testing.assert_array_equal(np.asarray(one), other, strict=True)
             # alternate with NumPy's own draws on the same state, which use half of a generator step
             twin = np.random.Generator(ours.bit_generator)
             assert twin.integers(9, dtype=np.int32) == theirs.integers(9, dtype=np.int32)
             np.testing.assert_array_equal(
                 getattr(twin, name)(*METHODS[name], 3), getattr(theirs, name)(*METHODS[name], 3)
             )
-
-
-def _state_after(theirs: np.random.Generator, name: str, size: int, arrays: list[Any]) -> Any:
-    for array in arrays:
-        np.testing.assert_array_equal(np.asarray(array), getattr(theirs, name)(*METHODS[name], size))
-    return theirs.bit_generator.state
 
 
 def test_the_state_does_not_wait_for_the_numbers() -> None:
@@ -88,8 +97,15 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "normal map": lambda m, rng: rng.normal(3, 2, 100_003) * 2 + rng.standard_normal(100_003),
     "exponential rows": lambda m, rng: (rng.exponential(2.0, (301, 257)) <= 1).sum(1),
     "float32": lambda m, rng: rng.random(100_003, np.float32) * np.float32(2) + rng.random(100_003, dtype=np.float32),
+    "float32 normals": lambda m, rng: (
+        rng.standard_normal(100_003, dtype=np.float32) * rng.standard_exponential(100_003, np.float32)
+    ),
     "both": lambda m, rng: rng.random((301, 257), np.float32) * rng.random((301, 257)),
     "dice": lambda m, rng: (rng.integers(1, 7, 100_003) + rng.integers(1, 7, 100_003) == 7).mean(),
+    "bytes": lambda m, rng: rng.integers(0, 100, 100_003, np.uint8) * 2 + rng.integers(0, 256, 100_003, np.uint8),
+    "shorts": lambda m, rng: rng.integers(-9, 100, 100_003, np.int16) * rng.random(100_003),
+    "wide": lambda m, rng: rng.integers(0, 1 << 63, 100_003) ^ rng.integers(0, 3 << 61, 100_003),
+    "gumbel": lambda m, rng: rng.gumbel(0.5, 2.0, 100_003) + rng.triangular(1.0, 2.0, 4.0, 100_003),
     "three": lambda m, rng: (
         rng.standard_normal(90_000) * rng.random(90_000) <= rng.standard_exponential(90_000)
     ).mean(),
@@ -110,7 +126,23 @@ def test_programs(name: str, interpreted: str, threads: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["pi", "map", "rows", "matrix", "normal map", "exponential rows", "three", "dice", "float32", "both"]
+    "name",
+    [
+        "pi",
+        "map",
+        "rows",
+        "matrix",
+        "normal map",
+        "exponential rows",
+        "three",
+        "dice",
+        "float32",
+        "both",
+        "bytes",
+        "shorts",
+        "wide",
+        "gumbel",
+    ],
 )
 def test_numbers_are_drawn_within_the_kernel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(*given: Any) -> None:
@@ -149,16 +181,31 @@ def test_copies() -> None:
         np.testing.assert_array_equal(np.asarray(one.random(20_000)), other.random(20_000))
 
 
-def test_other_bit_generators_are_numpys() -> None:
-    for kind in (np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937):
-        ours, theirs = wf.random.Generator(kind(2)), np.random.Generator(kind(2))
-        np.testing.assert_array_equal(np.asarray(ours.random(20_000)), theirs.random(20_000))
-        assert str(ours.bit_generator.state) == str(theirs.bit_generator.state)
+@pytest.mark.parametrize("kind", [np.random.SFC64, np.random.MT19937])
+@pytest.mark.parametrize("name", METHODS)
+def test_other_bit_generators(name: str, kind: Any) -> None:
+    ours, theirs = _pair(2, kind)
+    for size in (0, 7, 20_000):
+        found = getattr(ours, name)(*METHODS[name], size)
+        np.testing.assert_array_equal(np.asarray(found), getattr(theirs, name)(*METHODS[name], size), strict=True)
+        assert isinstance(found, wf.Array)
+        assert _state(ours) == _state(theirs)
+
+
+def test_a_kernel_that_reads_streams_of_several_bit_generators() -> None:
+    pairs = [_pair(2, kind) for kind in (*KINDS, np.random.SFC64)]
+    with wf.device("cpu"), override(interpret="never"):
+        for _ in range(2):
+            a, b, c, d = (ours.random(100_003) for ours, _ in pairs)
+            p, q, r, s = (theirs.random(100_003) for _, theirs in pairs)
+            with wf.profile() as profile:
+                found = np.asarray(a * b - c / d)
+            np.testing.assert_array_equal(found, p * q - r / s)
+    assert not any("random" in launch.note.name for launch in profile.launches)
 
 
 def test_a_stream_without_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(random_streams._code, "loaded", None)
-    monkeypatch.setattr(random_streams._code, "_failed", True)
+    native_streams.unload(monkeypatch)
     ours, theirs = _pair(5)
     with wf.device("cpu"), override(interpret="never"):
         np.testing.assert_array_equal(np.asarray(ours.uniform(1, 4, 30_000) * 2), theirs.uniform(1, 4, 30_000) * 2)
@@ -168,7 +215,7 @@ def test_a_stream_without_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("place", ["cpu", "simt"])
 def test_float32(place: str, seed: int) -> None:
     ours, theirs = _pair(seed)
-    with wf.device(place), override(threads=1 + seed % 2):
+    with wf.device(place), override(threads=1 + seed % 2, host_fallback="ignore"):
         for size in (0, 1, 7, 1000, 40_001, (200, 101), 40_000):
             for _ in range(2):
                 found = ours.random(size, np.float32)
@@ -244,16 +291,12 @@ def test_parameters(name: str) -> None:
 
 
 HOST: dict[str, tuple[Any, ...]] = {
-    "logistic": (1.0, 2.0, 20_000),
-    "gumbel": (1.0, 2.0, 20_000),
-    "laplace": (1.0, 2.0, 20_000),
-    "triangular": (0.0, 1.0, 3.0, 20_000),
     "choice": (1000, 20_000),
     "permutation": (20_000,),
     "gamma": (2.0, 1.0, 20_000),
     "poisson": (3.0, 20_000),
-    "standard_normal": (20_000, np.float32),
-    "standard_exponential": (20_000, np.float32),
+    "beta": (2.0, 1.0, 20_000),
+    "standard_t": (2.0, 20_000),
 }
 
 
@@ -278,6 +321,35 @@ def test_order_and_bytes() -> None:
     assert ours.bit_generator.state == theirs.bit_generator.state
 
 
+@pytest.mark.parametrize("place", ["cpu", "simt"])
+@pytest.mark.parametrize("kind", [*KINDS, np.random.SFC64, np.random.MT19937])
+def test_orders_choices_and_children(kind: Any, place: str) -> None:
+    ours, theirs = _pair(9, kind)
+    values = np.arange(20_000.0)
+    weights = values / values.sum()
+    with wf.device(place), override(host_fallback="ignore"):
+        x = wf.asarray(values.copy())
+        y = values.copy()
+        ours.shuffle(x), theirs.shuffle(y)
+        np.testing.assert_array_equal(np.asarray(x), y)
+        for draw in (
+            lambda rng, a: rng.permutation(a),
+            lambda rng, a: rng.permutation(a.reshape(100, 200), axis=1),
+            lambda rng, a: rng.permuted(a.reshape(100, 200), axis=0),
+            lambda rng, a: rng.choice(a, 3000),
+            lambda rng, a: rng.choice(a, (30, 100), replace=False),
+            lambda rng, a: rng.choice(a, 3000, p=weights),
+            lambda rng, a: rng.choice(20_000, 3000, shuffle=False, replace=False),
+        ):
+            found = draw(ours, x)
+            assert isinstance(found, wf.Array)
+            np.testing.assert_array_equal(np.asarray(found), draw(theirs, y), strict=True)
+            assert _state(ours) == _state(theirs)
+        for one, other in zip(ours.spawn(3), theirs.spawn(3), strict=True):
+            np.testing.assert_array_equal(np.asarray(one.random(20_000)), other.random(20_000))
+            assert isinstance(one, np.random.Generator) and _state(one) == _state(other)
+
+
 def test_older_functions() -> None:
     wf.random.seed(5)
     legacy = np.random.RandomState(5)
@@ -293,6 +365,7 @@ def test_generators_of_generators() -> None:
     ours = wf.random.default_rng(5)
     again = wf.random.default_rng(ours)
     theirs = np.random.default_rng(5)
+    assert again is ours and repr(ours).startswith("Generator(PCG64)")
     np.testing.assert_array_equal(np.asarray(again.random(20_000)), theirs.random(20_000))
     np.testing.assert_array_equal(np.asarray(ours.random(20_000)), theirs.random(20_000))
     over = wf.random.Generator(ours.bit_generator)

@@ -185,7 +185,7 @@ def high_product(a: Any, b: Any) -> Any:
         wide = np.int64 if a.dtype.kind == "i" else np.uint64
         return ((a.astype(wide) * b.astype(wide)) >> wide(bits)).astype(a.dtype)
     a, b = np.broadcast_arrays(a, b)
-    return np.array([(int(p) * int(q)) >> 64 for p, q in zip(a.ravel(), b.ravel(), strict=True)]).astype(a.dtype)
+    return np.array([(int(p) * int(q)) >> 64 for p, q in zip(a.ravel(), b.ravel(), strict=True)], a.dtype)
 
 
 def divide(a: Any, b: Any, remainder: bool) -> Any:

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import pytest
 
 from weft.runtime.cpu import native
-from weft.runtime.cpu.random import random_streams
+from weft.runtime.cpu.random.bit_generators import engines
+from weft.runtime.cpu.random.native_draws import Code, obtain_code
+from weft.runtime.cpu.random.random_streams import readiness
+
+KINDS = [engine.kind for engine in engines()]
 
 
 @cache
-def code() -> Any:
-    """Return the native code."""
+def code(number: int = 0) -> Code:
+    """Return the native code of a bit generator."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "disk_cache", lambda: None)  # (so that this thread compiles)
-        return random_streams._obtain(True)
+        found = obtain_code(engines()[number], True)
+    assert found is not None
+    return found
 
 
 @pytest.fixture(autouse=True)
 def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the native code."""
-    monkeypatch.setattr(random_streams._code, "loaded", code())
+    for number in range(len(KINDS)):
+        monkeypatch.setattr(readiness(number), "loaded", code(number))
+
+
+def unload(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the native code, so that NumPy draws."""
+    for number in range(len(KINDS)):
+        monkeypatch.setattr(readiness(number), "loaded", None)
+        monkeypatch.setattr(readiness(number), "_failed", True)

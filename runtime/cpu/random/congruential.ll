@@ -1,9 +1,7 @@
-; PCG64 (O'Neill 2014, "PCG: a family of simple fast space-efficient statistically good algorithms"): a 128-bit linear
-; congruential generator, of which the output function takes 64 bits a step.
+; Linear congruential generators of 128 bits: PCG64 and PCG64DXSM (O'Neill 2014, "PCG: a family of simple fast
+; space-efficient statistically good algorithms"). An output function takes 64 bits of each state.
 
 declare i64 @llvm.fshr.i64(i64, i64, i64)
-declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.cttz.i64(i64, i1)
 declare <${LANES} x i64> @llvm.fshr.v${LANES}i64(<${LANES} x i64>, <${LANES} x i64>, <${LANES} x i64>)
 
 define internal i128 @step(i128 %state, i128 %increment) alwaysinline {
@@ -12,23 +10,12 @@ define internal i128 @step(i128 %state, i128 %increment) alwaysinline {
   ret i128 %next
 }
 
-define internal i64 @output(i128 %state) alwaysinline {
+define internal i64 @output(i128 %state, i128 %increment) alwaysinline {
   %upper = lshr i128 %state, 64
   %high = trunc i128 %upper to i64
   %low = trunc i128 %state to i64
-  %both = xor i64 %high, %low
-  %top = lshr i128 %state, 122
-  %turns = trunc i128 %top to i64
-  %bits = call i64 @llvm.fshr.i64(i64 %both, i64 %both, i64 %turns)
+${OUTPUT}
   ret i64 %bits
-}
-
-; A float64 in [0, 1) of 53 bits.
-define internal double @unit(i64 %bits) alwaysinline {
-  %upper = lshr i64 %bits, 11
-  %whole = uitofp i64 %upper to double
-  %unit = fmul double %whole, 0x3CA0000000000000
-  ret double %unit
 }
 
 ; The state a number of steps later (Brown 1994, "Random number generation with arbitrary strides").
@@ -94,17 +81,10 @@ done:
   ret i128 %result
 }
 
-define internal <${LANES} x i64> @splat(i64 %value) alwaysinline {
-  %one = insertelement <${LANES} x i64> poison, i64 %value, i64 0
-  %all = shufflevector <${LANES} x i64> %one, <${LANES} x i64> poison, <${LANES} x i32> zeroinitializer
-  ret <${LANES} x i64> %all
-}
-
 ; The outputs of steps index + 1 to index + ${LANES} from a state, whose words are in the lanes of the arguments.
 define internal <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances) alwaysinline {
   %half = call <${LANES} x i64> @splat(i64 32)
   %mask = call <${LANES} x i64> @splat(i64 4294967295)
-  %top = call <${LANES} x i64> @splat(i64 58)
   %g.low.at = getelementptr i64, ptr %distances, i64 %index
   %g.high.at = getelementptr i64, ptr %g.low.at, i64 ${DISTANCES}
   %g.low = load <${LANES} x i64>, ptr %g.low.at, align 8
@@ -138,8 +118,34 @@ define internal <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.lo
   %carry = zext <${LANES} x i1> %over to <${LANES} x i64>
   %sum = add <${LANES} x i64> %product.high, %state.high
   %there.high = add <${LANES} x i64> %sum, %carry
-  %both = xor <${LANES} x i64> %there.high, %there.low
-  %turns = lshr <${LANES} x i64> %there.high, %top
-  %bits = call <${LANES} x i64> @llvm.fshr.v${LANES}i64(<${LANES} x i64> %both, <${LANES} x i64> %both, <${LANES} x i64> %turns)
+${OUTPUTS}
   ret <${LANES} x i64> %bits
+}
+
+; The outputs of at least `count` steps.
+define internal void @write_outputs(ptr %out, i128 %state, i128 %difference, i64 %count, ptr %distances) noinline {
+entry:
+  %s0 = trunc i128 %state to i64
+  %s.upper = lshr i128 %state, 64
+  %s1 = trunc i128 %s.upper to i64
+  %d0 = trunc i128 %difference to i64
+  %d.upper = lshr i128 %difference, 64
+  %d1 = trunc i128 %d.upper to i64
+  %state.low = call <${LANES} x i64> @splat(i64 %s0)
+  %state.high = call <${LANES} x i64> @splat(i64 %s1)
+  %low = call <${LANES} x i64> @splat(i64 %d0)
+  %high = call <${LANES} x i64> @splat(i64 %d1)
+  br label %look
+look:
+  %index = phi i64 [ 0, %entry ], [ %index.next, %body ]
+  %left = icmp slt i64 %index, %count
+  br i1 %left, label %body, label %done
+body:
+  %bits = call <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances)
+  %at = getelementptr i64, ptr %out, i64 %index
+  store <${LANES} x i64> %bits, ptr %at, align 8
+  %index.next = add i64 %index, ${LANES}
+  br label %look
+done:
+  ret void
 }

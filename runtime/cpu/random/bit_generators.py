@@ -1,0 +1,278 @@
+"""Bit generators by closed formulas: the LLVM text of each, and jumps of its state.
+
+In: a generator of NumPy. Out: its state and its increment as integers, the state after a number of steps, and the
+generator with a new state. Invariant: an output is a function of the state that a step leads to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from weft.runtime.llvm_files import read_llvm
+
+_MASK, _WORD = (1 << 128) - 1, (1 << 64) - 1
+# Steps of a block that native code computes at once, and number of steps in one vector.
+BLOCK, LANES = 1 << 10, 8
+
+
+class State(NamedTuple):
+    """The state of a generator, its increment, and whether half of a step is still to be used, with this half."""
+
+    state: int
+    increment: int
+    half: tuple[int, int]
+
+
+class Engine(Protocol):
+    """The algorithm of a bit generator. `kind` is its class in NumPy."""
+
+    kind: type[Any]
+
+    def text(self) -> str:
+        """Return the LLVM text of the generator."""
+
+    def distances(self) -> np.ndarray:
+        """Return the words that native code needs besides a state."""
+
+    def load(self, generator: Any) -> State | None:
+        """Return the state of a generator. Return None if only NumPy can draw from it."""
+
+    def store(self, generator: Any, state: State) -> None:
+        """Set the state of a generator."""
+
+    def jump(self, state: int, increment: int, steps: int) -> int:
+        """Return the state `steps` steps later."""
+
+    def output(self, state: int, increment: int) -> int:
+        """Return the 64 bits of the step that leads to a state."""
+
+
+class Congruential:
+    """A linear congruential generator of 128 bits.
+
+    Parameters
+    ----------
+    kind : type
+    multiplier : int
+    before : bool
+        Whether NumPy takes the output before a step. The state is then that of one step before.
+    text, texts : str
+        The LLVM text of the output function, of one state and of several ones.
+    output : callable
+        The output function of the low and the high word of a state.
+    """
+
+    def __init__(
+        self,
+        kind: type[Any],
+        multiplier: int,
+        before: bool,
+        text: str,
+        texts: str,
+        output: Callable[[int, int], int],
+    ) -> None:
+        self.kind = kind
+        self.multiplier = multiplier
+        self.before = before
+        self._texts = {"OUTPUT": text, "OUTPUTS": texts}
+        self._output = output
+        self._inverse = pow(multiplier, -1, 1 << 128)
+        self._known: bool | None = None
+        self._distances: np.ndarray | None = None
+
+    def text(self) -> str:
+        return read_llvm(
+            __file__, "congruential", MULTIPLIER=self.multiplier, LANES=LANES, DISTANCES=BLOCK + LANES, **self._texts
+        )
+
+    def distances(self) -> np.ndarray:
+        """Return the low and the high words of 1 + a + ... + a**(n - 1), for the multiplier a and n from 1 on."""
+        if self._distances is None:
+            words = np.empty((2, BLOCK + LANES), np.uint64)
+            distance = 0
+            for n in range(BLOCK + LANES):
+                distance = (distance * self.multiplier + 1) & _MASK
+                words[0, n], words[1, n] = distance & _WORD, distance >> 64
+            self._distances = words
+        return self._distances
+
+    def load(self, generator: Any) -> State | None:
+        if self._known is None:
+            self._known = _has_known_layout(self.kind)
+        if not self._known:
+            return None
+        numbers = ctypes.string_at(_state_address(generator), 32)
+        state, increment = (int.from_bytes(part, "little") for part in (numbers[:16], numbers[16:]))
+        if self.before:
+            state = (state - increment) * self._inverse & _MASK
+        has, half = _half_of(generator)
+        return State(state, increment, (has, half))
+
+    def store(self, generator: Any, state: State) -> None:
+        number = self.jump(state.state, state.increment, 1) if self.before else state.state
+        numbers = number.to_bytes(16, "little") + state.increment.to_bytes(16, "little")
+        ctypes.memmove(_state_address(generator), numbers, 32)
+        _half_of(generator)[:] = state.half
+
+    def jump(self, state: int, increment: int, steps: int) -> int:
+        """Return the state `steps` steps later (Brown 1994, "Random number generation with arbitrary strides")."""
+        product, total, factor, term = 1, 0, self.multiplier, increment
+        while steps:
+            if steps & 1:
+                product, total = product * factor & _MASK, (total * factor + term) & _MASK
+            factor, term, steps = factor * factor & _MASK, (factor + 1) * term & _MASK, steps >> 1
+        return (product * state + total) & _MASK
+
+    def output(self, state: int, increment: int) -> int:
+        return self._output(state & _WORD, state >> 64)
+
+
+def _state_address(generator: Any) -> int:
+    """Return the address of a congruential generator's state and increment. Both are 128-bit integers."""
+    return ctypes.c_int64.from_address(generator.ctypes.state_address).value
+
+
+def _half_of(generator: Any) -> Any:
+    """Return the words of a generator's state that say whether half of a step is still to be used, and this half."""
+    address = generator.ctypes.state_address + ctypes.sizeof(ctypes.c_void_p)
+    return (ctypes.c_uint32 * 2).from_address(address)
+
+
+def _has_known_layout(kind: type[Any]) -> bool:
+    """Return whether NumPy keeps the state, the increment and the half where the functions above say."""
+    generator = kind(1)
+    state, increment = (generator.state["state"][key] for key in ("state", "inc"))
+    expected: bytes = state.to_bytes(16, "little") + increment.to_bytes(16, "little")
+    same = ctypes.string_at(_state_address(generator), 32) == expected
+    np.random.Generator(generator).integers(9, dtype=np.int32)
+    half = generator.state["has_uint32"], generator.state["uinteger"]
+    return same and (*_half_of(generator),) == half
+
+
+class Philox:
+    """Philox4x64-10. A state is the position of an output: four times the counter, plus the index of the output."""
+
+    kind: type[Any] = np.random.Philox
+    rounds = 10
+    factors = 0xD2E7470EE14C6C93, 0xCA5A826395121157
+    weyl = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
+
+    def text(self) -> str:
+        first, second = self.weyl
+        numbers = {"FIRST": self.factors[0], "SECOND": self.factors[1], "FIRST_WEYL": first, "SECOND_WEYL": second}
+        return read_llvm(__file__, "philox", ROUNDS=self.rounds, BLOCK=BLOCK, ROOM=BLOCK + LANES, **numbers)
+
+    def __init__(self) -> None:
+        self._distances = np.zeros(1, np.uint64)
+
+    def distances(self) -> np.ndarray:
+        """Return a word that native code does not read."""
+        return self._distances
+
+    def load(self, generator: Any) -> State | None:
+        found = generator.state
+        key, counter = found["state"]["key"].tolist(), found["state"]["counter"].tolist()
+        position, increment = found["buffer_pos"], key[1] << 64 | key[0]
+        count = counter[1] << 64 | counter[0]
+        if counter[2] or counter[3] or counter[1] >> 60:
+            return None
+        if position < 4 and found["buffer"].tolist() != self.outputs(count, increment):
+            return None  # (the program has set a buffer of its own)
+        return State(4 * count + position - 1, increment, (found["has_uint32"], found["uinteger"]))
+
+    def store(self, generator: Any, state: State) -> None:
+        counter, index = divmod(state.state, 4)
+        words = [counter & _WORD, counter >> 64, 0, 0]
+        key = [state.increment & _WORD, state.increment >> 64]
+        generator.state = {
+            "bit_generator": "Philox",
+            "state": {"counter": np.array(words, np.uint64), "key": np.array(key, np.uint64)},
+            "buffer": np.array(self.outputs(counter, state.increment), np.uint64),
+            "buffer_pos": index + 1,
+            "has_uint32": state.half[0],
+            "uinteger": state.half[1],
+        }
+
+    def jump(self, state: int, increment: int, steps: int) -> int:
+        return state + steps
+
+    def output(self, state: int, increment: int) -> int:
+        return self.outputs(state >> 2, increment)[state & 3]
+
+    def outputs(self, counter: int, key: int) -> list[int]:
+        """Return the four outputs of a counter."""
+        a, b, c, d = counter & _WORD, counter >> 64, 0, 0
+        x, y = key & _WORD, key >> 64
+        for _ in range(self.rounds):
+            first, second = a * self.factors[0], c * self.factors[1]
+            a, b, c, d = second >> 64 ^ b ^ x, second & _WORD, first >> 64 ^ d ^ y, first & _WORD
+            x, y = (x + self.weyl[0]) & _WORD, (y + self.weyl[1]) & _WORD
+        return [a, b, c, d]
+
+
+_PCG64 = """
+  %both = xor i64 %high, %low
+  %top = lshr i128 %state, 122
+  %turns = trunc i128 %top to i64
+  %bits = call i64 @llvm.fshr.i64(i64 %both, i64 %both, i64 %turns)"""
+_PCG64_VECTOR = f"""
+  %both = xor <{LANES} x i64> %there.high, %there.low
+  %turns = lshr <{LANES} x i64> %there.high, splat (i64 58)
+  %bits = call <{LANES} x i64> @llvm.fshr.v{LANES}i64(<{LANES} x i64> %both, <{LANES} x i64> %both, <{LANES} x i64> %turns)"""
+_CHEAP = 0xDA942042E4DD58B5
+
+
+def _dxsm(kind: str, high: str, low: str, number: str) -> str:
+    return f"""
+  %shifted = lshr {kind} {high}, {number.format(32)}
+  %folded = xor {kind} {high}, %shifted
+  %multiplied = mul {kind} %folded, {number.format(_CHEAP)}
+  %shifted.more = lshr {kind} %multiplied, {number.format(48)}
+  %folded.more = xor {kind} %multiplied, %shifted.more
+  %odd = or {kind} {low}, {number.format(1)}
+  %bits = mul {kind} %folded.more, %odd"""
+
+
+def _pcg64_output(low: int, high: int) -> int:
+    bits, turns = low ^ high, high >> 58
+    return (bits >> turns | bits << (64 - turns)) & _WORD
+
+
+def _dxsm_output(low: int, high: int) -> int:
+    folded = (high ^ high >> 32) * _CHEAP & _WORD
+    return (folded ^ folded >> 48) * (low | 1) & _WORD
+
+
+@cache
+def engines() -> tuple[Engine, ...]:
+    """Return the algorithms that native code knows. A stream contains the position of its algorithm."""
+    vector = f"<{LANES} x i64>"
+    return (
+        Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR, _pcg64_output),
+        Congruential(
+            np.random.PCG64DXSM,
+            _CHEAP,
+            True,
+            _dxsm("i64", "%high", "%low", "{}"),
+            _dxsm(vector, "%there.high", "%there.low", "splat (i64 {})"),
+            _dxsm_output,
+        ),
+        Philox(),
+    )
+
+
+def engine_of(generator: Any) -> tuple[int, Engine] | None:
+    """Return the position and the algorithm of a generator. Return None if only NumPy can draw from it."""
+    return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
+
+
+def generator_at(engine: Engine, state: State) -> Any:
+    """Return a new generator of NumPy with a state."""
+    made = engine.kind(0)
+    engine.store(made, state)
+    return made

@@ -1,0 +1,217 @@
+; The ziggurat method in float32: an element takes half of a step, or seldom several halves. The low half precedes the
+; high one. The tables have 32-bit words: limits, units and densities.
+
+; A half of the steps from a state on. The first ${HALVES} ones are in memory.
+define internal i32 @${NAME}.half(ptr %bits, i128 %state, i128 %increment, i64 %index) {
+entry:
+  %is.near = icmp slt i64 %index, ${HALVES}
+  br i1 %is.near, label %near, label %far
+near:
+  %at = getelementptr i32, ptr %bits, i64 %index
+  %near.half = load i32, ptr %at
+  ret i32 %near.half
+far:
+  %step = lshr i64 %index, 1
+  %steps = add i64 %step, 1
+  %there = call i128 @advance(i128 %state, i128 %increment, i64 %steps)
+  %output = call i64 @output(i128 %there, i128 %increment)
+  %odd = and i64 %index, 1
+  %shift = shl i64 %odd, 5
+  %shifted = lshr i64 %output, %shift
+  %far.half = trunc i64 %shifted to i32
+  ret i32 %far.half
+}
+
+define internal float @${NAME}.unit(ptr %bits, i128 %state, i128 %increment, i64 %index) {
+  %half = call i32 @${NAME}.half(ptr %bits, i128 %state, i128 %increment, i64 %index)
+  %upper = lshr i32 %half, 8
+  %whole = sitofp i32 %upper to float
+  %unit = fmul float %whole, 0x3E70000000000000
+  ret float %unit
+}
+
+${LAYER}
+
+; An element whose half at `first` lies at the edge of its layer, and the index of the half behind the element.
+define internal { float, i64 } @${NAME}.edge(ptr %bits, i128 %state, i128 %increment, i64 %first, ptr %tables) noinline cold {
+entry:
+  br label %try
+try:
+  %index = phi i64 [ %first, %entry ], [ %index.fresh, %anew ]
+  %half = call i32 @${NAME}.half(ptr %bits, i128 %state, i128 %increment, i64 %index)
+  %index.next = add i64 %index, 1
+  %found = call { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables)
+  %layer = extractvalue { i32, i32, float } %found, 0
+  %place = extractvalue { i32, i32, float } %found, 1
+  %value = extractvalue { i32, i32, float } %found, 2
+  %limit.at = getelementptr i32, ptr %tables, i32 %layer
+  %limit = load i32, ptr %limit.at
+  %inside = icmp ult i32 %place, %limit
+  br i1 %inside, label %accept, label %outside
+outside:
+  %lowest = icmp eq i32 %layer, 0
+  br i1 %lowest, label %tail, label %wedge
+tail:
+  %far = call { float, i64 } @${NAME}.tail(ptr %bits, i128 %state, i128 %increment, i64 %index.next, i32 %place)
+  ret { float, i64 } %far
+wedge:
+  %height = call float @${NAME}.unit(ptr %bits, i128 %state, i128 %increment, i64 %index.next)
+  %index.fresh = add i64 %index.next, 1
+  %density.at = getelementptr [256 x float], ptr %tables, i64 2, i32 %layer
+  %density = load float, ptr %density.at
+  %above.at = getelementptr float, ptr %density.at, i64 -1
+  %above = load float, ptr %above.at
+  %range = fsub float %above, %density
+  %part = fmul float %range, %height
+  %point = fadd float %part, %density
+  %below = call i1 @${NAME}.below(float %point, float %value)
+  br i1 %below, label %accept, label %anew
+anew:
+  br label %try
+accept:
+  %accept.index = phi i64 [ %index.next, %try ], [ %index.fresh, %wedge ]
+  %result.0 = insertvalue { float, i64 } poison, float %value, 0
+  %result = insertvalue { float, i64 } %result.0, i64 %accept.index, 1
+  ret { float, i64 } %result
+}
+
+; At most `most` elements that begin in a block, from the half `first` on. Returns their count, and the half behind them.
+define internal { i64, i64 } @${NAME}.draw(ptr %out, ptr %bits, i128 %state, i128 %increment, i64 %first, i64 %most, ptr %tables, ptr %distances) {
+entry:
+  %difference = call i128 @difference(i128 %state, i128 %increment)
+  call void @write_outputs(ptr %bits, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
+  br label %look
+look:
+  %index = phi i64 [ %first, %entry ], [ %index.next, %inside ], [ %index.edge, %outside ]
+  %count = phi i64 [ 0, %entry ], [ %count.next, %inside ], [ %count.next, %outside ]
+  %within = icmp slt i64 %index, ${HALVES}
+  %some = icmp slt i64 %count, %most
+  %goes.on = and i1 %within, %some
+  br i1 %goes.on, label %element, label %done
+element:
+  %half.at = getelementptr i32, ptr %bits, i64 %index
+  %half = load i32, ptr %half.at
+  %found = call { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables)
+  %layer = extractvalue { i32, i32, float } %found, 0
+  %place = extractvalue { i32, i32, float } %found, 1
+  %value = extractvalue { i32, i32, float } %found, 2
+  %limit.at = getelementptr i32, ptr %tables, i32 %layer
+  %limit = load i32, ptr %limit.at
+  %is.inside = icmp ult i32 %place, %limit
+  %at = getelementptr float, ptr %out, i64 %count
+  %index.next = add i64 %index, 1
+  %count.next = add i64 %count, 1
+  br i1 %is.inside, label %inside, label %outside, !prof !0
+inside:
+  store float %value, ptr %at
+  br label %look
+outside:
+  %other = call { float, i64 } @${NAME}.edge(ptr %bits, i128 %state, i128 %increment, i64 %index, ptr %tables)
+  %other.value = extractvalue { float, i64 } %other, 0
+  %index.edge = extractvalue { float, i64 } %other, 1
+  store float %other.value, ptr %at
+  br label %look
+done:
+  %result.0 = insertvalue { i64, i64 } poison, i64 %count, 0
+  %result = insertvalue { i64, i64 } %result.0, i64 %index, 1
+  ret { i64, i64 } %result
+}
+
+; The elements that begin in a block, from the half `first` on, and the number of halves by which the last ends behind the
+; block.
+define internal { i64, i64 } @${NAME}.count(i128 %state, i128 %increment, i64 %first, ptr %tables, ptr %distances) {
+  %bits = alloca [${BLOCK} x i64], align 64
+  %values = alloca [${HALVES} x float], align 64
+  %drawn = call { i64, i64 } @${NAME}.draw(ptr %values, ptr %bits, i128 %state, i128 %increment, i64 %first, i64 ${HALVES}, ptr %tables, ptr %distances)
+  %index = extractvalue { i64, i64 } %drawn, 1
+  %over = sub i64 %index, ${HALVES}
+  %result = insertvalue { i64, i64 } %drawn, i64 %over, 1
+  ret { i64, i64 } %result
+}
+
+; The elements `first` to `last` of a stream, behind those in the words of the stream.
+define internal void @${NAME}.stream(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %tables, ptr %distances) {
+entry:
+  %bits = alloca [${BLOCK} x i64], align 64
+  %values = alloca [${HALVES} x float], align 64
+  %increment.at = getelementptr i64, ptr %stream, i64 2
+  %increment = load i128, ptr %increment.at, align 8
+  %from = call i64 @find_block(ptr %stream, i64 %first)
+  br label %block
+block:
+  %k = phi i64 [ %from, %entry ], [ %k.next, %draw ]
+  %begin = phi i64 [ %first, %entry ], [ %end, %draw ]
+  %left = icmp slt i64 %begin, %last
+  br i1 %left, label %draw, label %done
+draw:
+  %k.next = add i64 %k, 1
+  %record = call ptr @record(ptr %stream, i64 %k)
+  %state = load i128, ptr %record, align 8
+  %element.at = getelementptr i64, ptr %record, i64 2
+  %element = load i64, ptr %element.at
+  %offset.at = getelementptr i64, ptr %record, i64 3
+  %offset = load i64, ptr %offset.at
+  %skipped = sub i64 %begin, %element
+  %until = sub i64 %last, %element
+  %drawn = call { i64, i64 } @${NAME}.draw(ptr %values, ptr %bits, i128 %state, i128 %increment, i64 %offset, i64 %until, ptr %tables, ptr %distances)
+  %count = extractvalue { i64, i64 } %drawn, 0
+  %some = sub i64 %count, %skipped
+  %taken = call i64 @llvm.smax.i64(i64 %some, i64 0)
+  %bytes = shl i64 %taken, 2
+  %source = getelementptr float, ptr %values, i64 %skipped
+  %passed = sub i64 %begin, %first
+  %target = getelementptr float, ptr %out, i64 %passed
+  call ptr @memcpy(ptr %target, ptr %source, i64 %bytes)
+  %end = add i64 %begin, %taken
+  br label %block
+done:
+  ret void
+}
+
+; The elements `first` to `last`. The first ones may be in the words of the stream.
+define internal void @${NAME}.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %tables, ptr %distances) {
+  %rest = call { ptr, i64 } @front(ptr %out, ptr %stream, i64 %first, i64 %last)
+  %rest.out = extractvalue { ptr, i64 } %rest, 0
+  %rest.first = extractvalue { ptr, i64 } %rest, 1
+  %front.at = getelementptr i64, ptr %stream, i64 9
+  %front = load i64, ptr %front.at
+  %from = sub i64 %rest.first, %front
+  %to = sub i64 %last, %front
+  call void @${NAME}.stream(ptr %rest.out, ptr %stream, i64 %from, i64 %to, ptr %tables, ptr %distances)
+  ret void
+}
+
+; Writes the state behind `end` elements, as the function of the same name in `words.ll` does.
+define internal void @${NAME}.end(ptr %slots, ptr %stream, i64 %end, ptr %tables, ptr %distances) {
+  %bits = alloca [${BLOCK} x i64], align 64
+  %values = alloca [${HALVES} x float], align 64
+  %increment.at = getelementptr i64, ptr %stream, i64 2
+  %increment = load i128, ptr %increment.at, align 8
+  %front.at = getelementptr i64, ptr %stream, i64 9
+  %front = load i64, ptr %front.at
+  %behind = sub i64 %end, %front
+  %last = sub i64 %behind, 1
+  %k = call i64 @find_block(ptr %stream, i64 %last)
+  %record = call ptr @record(ptr %stream, i64 %k)
+  %block = load i128, ptr %record, align 8
+  %element.at = getelementptr i64, ptr %record, i64 2
+  %element = load i64, ptr %element.at
+  %offset.at = getelementptr i64, ptr %record, i64 3
+  %offset = load i64, ptr %offset.at
+  %wanted = sub i64 %behind, %element
+  %drawn = call { i64, i64 } @${NAME}.draw(ptr %values, ptr %bits, i128 %block, i128 %increment, i64 %offset, i64 %wanted, ptr %tables, ptr %distances)
+  %index = extractvalue { i64, i64 } %drawn, 1
+  %more = add i64 %index, 1
+  %steps = lshr i64 %more, 1
+  %state = call i128 @advance(i128 %block, i128 %increment, i64 %steps)
+  %state.at = getelementptr i64, ptr %slots, i64 4
+  store i128 %state, ptr %state.at, align 8
+  %has = and i64 %index, 1
+  %has.at = getelementptr i64, ptr %slots, i64 6
+  store i64 %has, ptr %has.at
+  %output = call i64 @output(i128 %state, i128 %increment)
+  %high = lshr i64 %output, 32
+  %high.at = getelementptr i64, ptr %slots, i64 7
+  store i64 %high, ptr %high.at
+  ret void
+}

@@ -1,0 +1,154 @@
+"""The methods that native code draws, and the LLVM text of their elements.
+
+In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
+takes. Invariant: elements that read words of several bits read them in the order of memory, with the low word first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.runtime.cpu.random.bit_generators import BLOCK
+from weft.runtime.llvm_files import read_llvm
+
+
+class Drawing(NamedTuple):
+    """A method that draws standard numbers.
+
+    Attributes
+    ----------
+    number : int
+        The number in native code.
+    steps : float
+        Average number of steps per element, if no word is rejected.
+    least : int
+        The number of elements that native code draws in less time than NumPy's loop.
+    dtype : dtype
+    bits : int
+        Bits of the words that an element reads, or 0 if it reads whole steps and may need several.
+    """
+
+    number: int
+    steps: float
+    least: int
+    dtype: np.dtype = np.dtype(np.float64)
+    bits: int = 0
+
+    @property
+    def reads_halves(self) -> bool:
+        """Whether an element reads a half of a step, or a part of a half. A half that is left is then used first."""
+        return 0 < self.bits < 64
+
+
+def integers_of(bits: int, dtype: np.dtype) -> str:
+    """Return the name of the method that draws bounded integers of a dtype from words."""
+    return f"integers {bits}/{8 * dtype.itemsize}"
+
+
+_INTEGERS = [(64, "i8"), (32, "i8"), (32, "i4"), (16, "i2"), (8, "i1")]
+METHODS = {
+    "random": Drawing(0, 1.0, 1 << 13),
+    "standard_normal": Drawing(1, 1.0216, 1 << 12),
+    "standard_exponential": Drawing(2, 1.0337, 1 << 13),
+    "random float32": Drawing(3, 0.5, 1 << 13, np.dtype(np.float32), 32),
+    "positive": Drawing(4, 1.0, 1 << 12, np.dtype(np.float64), 64),
+    **{
+        integers_of(bits, np.dtype(code)): Drawing(5 + k, bits / 64, 1 << 13, np.dtype(code), bits)
+        for k, (bits, code) in enumerate(_INTEGERS)
+    },
+    "standard_normal float32": Drawing(10, 0.5131, 1 << 13, np.dtype(np.float32), 32),
+    "standard_exponential float32": Drawing(11, 0.5213, 1 << 13, np.dtype(np.float32), 32),
+}
+NAMES = {method.number: name for name, method in METHODS.items()}
+
+
+class Transform(NamedTuple):
+    """A function of standard numbers: its number in native code, the method, and example parameters."""
+
+    number: int
+    method: str
+    example: tuple[float, ...]
+
+
+FUNCTIONS = {
+    "lognormal": Transform(1, "standard_normal", ()),
+    "weibull": Transform(2, "standard_exponential", (1.75,)),
+    "pareto": Transform(3, "standard_exponential", (1.75,)),
+    "power": Transform(4, "standard_exponential", (1.75,)),
+    "rayleigh": Transform(5, "standard_exponential", (1.75,)),
+    "laplace": Transform(6, "positive", (0.5, 1.75)),
+    "gumbel": Transform(7, "positive", (0.5, 1.75)),
+    "logistic": Transform(8, "positive", (0.5, 1.75)),
+    "triangular": Transform(9, "random", (0.5, 1.75, 2.5)),
+}
+FUNCTION_NAMES = {function.number: name for name, function in FUNCTIONS.items()}
+
+
+# In float32: the layer of a ziggurat, the position of its tables behind those in float64, the start of the tail, and the
+# negative inverse of the start.
+HALF_ZIGGURATS = {
+    "standard_normal float32": ("normal", 0, "0x400D3BB480000000", {"NEGATIVE_INVERSE": "0xBFD183AA60000000"}),
+    "standard_exponential float32": ("exponential", 384, "0x401EC9D920000000", {}),
+}
+
+
+def words_texts() -> dict[str, Any]:
+    """Return the LLVM text of elements that read words, and the parts of `streams.ll` that choose among them."""
+    texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
+    result = "{ i64, i64 }"
+    for method_name, method in METHODS.items():
+        if not method.bits:
+            continue
+        name = f"words{method.number}"
+        tables, first, state = "", "", "ptr %stream, i128 %state, i128 %increment"
+        if method_name in HALF_ZIGGURATS:
+            layer, offset, start, more = HALF_ZIGGURATS[method_name]
+            layer = read_llvm(__file__, f"half_layer_{layer}", NAME=name, START=start, **more)
+            texts["WORDS"] += read_llvm(
+                __file__, "half_ziggurat", NAME=name, LAYER=layer, BLOCK=BLOCK, HALVES=2 * BLOCK
+            )
+            first = f"  %{name}.tables = getelementptr i64, ptr %ziggurats, i64 {2048 + offset}\n"
+            tables, state = f"ptr %{name}.tables, ", "i128 %state, i128 %increment, i64 %first"
+        else:
+            texts["WORDS"] += _words(name, method)
+        texts["WORDS_SWITCH"] += f" i64 {method.number}, label %{name}"
+        out = f"ptr %out, ptr %stream, i64 %first, i64 %last, {tables}ptr %distances"
+        texts["WORDS_RANGE"] += f"{name}:\n{first}  call void @{name}.range({out})\n  ret void\n"
+        count = f"call {result} @{name}.count({state}, {tables}ptr %distances)"
+        texts["WORDS_COUNT"] += f"{name}:\n{first}  %{name}.found = {count}\n  ret {result} %{name}.found\n"
+        end = f"ptr %slots, ptr %stream, i64 %end, {tables}ptr %distances"
+        texts["WORDS_END"] += f"{name}:\n{first}  call void @{name}.end({end})\n  ret void\n"
+    return texts
+
+
+def _words(name: str, method: Drawing) -> str:
+    size = method.dtype.itemsize
+    word, kind = f"i{method.bits}", {"f8": "double", "f4": "float"}.get(method.dtype.str[1:], f"i{8 * size}")
+    if method.dtype.kind == "f":
+        element = read_llvm(__file__, "positive_element" if size == 8 else "float_element", NAME=name)
+    else:
+        wide = f"i{2 * method.bits}"
+        element = read_llvm(
+            __file__,
+            "integer_element",
+            NAME=name,
+            TYPE=kind,
+            WORD=word,
+            WIDE=wide,
+            BITS=method.bits,
+            MOST=_narrowed("%most", "i64", word),
+            THRESHOLD=_narrowed("%threshold", "i64", word),
+            OFFSET=_narrowed("%high", wide, kind),
+            LOW=_narrowed("%low", "i64", kind),
+        )
+    count = BLOCK * 64 // method.bits
+    return read_llvm(
+        __file__, "words", NAME=name, ELEMENT=element, TYPE=kind, WORD=word, BITS=method.bits, BYTES=size, COUNT=count,
+        BLOCK=BLOCK,
+    )  # fmt: skip
+
+
+def _narrowed(value: str, kind: str, target: str) -> str:
+    return f"add {kind} {value}, 0" if kind == target else f"trunc {kind} {value} to {target}"

@@ -1,0 +1,93 @@
+"""Native code that draws from a bit generator.
+
+In: the algorithm of a bit generator. Out: native functions, and the tables that they read. Invariant: the code is compiled
+for this machine's processor, and calls the functions of the C library that NumPy calls.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.runtime.cpu.loader import ENTRY, external_addresses, link_symbols
+from weft.runtime.cpu.native import optimised_object
+from weft.runtime.cpu.pool import Entry
+from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine
+from weft.runtime.cpu.random.methods import words_texts
+from weft.runtime.llvm_files import read_llvm
+
+# Words of a stream in front of its index, and words of the index per block.
+HEAD, RECORD = 20, 4
+
+
+class Code(NamedTuple):
+    """Native functions, and the object that keeps their code alive.
+
+    `filling` is the address of the function that `kernel` calls for streams of this bit generator.
+    """
+
+    fill: Entry
+    kernel: Entry
+    blocks: Entry
+    join: Entry
+    finish: Entry
+    filling: int
+    memory: Any
+
+
+_ENTRIES = ("weft_draw_range", "weft_drawn_kernel", "weft_index_blocks", "weft_index_join", "weft_index_end")
+# Starts of the tails (3.654 and 7.697) and the negative inverse of the first, in LLVM's exact notation for floats.
+_NORMAL = {"START": "0x400D3BB48209AD33", "NEGATIVE_INVERSE": "0xBFD183AA6C20E8C1"}
+_EXPONENTIAL = {"START": "0x401EC9D9297EBB83"}
+
+
+def _ziggurat(name: str, constants: dict[str, str]) -> str:
+    layer = read_llvm(__file__, f"layer_{name}", NAME=name, **constants)
+    return read_llvm(__file__, "ziggurat", NAME=name, LAYER=layer, BLOCK=BLOCK, HEAD=HEAD)
+
+
+def obtain_code(engine: Engine, compiling: bool) -> Code | None:
+    """Return the native code for a bit generator. Return None if it is not in the disk cache, or is being compiled."""
+    ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
+    sizes = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
+    text = read_llvm(__file__, "streams", GENERATOR=engine.text(), ZIGGURATS=ziggurats, **sizes, **words_texts())
+    code = optimised_object(
+        _ENTRIES[0], text, ("exp", "expf", "expm1", "log", "log1p", "log1pf", "pow"), compiling, own=True
+    )
+    if code is None:
+        return None
+    names = (*_ENTRIES, "weft_fill_range")
+    memory, (*addresses, filling) = link_symbols(code.code, external_addresses(code.symbols), names)
+    fill, kernel, blocks, join, finish = (Entry(ENTRY(address), address) for address in addresses)
+    return Code(fill, kernel, blocks, join, finish, filling, memory)
+
+
+@cache
+def ziggurats() -> np.ndarray:
+    """Return NumPy's tables of the normal and the exponential ziggurat.
+
+    Their words are limits, units and densities, and the limits shifted to the place's position in an output. The tables in
+    float32 follow.
+    """
+    tables = np.load(Path(__file__).with_name("ziggurat.npy"))
+    shifted = tables[:, :1] << np.array([12, 11], np.uint64).reshape(2, 1, 1)
+    return np.concatenate([np.concatenate([tables, shifted], axis=1).reshape(-1), _float32_tables(tables).reshape(-1)])
+
+
+def _float32_tables(tables: np.ndarray) -> np.ndarray:
+    """Return the tables of the ziggurats in float32: limits, units and densities, as words of 64 bits.
+
+    NumPy's tables are those in float64, rounded, but for four numbers.
+    """
+    bits = np.array([52 - 23, 53 - 23]).reshape(2, 1)
+    found = np.empty(tables.shape, np.float32)
+    limits = np.rint(tables[:, 0] / 2.0**bits).astype(np.uint32)
+    found[:, 1] = tables[:, 1].view(np.float64) * 2.0**bits
+    found[:, 2] = tables[:, 2].view(np.float64)
+    for entry, towards in (((1, 1, 226), 1), ((1, 2, 128), 0), ((1, 2, 154), 1), ((1, 2, 171), 0)):
+        found[entry] = np.nextafter(found[entry], np.float32(towards))
+    found.view(np.uint32)[:, 0] = limits
+    return found.view(np.uint64)

@@ -1,0 +1,172 @@
+"""Random numbers at a position, for devices whose kernels compute each number by itself.
+
+In: a bit generator and the number of draws. Out: the words from which the numbers follow, and the generator in the state
+after the draws. Invariant: these draws reject few words, so that the position of each number follows from its index.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.runtime.cpu.random.bit_generators import BLOCK, Congruential, Engine, State, engine_of, engines, generator_at
+from weft.runtime.cpu.random.methods import METHODS, Drawing
+from weft.runtime.cpu.random.native_draws import HEAD, RECORD
+from weft.runtime.cpu.random.random_streams import take_stream
+
+_WORD = (1 << 64) - 1
+# Steps between the entries of the second table: the tables are for fewer than ``STRIDE ** 2`` steps.
+STRIDE = 1 << 14
+MOST_REJECTED = 8  # number of words that kernels can skip
+
+
+class Position(NamedTuple):
+    """The positions of draws.
+
+    Number i reads a word of `width` bits: word ``i + offset`` of the outputs, the first of which precedes the draws. In
+    its place is `half`, if half of a step was left.
+
+    Attributes
+    ----------
+    engine : int
+        Position of the algorithm in `engines`.
+    words : tuple of int
+        Two words each: the state, and the difference to the next state; or the key of Philox instead of a difference.
+    offset : int
+    half : int or None
+    rejected : tuple of int
+        Indices of the first numbers that follow a rejected word. Such a word is skipped.
+    """
+
+    engine: int
+    words: tuple[int, int, int, int]
+    offset: int
+    half: int | None
+    rejected: tuple[int, ...] = ()
+
+
+def take_position(generator: Any, count: int, width: int) -> Position | None:
+    """Return the positions of `count` draws of words of `width` bits, and advance the generator.
+
+    Return None if NumPy has to draw.
+    """
+    found = engine_of(generator)
+    if found is None or count * width >= 64 * (STRIDE**2 - 2):
+        return None
+    number, engine = found
+    with generator.lock:
+        begin = engine.load(generator)
+        if begin is None:
+            return None
+        steps, left = count, begin.half
+        if width < 64:
+            halves = -(-count * width // 32) - begin.half[0]
+            steps = (halves + 1) // 2
+        state = engine.jump(begin.state, begin.increment, steps)
+        if width < 64:
+            left = halves % 2, engine.output(state, begin.increment) >> 32
+        engine.store(generator, State(state, begin.increment, left))
+    return _position_of(number, begin, width)
+
+
+def _position_of(number: int, begin: State, width: int) -> Position:
+    """Return the positions of words that follow a state."""
+    engine, (has, half), second = engines()[number], begin.half, begin.increment
+    if isinstance(engine, Congruential):
+        second = (engine.jump(begin.state, begin.increment, 1) - begin.state) & (1 << 128) - 1
+    words = begin.state & _WORD, begin.state >> 64, second & _WORD, second >> 64
+    if width == 64:
+        return Position(number, words, 1, None)
+    return Position(number, words, (64 - 32 * has) // width, half << 32 if has else None)
+
+
+def take_integers(generator: Any, name: str, count: int, most: int, place: int) -> Position | None:
+    """Return the positions of bounded integers, and advance the generator.
+
+    Parameters
+    ----------
+    generator : numpy.random.BitGenerator
+    name : str
+        A method of `METHODS`.
+    count : int
+    most, place : int
+        The integers are those from `place` to ``place + most``.
+
+    Returns
+    -------
+    Position or None
+        None if many words are rejected, or if NumPy has to draw. The generator is then unchanged.
+    """
+    method, found = METHODS[name], engine_of(generator)
+    threshold = (1 << method.bits) % (most + 1)
+    if threshold == 0:
+        return take_position(generator, count, method.bits)
+    few = count * threshold < MOST_REJECTED / 2 * 2.0**method.bits
+    if found is None or not few or count * method.bits >= 64 * (STRIDE**2 - 2):
+        return None
+    number, engine = found
+    with generator.lock:
+        begin, before = engine.load(generator), generator.state
+        words = None if begin is None else take_stream(name, generator, count, most, place)
+        if begin is None or words is None:
+            return None
+        rejected = _rejected_words(engine, begin, words, method, threshold)
+        if len(rejected) > MOST_REJECTED:
+            generator.state = before
+            return None
+    skipped = tuple(word - k for k, word in enumerate(rejected))
+    return _position_of(number, begin, method.bits)._replace(rejected=skipped)
+
+
+def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
+    """Return the positions of rejected words. The index of the stream shows in which blocks they are."""
+    size, limit = np.uint64(int(stream[4]) + 1), np.uint64(threshold)
+    kind, per_block, found = np.dtype(f"u{method.bits // 8}"), BLOCK * 64 // method.bits, []
+    mask = np.uint64((1 << method.bits) - 1)
+
+    def look(words: np.ndarray, first: int) -> None:
+        low = words.view(kind).astype(np.uint64) * size & mask
+        found.extend((np.flatnonzero(low < limit) + first).tolist())
+
+    front = 0
+    if method.reads_halves and begin.half[0]:
+        front = 32 // method.bits
+        look(np.array([begin.half[1]], np.uint32), 0)
+    firsts = stream[HEAD:].reshape(-1, RECORD)[:, 2].astype(np.int64)
+    for block in np.flatnonzero(np.diff(firsts, append=firsts[-1]) < per_block).tolist():
+        state = engine.jump(begin.state, begin.increment, block * BLOCK)
+        look(generator_at(engine, State(state, begin.increment, (0, 0))).random_raw(BLOCK), front + block * per_block)
+    return found
+
+
+@cache
+def position_tables(number: int) -> np.ndarray:
+    """Return the tables with which kernels compute states, or an empty array if they need none.
+
+    With the multiplier a, state(n) = state + distance(n) * difference, where distance(n) = 1 + a + ... + a**(n - 1). And
+    distance(n + k) = distance(n) + a**n * distance(k). The rows are the low and the high words of distance(k) for k less
+    than `STRIDE`, and of a**n and of distance(n) for multiples n of `STRIDE`.
+    """
+    engine = engines()[number]
+    if not isinstance(engine, Congruential):
+        return np.empty(0, np.uint64)
+    modulus = 1 << 128
+    near, powers, far = [0], [1], [0]
+    for _ in range(STRIDE):
+        near.append((near[-1] * engine.multiplier + 1) % modulus)
+    step, distance = pow(engine.multiplier, STRIDE, modulus), near.pop()
+    for _ in range(STRIDE - 1):
+        far.append((far[-1] + powers[-1] * distance) % modulus)
+        powers.append(powers[-1] * step % modulus)
+    rows = [[word(x) for x in column] for column in (near, powers, far) for word in (_low, _high)]
+    return np.array(rows, np.uint64)
+
+
+def _low(x: int) -> int:
+    return x & _WORD
+
+
+def _high(x: int) -> int:
+    return x >> 64
