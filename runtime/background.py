@@ -154,7 +154,11 @@ def exchange() -> None:
             _replace(process)
         elif _Second.ready and _Second.sent is None and any(_Second.queues):
             _Second.sent = (_Second.queues[0] or _Second.queues[1]).popleft()
-            process.send(_Second.sent.data)
+            try:
+                process.send(_Second.sent.data)
+            except BaseException:
+                _Second.left = True  # (it is sent again, to another process)
+                raise
 
 
 def _replace(process: WorkerProcess) -> None:

@@ -18,11 +18,14 @@ from weft.runtime.settings import environment
 
 LENGTH = struct.Struct("<Q")
 SHELL = "/bin/sh"
+# Maximum length of an answer. What libraries print when they are loaded looks like a longer one.
+LONGEST = 1 << 20
 # The shell ends at once, so that the process is not a child of this one. (A shell gives background processes no input
 # unless it is redirected.)
 _SCRIPT = 'exec 3<&0; "$@" <&3 3<&- 2>/dev/null &'
-# Finds this package first, then the modules that a new interpreter finds, then those that this process finds.
-_START = "import sys; sys.path[:0] = [{home!r}]; sys.path += [p for p in {paths!r} if p not in sys.path]; from {module} import main; main()"
+# Closes what the process has inherited. Finds this package first, then the modules that a new interpreter finds, then
+# those that this process finds.
+_START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{home!r}]; sys.path += [p for p in {paths!r} if p not in sys.path]; from {module} import main; main()"
 
 
 def can_start() -> bool:
@@ -71,6 +74,9 @@ class WorkerProcess:
                 data = data[os.write(self._requests, data) :]
         except OSError:
             self.ended = True
+        except BaseException:  # an interrupt: the process must not read the next request as the rest of this one
+            self.ended = True
+            raise
 
     def receive(self) -> list[bytes]:
         """Return the answers that have arrived since the last call."""
@@ -82,6 +88,7 @@ class WorkerProcess:
         except BlockingIOError:
             pass
         found, self._received = _split(self._received)
+        self.ended |= len(self._received) >= LENGTH.size and LENGTH.unpack_from(self._received)[0] > LONGEST
         return found
 
     def close(self) -> None:
@@ -95,7 +102,7 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
     """Return the complete messages in `data`, and the rest."""
     found = []
     while len(data) >= LENGTH.size:
-        end = LENGTH.size + LENGTH.unpack_from(data)[0]
+        end = LENGTH.size + int(LENGTH.unpack_from(data)[0])
         if len(data) < end:
             break
         found.append(data[LENGTH.size : end])

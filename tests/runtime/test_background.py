@@ -90,10 +90,38 @@ def test_ctrl_c_does_not_reach_the_process_and_no_wait_finds_it() -> None:
     assert answered(submit("os.getpid", ())).result == number
 
 
-def run(code: str) -> list[str]:
-    """Run a program that uses the second process, and return the words that it has printed."""
+def test_an_interrupted_request_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered(submit("os.getpid", ()))
+
+    def interrupt(*arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "write", interrupt)
+        submit("os.getpid", ())
+    assert waiting() == 1
+    request = background._Second.sent or background._Second.queues[0][0]
+    assert answered(request).state == "done" and not background._Second.ended
+
+
+def test_what_a_library_prints_at_the_start_is_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os\nos.write(1, b'a library says hello to everybody')\n")
+    code = """
+request = submit('os.getpid', ())
+while not request.is_over(): time.sleep(0.01)
+print(request.state)
+"""
+    assert run(code, str(tmp_path)) == ["lost"]
+
+
+def run(code: str, path: str = "") -> list[str]:
+    """Run a program that uses the second process, and return the words that it has printed.
+
+    The second process also finds modules in `path`.
+    """
     env = {"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", "PATH": os.environ["PATH"]}
-    program = f"import os, time\nfrom weft.runtime import submit, waiting\n{code}"
+    program = "import os, time\nfrom weft.runtime import submit, waiting\n"
+    program += f"os.environ['PYTHONPATH'] = {path!r} + ':' + os.environ['PYTHONPATH']\n{code}"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=100)
     assert not told.returncode and not told.stderr, told.stderr
     return told.stdout.split()
