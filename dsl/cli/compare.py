@@ -47,7 +47,7 @@ class Outcome:
     outside: float = 0.0
 
 
-WARM_RUNS, WARM_SECONDS = 5, 2.0  # limits of the runs until a program is compiled
+WARM_RUNS, WARM_SECONDS = 400, 2.0  # limits of the runs until a program is compiled
 GAIN = 1.1  # ratio of NumPy's time to weft's, below which the report gives reasons
 
 
