@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -14,7 +13,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
 from weft.codegen.target import Target, cuda_target, newest_architecture
-from weft.runtime import CompileError, ObjectCode, load_llvm, undisturbed
+from weft.runtime import CompileError, ObjectCode, load_llvm, source_digest, undisturbed
 
 # Architecture whose schedules device `simt` runs by default.
 SIMT_ARCHITECTURE = "sm_90"
@@ -29,10 +28,7 @@ def _backend(kind: str) -> Any:
 @lru_cache(maxsize=1)
 def code_version() -> str:
     """Return a digest of the code generator's source. It prevents the reuse of code that an older version cached."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return source_digest(Path(__file__).parent)
 
 
 def resolve_target(name: str, newest_ptx: int | None = None) -> Target:

@@ -34,7 +34,7 @@ from weft.runtime.undisturbed import undisturbed
 if TYPE_CHECKING:
     from weft.runtime.background import Request, prepare, submit, waiting
     from weft.runtime.bandwidth import copy_bandwidth
-    from weft.runtime.cache import DiskCache, disk_cache, key_material
+    from weft.runtime.cache import DiskCache, disk_cache, key_material, source_digest
     from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.host_device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm
@@ -68,7 +68,7 @@ __getattr__ = lazy_names(
     globals(),
     {
         "weft.runtime.bandwidth": "copy_bandwidth",
-        "weft.runtime.cache": "DiskCache disk_cache key_material",
+        "weft.runtime.cache": "DiskCache disk_cache key_material source_digest",
         "weft.runtime.code_cache": "CodeCache",
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
@@ -196,6 +196,7 @@ __all__ = [
     "show_cell",
     "show_file",
     "show_place",
+    "source_digest",
     "source_line",
     "slots_of",
     "submit",

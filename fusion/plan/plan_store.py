@@ -24,7 +24,7 @@ import weft.codegen as codegen  # (its names load when they are used)
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan.plan_records import PlanRecord
 from weft.fusion.plan.steps import Shown
-from weft.runtime import Device, DiskCache, ObjectCode, disk_cache, key_material, setting
+from weft.runtime import Device, DiskCache, ObjectCode, disk_cache, key_material, setting, source_digest
 
 # Maximum number of records of a form, and maximum bytes of a record. The oldest record of a form is dropped.
 MOST_RECORDS = 24
@@ -44,10 +44,7 @@ def is_open(device: Device) -> bool:
 @lru_cache(maxsize=1)
 def planner_version() -> str:
     """Return a digest of the source text of the planner and the code generator."""
-    digest = hashlib.sha256(codegen.code_version().encode())
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return codegen.code_version() + source_digest(Path(__file__).parents[1])
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:

@@ -85,8 +85,9 @@ def _find_or_make(
 
     Return None if the program was interpreted instead.
     """
-    if setting("interpret") == "auto" and not setting("verify"):
-        if import_module("weft.fusion.run.tiers").interpret_again(key, epoch, versions, settle):
+    loaded = sys.modules.get("weft.fusion.run.tiers")  # (it is loaded when something is first interpreted)
+    if loaded is not None and setting("interpret") == "auto" and not setting("verify"):
+        if loaded.interpret_again(key, epoch, versions, settle):
             return None
     begin = perf_counter()
     device, slots = epoch.device, len(epoch.slots)

@@ -7,10 +7,11 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from weft.runtime import CacheWarning, ObjectCode
+from weft.runtime import CacheWarning, ObjectCode, override, source_digest
 from weft.runtime.cache import DiskCache
 
 CODE = ObjectCode(
@@ -136,3 +137,23 @@ def test_no_warning_without_reason(cache: DiskCache) -> None:
         warnings.simplefilter("error")
         cache.put(KEY, CODE)
         assert cache.get(KEY) == CODE
+
+
+def test_a_digest_of_sources_depends_on_all_of_them_and_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "package"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "a.py").write_text("x = 1")
+    (folder / "inner" / "b.py").write_text("y = 2")
+    with override(cache_dir=str(tmp_path / "cache")):
+        first = source_digest(folder)
+        with mock.patch.object(Path, "read_bytes", autospec=True, side_effect=Path.read_bytes) as read:
+            assert source_digest(folder) == first
+        assert not [path for (path,), _ in read.call_args_list if path.suffix == ".py"]
+        (folder / "inner" / "b.py").write_text("y = 23")
+        second = source_digest(folder)
+        (folder / "text.txt").write_text("no source")
+        assert source_digest(folder) == second != first
+        (folder / "inner" / "b.py").write_text("y = 2")
+        assert source_digest(folder) == first
+    with override(cache=False):
+        assert source_digest(folder) == first
