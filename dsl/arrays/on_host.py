@@ -161,7 +161,8 @@ def call_numpy(
     name = getattr(function, "__name__", "")
     note_fallback(f"numpy.{name}", *arguments, *options.values())
     place = place_of_out(function)
-    if place is not None and len(arguments) > place and "out" not in options:
+    most = getattr(function, "nargs", len(arguments))  # (NumPy raises the error of a ufunc with too many)
+    if place is not None and place < len(arguments) <= most and "out" not in options:
         arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
@@ -180,10 +181,19 @@ def call_numpy(
         write(array, cast(expr_of(convert(host)), array.dtype))
     if out is not None and isinstance(out, Array):
         return out
+    if type(out) is tuple and written:
+        return _in_place_of(out, result, taken)
     if name == "nan_to_num" and written:
         return written[0][0]
     alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
     return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
+
+
+def _in_place_of(outs: tuple[Any, ...], result: Any, taken: Callable[[Any], Any]) -> Any:
+    """Return a ufunc's results: the arrays of `out` in place of those that were written to them."""
+    several = result if isinstance(result, tuple) else (result,)
+    found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
+    return found if isinstance(result, tuple) else found[0]
 
 
 def note_fallback(operation: str, *given: Any) -> None:
@@ -224,6 +234,8 @@ def place_of_out(function: Any) -> int | None:
 
 def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
     """Convert the positional arguments from position `place` on to keyword arguments."""
+    if isinstance(function, np.ufunc) and function.nout > 1:
+        return {"out": (*arguments[place:], *[None] * (function.nargs - len(arguments)))}
     return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
 
 

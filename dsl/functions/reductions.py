@@ -18,6 +18,7 @@ from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.places import is_gpu
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.functions.host_loops import reduce_on_host
+from weft.dsl.immediate.host_values import values_of
 from weft.fusion import (
     Expr,
     broadcast_shapes,
@@ -31,7 +32,7 @@ from weft.fusion import (
     reshape,
     scan,
 )
-from weft.runtime import warn_user
+from weft.runtime import IMMEDIATE, warn_user
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
@@ -155,13 +156,17 @@ def accumulate(
         dtype = _kind_with(out, node.dtype)
     kind = as_dtype(dtype) if dtype is not None else fold_dtype(op, node.dtype)
     _check_bits(op, kind)
-    if find_op(op).identity is None or is_half(kind) or (kind.kind in "bc" and op not in _EXACT_SCANS):
+    # NumPy rounds every partial result of 16-bit floats, which a parallel scan cannot do.
+    by_numpy = is_half(kind) and not is_gpu(current_epoch().device)
+    if find_op(op).identity is None or by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
         forced = {} if dtype is None else {"dtype": dtype}
         found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
         return found if out is None else _deliver(op, expr_of(found), out, casting="unsafe")
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
-    return _deliver(op, scan(op, cast(node, kind), place, kind, location), out, casting="unsafe")
+    wide = widened(kind)
+    found = cast(scan(op, cast(cast(node, kind), wide), place, wide, location), kind)
+    return _deliver(op, found, out, casting="unsafe")
 
 
 def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
@@ -518,6 +523,16 @@ nansum = _nan_fold("add", 0.0, "nansum")
 nanprod = _nan_fold("multiply", 1.0, "nanprod")
 
 
+def _nan_extreme(name: str, op: str, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+    """Reduce an array. Small arrays of 16-bit floats are left to NumPy, which warns if all elements are NaN."""
+    if isinstance(a, Array) and a.dtype.char == "e" and a.size <= IMMEDIATE[0] and values_of(a) is not None:
+        rare = {"initial": initial} if initial is not None else {}
+        return call_numpy(
+            getattr(np, name), (a, axis, out, keepdims), rare | ({} if where is True else {"where": where})
+        )
+    return reduce(op, a, axis, None, out, keepdims, initial, where)
+
+
 def nanmax(
     a: ArrayLike,
     axis: ShapeLike | None = None,
@@ -533,7 +548,7 @@ def nanmax(
     >>> wf.nanmax([1.0, np.nan, 3.0])
     np.float64(3.0)
     """
-    return reduce("fmax", a, axis, None, out, keepdims, initial, where)
+    return _nan_extreme("nanmax", "fmax", a, axis, out, keepdims, initial, where)
 
 
 def nanmin(
@@ -551,7 +566,7 @@ def nanmin(
     >>> wf.nanmin([1.0, np.nan, 3.0])
     np.float64(1.0)
     """
-    return reduce("fmin", a, axis, None, out, keepdims, initial, where)
+    return _nan_extreme("nanmin", "fmin", a, axis, out, keepdims, initial, where)
 
 
 def average(

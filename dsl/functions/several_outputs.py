@@ -44,8 +44,9 @@ class ComposedUfunc:
             axis, options = options["axis"], {}
             operands = (*(moveaxis(each, axis, -1) for each in operands[:inputs]), *operands[inputs:])
         given, placed = operands[:inputs], operands[inputs:]
-        if not options and len(given) == inputs and not has_foreign(operands):
-            if out is None and not placed:
+        known = not options or (options.keys() == {"where"} and self.wrapped.signature is None)
+        if known and len(given) == inputs and not has_foreign(operands):
+            if out is None and not placed and not options:
                 found = call_small(self.wrapped, given, {}, self.__name__)
                 if found is not MISSED:
                     return found
@@ -57,7 +58,7 @@ class ComposedUfunc:
                 if results is not NotImplemented:
                     several = results if outputs > 1 else (results,)
                     stored = [
-                        r if o is None else deliver("positive", expr_of(as_array(r)), o)
+                        r if o is None and not options else deliver("positive", expr_of(as_array(r)), o, **options)
                         for r, o in zip(several, outs, strict=True)
                     ]
                     return tuple(stored) if outputs > 1 else stored[0]
@@ -118,8 +119,11 @@ def _frexp(x: Any) -> Any:
     (array([0.75, 0.5 ]), array([ 3, -1], dtype=int32))
     """
     values = _as_floats(x, np.frexp)
-    if values is None or not is_gpu(values.device) or values.dtype.itemsize == 2:
+    if values is None or not is_gpu(values.device):
         return NotImplemented
+    if values.dtype.itemsize == 2:
+        mantissa, exponent = _frexp(values.astype(np.float32))
+        return mantissa.astype(values.dtype), exponent
     kind, limits = values.dtype.type, np.finfo(values.dtype)
     tiny = UFUNCS["absolute"](values) < limits.tiny
     shift = limits.nmant + 2

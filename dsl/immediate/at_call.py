@@ -438,6 +438,9 @@ def _is_basic(key: Any) -> bool:
 BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.intp})
 
 
+_WRITEABLE = 0x0400  # NPY_ARRAY_WRITEABLE
+
+
 def seen(array: Array, result: Any) -> Any:
     """Return a NumPy view of an array's memory as a weft array over the same storage.
 
@@ -447,7 +450,8 @@ def seen(array: Array, result: Any) -> Any:
     if type(result) is not np.ndarray:
         LOOKS[0] += 1
         return result
-    alone = result.flags.writeable or overlaps(result.shape, result.strides)
+    # (NumPy warns of `flags.writeable` in results of `broadcast_arrays`)
+    alone = result.flags.num & _WRITEABLE or overlaps(result.shape, result.strides)
     view = object.__new__(Array if alone else ReadOnly)
     view._storage, view._values, view._home = array._storage, result, None
     return view

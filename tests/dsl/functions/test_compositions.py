@@ -47,6 +47,8 @@ xp.choose(i % 3, [a, b, a * 2]), xp.choose(i, [a, 2, i], mode="wrap"), xp.choose
 xp.place(v, v > 1, [7.0, 8.0]), v, xp.place(i, i > 0, [9]), i, xp.putmask(a, a > 1, v[:7]), a, xp.putmask(b, b > 0, b * 2), b
 xp.divmod(v, 0.3), xp.divmod(i, 3), xp.divmod(3, v), xp.divmod(f, f[::-1]), xp.modf(v * 9), xp.modf(f), xp.modf(i.astype('i2'))
 xp.frexp(v * 1e300), xp.frexp(f), xp.frexp(f * 0), xp.frexp(xp.asarray([5e-324, -1e-310, np.inf, np.nan, 4.0, -0.0]))
+xp.frexp(f.astype("e")), xp.frexp(xp.asarray(np.array([6e-8, -6e-5, np.inf, np.nan, -0.0], "e"))), xp.cumsum(i.astype("e"), axis=1)
+xp.modf(v, where=v > 0, out=(xp.zeros(60), xp.zeros(60))), xp.divmod(v, 0.3, out=(v, None), where=v > 1)[0], v, xp.array_equal(a, np.ones((12, 15)))
 xp.vecdot(a, b), xp.matvec(a, v[:15]), xp.vecmat(v[:12], a), xp.vecdot(z, z), xp.vecdot(i, i), xp.vecmat(z[:, 0], z)
 xp.unravel_index(xp.abs(i), (3, 4)), xp.unravel_index(xp.abs(i), (3, 4), order="F"), xp.ravel_multi_index((i % 3, i % 4), (3, 4))
 xp.ravel_multi_index((i, i), (3, 4), mode=("wrap", "clip"), order="F"), xp.ravel_multi_index((i % 3, i % 4), (3, 4), order="F")
@@ -125,6 +127,37 @@ def test_composed_names_run_numpys_code() -> None:
                 assert callable(getattr(compositions, old.partition(":")[0]))
                 assert getattr(made, "__name__", name) == name
                 assert made is not getattr(np, name, None)
+
+
+def test_cumulative_sums_of_half_precision_round_once_on_a_gpu() -> None:
+    x = RNG.random(5000).astype("e")
+    with wf.device("simt"), override(host_fallback="raise"):
+        found = wf.cumsum(wf.asarray(x)), wf.cumprod(wf.asarray(x[:9] + 1))
+    for ours, wanted in zip(found, (np.cumsum(x, dtype="d"), np.cumprod(x[:9] + 1, dtype="d")), strict=True):
+        assert ours.dtype == np.float16
+        np.testing.assert_allclose(np.asarray(ours, "d"), wanted, rtol=2**-10)
+
+
+@pytest.mark.parametrize("dtype", ["e", "f", "d"])
+@pytest.mark.parametrize("name", ["nanmax", "nanmin"])
+def test_extremes_of_nothing_but_nans_warn(name: str, dtype: str) -> None:
+    x = np.array([[np.nan, np.nan], [1, np.nan]], dtype)
+    with override(immediate=16384), pytest.warns(RuntimeWarning, match="All-NaN"):
+        compare(getattr(wf, name)(wf.asarray(x), axis=1), np.array([np.nan, 1], dtype))
+    compare(
+        getattr(wf, name)(wf.asarray(x), axis=0, keepdims=True, initial=3, where=wf.asarray(x == 1)),
+        np.array([[3 if name == "nanmax" else 1, 3]], dtype),
+    )
+
+
+def test_broadcast_arrays_give_no_warning_of_their_own() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for each in (
+            *wf.broadcast_arrays(wf.zeros(2), wf.zeros((3, 1))),
+            *wf.meshgrid(wf.zeros(2), wf.zeros(3), copy=False),
+        ):
+            assert each.shape == (3, 2) and not each.any()
 
 
 def test_outputs_by_place_and_by_name() -> None:
