@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.codegen import find_op
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, write
+from weft.dsl.arrays.objections import warn_of_lost_parts
 from weft.dsl.immediate.at_call import put
 from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
@@ -54,6 +55,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
     if not isinstance(out, Array):
         raise TypeError("return arrays must be of ArrayType")
     check_cast(name, node.dtype, out.dtype, casting)
+    warn_of_lost_parts(node.dtype, out.dtype)
     if broadcast_shapes(node.shape, out.shape) != out.shape:
         raise ValueError(
             f"non-broadcastable output operand with shape {out.shape} doesn't match the broadcast shape {node.shape}"

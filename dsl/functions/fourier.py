@@ -85,7 +85,7 @@ def _transform(kind: str, a: Any, n: int | None, axis: int, norm: str | None, ou
     location = start()
     x = asarray(a)
     numpys: Callable[..., Any] = getattr(np.fft, kind)
-    rule = norm or "backward"
+    rule = "backward" if norm is None else norm
     if out is not None or not x.ndim or x.dtype.char not in "?bBhHiIlLqQefdFD" or rule not in _NORMS:
         return call_numpy(numpys, (a, n, axis, norm), {"out": out} if out is not None else {})
     along = normalize_axis(axis, x.ndim)

@@ -372,6 +372,9 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             return MISSED
     if name in WARNING and not all(values.size for values, _ in found):
         return MISSED
+    # (in an optimized order, NumPy adds elements of bools and small integers in their own dtypes)
+    if name == "einsum" and named.get("optimize") and len({values.dtype for values, _ in found}) > 1:
+        return MISSED
     if not found or not is_little(name, [values.shape for values, _ in found], limit):
         return MISSED
     LOOKS[0] += 1
@@ -438,9 +441,6 @@ def _is_basic(key: Any) -> bool:
 BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.intp})
 
 
-_WRITEABLE = 0x0400  # NPY_ARRAY_WRITEABLE
-
-
 def seen(array: Array, result: Any) -> Any:
     """Return a NumPy view of an array's memory as a weft array over the same storage.
 
@@ -450,8 +450,9 @@ def seen(array: Array, result: Any) -> Any:
     if type(result) is not np.ndarray:
         LOOKS[0] += 1
         return result
-    # (NumPy warns of `flags.writeable` in results of `broadcast_arrays`)
-    alone = result.flags.num & _WRITEABLE or overlaps(result.shape, result.strides)
+    if result.flags.num < 0:  # (a result of `broadcast_arrays`: NumPy warns if the flag is read)
+        result.flags.writeable = not overlaps(result.shape, result.strides)
+    alone = result.flags.writeable or overlaps(result.shape, result.strides)
     view = object.__new__(Array if alone else ReadOnly)
     view._storage, view._values, view._home = array._storage, result, None
     return view
