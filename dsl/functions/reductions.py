@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtypes, widened
+from weft.codegen import find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis, settled
 from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver
@@ -18,7 +18,6 @@ from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.places import is_gpu
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.functions.host_loops import reduce_on_host
-from weft.dsl.immediate.host_values import values_of
 from weft.fusion import (
     Expr,
     broadcast_shapes,
@@ -32,7 +31,7 @@ from weft.fusion import (
     reshape,
     scan,
 )
-from weft.runtime import IMMEDIATE, warn_user
+from weft.runtime import warn_user
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
@@ -496,77 +495,6 @@ def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, 
         map_("subtract", [expr_of(as_array(f(values, axis, None, keepdims))) for f in (max, min)]),
         out,
     )
-
-
-def _nan_fold(op: str, neutral: float, name: str) -> Any:
-    def function(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: Any = False,
-        initial: Any = None,
-        where: Any = True,
-    ) -> Any:
-        start()
-        node = expr_of(as_array(a))
-        if dtype_kind(node.dtype) in "fc":
-            node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
-        return reduce(op, record(node), axis, dtype, out, keepdims, initial, where)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = describe_function(name)
-    return function
-
-
-nansum = _nan_fold("add", 0.0, "nansum")
-nanprod = _nan_fold("multiply", 1.0, "nanprod")
-
-
-def _nan_extreme(name: str, op: str, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
-    """Reduce an array. Small arrays of 16-bit floats are left to NumPy, which warns if all elements are NaN."""
-    if isinstance(a, Array) and a.dtype.char == "e" and a.size <= IMMEDIATE[0] and values_of(a) is not None:
-        rare = {"initial": initial} if initial is not None else {}
-        return call_numpy(
-            getattr(np, name), (a, axis, out, keepdims), rare | ({} if where is True else {"where": where})
-        )
-    return reduce(op, a, axis, None, out, keepdims, initial, where)
-
-
-def nanmax(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
-) -> Any:
-    """Return the maximum of the elements that are not NaN.
-
-    Examples
-    --------
-    >>> wf.nanmax([1.0, np.nan, 3.0])
-    np.float64(3.0)
-    """
-    return _nan_extreme("nanmax", "fmax", a, axis, out, keepdims, initial, where)
-
-
-def nanmin(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
-) -> Any:
-    """Return the minimum of the elements that are not NaN.
-
-    Examples
-    --------
-    >>> wf.nanmin([1.0, np.nan, 3.0])
-    np.float64(1.0)
-    """
-    return _nan_extreme("nanmin", "fmin", a, axis, out, keepdims, initial, where)
 
 
 def average(

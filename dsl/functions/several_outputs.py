@@ -1,4 +1,4 @@
-"""Ufuncs with several outputs, and products of vectors: generalised ufuncs composed of other functions.
+"""Ufuncs composed of other functions: those with several outputs, `spacing`, and products of vectors.
 
 In: operands, and outputs by place or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and says
 what is wrong with operands that do not fit.
@@ -139,6 +139,24 @@ def _frexp(x: Any) -> Any:
     return where(regular, mantissa, values), where(regular, exponent, np.int32(0))
 
 
+def _spacing(x: Any) -> Any:
+    """Return the distance to the next number of larger magnitude, with the sign of the argument, like `numpy.spacing`.
+
+    Examples
+    --------
+    >>> wf.spacing([1.0, -4.0])
+    array([ 2.22044605e-16, -8.88178420e-16])
+    """
+    values = _as_floats(x, np.spacing)
+    if (
+        values is None or not is_gpu(values.device) or values.dtype.itemsize == 2
+    ):  # (NumPy's float16 has rules of its own)
+        return NotImplemented
+    kind = values.dtype.type
+    beyond = UFUNCS["nextafter"](values, UFUNCS["copysign"](kind(np.inf), values))
+    return where(values == 0, np.finfo(kind).smallest_subnormal, beyond - values)
+
+
 def _vecdot(x1: Any, x2: Any) -> Any:
     """Return the dot products of vectors, the first conjugated, like `numpy.vecdot`.
 
@@ -182,6 +200,7 @@ divmod_ = ComposedUfunc(_divmod)
 frexp = ComposedUfunc(_frexp)
 matvec = ComposedUfunc(_matvec)
 modf = ComposedUfunc(_modf)
+spacing = ComposedUfunc(_spacing)
 vecdot = ComposedUfunc(_vecdot)
 vecdot.__signature__ = inspect.signature(lambda x1, x2, /, out=None, *, axis=-1, **options: None)  # type: ignore[attr-defined]
 vecmat = ComposedUfunc(_vecmat)
