@@ -21,6 +21,7 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
     Scalar,
+    adopt_result,
     born,
     check_writable,
     convert,
@@ -141,10 +142,16 @@ ALONE = _count_alone()
 
 
 def take_over(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a NumPy array that nothing else refers to. On the CPU, a large array's memory is reused, not copied."""
+    """Convert a NumPy array that nothing else refers to. On the CPU, a large array's memory is reused, not copied.
+
+    Arrays that are not in C order keep their order.
+    """
     device, flags = current_epoch().device, made.flags
-    own = device.name == "cpu" and flags.carray and flags.owndata and made.dtype.isnative and not is_few(made.size)
-    return born(made, device) if own and is_supported(made.dtype) else taken(made)
+    if device.name != "cpu" or not made.dtype.isnative or not is_supported(made.dtype):
+        return taken(made)
+    if flags.carray and flags.owndata and not is_few(made.size):
+        return born(made, device)
+    return adopt_result(made, made.base, device) if taken is from_host and not flags.c_contiguous else taken(made)
 
 
 def call_numpy(

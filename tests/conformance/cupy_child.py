@@ -137,8 +137,8 @@ def _install(module: types.ModuleType) -> types.ModuleType:
     return module
 
 
-def _module_of(function: Any) -> Any:
-    return BACKEND if isinstance(function, BACKEND.ndarray) else np
+def _module_of(array: Any) -> Any:
+    return BACKEND if isinstance(array, BACKEND.ndarray) and type(array) is not np.ndarray else np
 
 
 def install_stand_ins() -> None:

@@ -127,6 +127,17 @@ def test_an_optimized_order_casts_first_as_well(optimize: Any, immediate: int) -
     with override(immediate=immediate):
         found = wf.einsum("ij,jk,kl", *map(wf.asarray, operands), optimize=optimize)
         assert found.tolist() == np.einsum("ij,jk,kl", *operands).tolist()
+        operands = (
+            *(np.arange(24).reshape(shape) > 3 for shape in ((2, 3, 4), (4, 6))),
+            np.arange(24.0).reshape(2, 3, 4),
+        )
+        found = wf.einsum(
+            "a...,...b,c...->abc...",
+            *map(wf.asarray, (operands[0], operands[1][:, :3], operands[2])),
+            optimize=optimize,
+        )
+        wanted = np.einsum("a...,...b,c...->abc...", operands[0], operands[1][:, :3], operands[2])
+        assert found.tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize(("subscripts", "shape"), [("...->", (2, 2)), ("i...->i", (2, 3)), ("ii", (1, 3))])
