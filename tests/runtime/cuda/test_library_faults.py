@@ -70,7 +70,15 @@ class Bench:
         self.name, self.dtype = operation
         self.driver = RunningStandIn()
         self.device = RunningDevice(self.driver)
-        order = self.device._driver, self.device._order
+        self.equip()
+        set_default_device(self.device)
+        source = np.random.default_rng(5).integers(-3, 4, (4, 4)).astype(self.dtype)
+        self.values = source @ source.conj().T + np.eye(4, dtype=self.dtype) * 3
+        self.x: Any = wf.asarray(self.values) + 0
+        wf.evaluate(self.x)
+
+    def equip(self, title: str = "", failing: int = -1) -> None:
+        """Give the device new libraries. A call of the library `title` fails."""
         solver = test_solver.Library(self.driver)
         solver.kind = self.dtype
         self.libraries = {
@@ -78,14 +86,21 @@ class Bench:
             "cuFFT": Watched(test_fourier.Library(self.driver)),
             "cuSOLVER": Watched(solver),
         }
+        if title:
+            self.libraries[title].failing = failing
+        order = self.device._driver, self.device._order
         self.device._blas = Blas(*order, self.libraries["cuBLAS"])
         self.device.fourier = Fourier(*order, self.device.allocate, self.libraries["cuFFT"])
         self.device.solver = Solver(*order, self.device.allocate, self.device.read, self.libraries["cuSOLVER"])
-        set_default_device(self.device)
-        source = np.random.default_rng(5).integers(-3, 4, (4, 4)).astype(self.dtype)
-        self.values = source @ source.conj().T + np.eye(4, dtype=self.dtype) * 3
-        self.x: Any = wf.asarray(self.values) + 0
-        wf.evaluate(self.x)
+
+    def strip(self) -> None:
+        """Take the libraries away. Each handle and plan is destroyed."""
+        del self.device._blas, self.device.fourier, self.device.solver
+        gc.collect()
+        made = self.libraries["cuBLAS"].library
+        assert made.made == made.destroyed
+        assert not self.libraries["cuFFT"].library.plans
+        assert self.libraries["cuSOLVER"].library.handles == self.libraries["cuSOLVER"].library.options == 0
 
     def call(self, module: Any, x: Any) -> Any:
         """Call the function on a matrix."""
@@ -107,7 +122,7 @@ class Bench:
             np.testing.assert_allclose(ours, abs(theirs), rtol=2e-3, atol=1e-3)
 
     def abandon(self) -> None:
-        """Release the memory of a lost device."""
+        """Release the memory of the device, which is not used again."""
         set_default_device(None)
         self.driver.memory.blocks.clear()
         self.driver.memory.starts.clear()
@@ -115,20 +130,16 @@ class Bench:
 
     def close(self) -> dict[str, int]:
         """Release everything, and return what is leaked."""
-        del self.x, self.device._blas, self.device.fourier, self.device.solver
+        del self.x
         set_default_device(None)
-        gc.collect()
-        made = self.libraries["cuBLAS"].library
-        assert made.made == made.destroyed
-        assert not self.libraries["cuFFT"].library.plans
-        assert self.libraries["cuSOLVER"].library.handles == self.libraries["cuSOLVER"].library.options == 0
+        self.strip()
         self.device.reset()
         gc.collect()
         found = leaks(self.driver)
         assert not self.driver.memory.wrong
         # (the main stream, its event, kernels and staging memory live as long as the device)
         kinds = Counter(kind for kind, _, _ in self.driver.memory.blocks.values())
-        self.driver.close()
+        self.abandon()
         lasting = {"cuStreamCreate", "cuEventCreate", "cuModuleLoadData", "memory"}
         return {name: count for name, count in found.items() if name not in lasting} | (
             {"memory": kinds["pool"]} if kinds["pool"] else {}
@@ -162,18 +173,19 @@ def test_each_call_of_a_library_failing(operation: tuple[str, str]) -> None:
     title = OPERATIONS[operation]
     names = calls_of(operation)[0]
     assert len(names) > 2
+    bench = Bench(operation)
     for number, name in enumerate(names):
         if 0 < names[:number].count(name) < names.count(name) - 1:
             continue  # (of repeated calls, the first and the last one)
-        bench = Bench(operation)
-        bench.libraries[title].failing = number
+        bench.strip()
+        bench.equip(title, number)
         with pytest.raises(CudaError, match=rf"{title}.*{STATUS}|cublas\w+ failed.*{STATUS}") as caught:
             bench.check()
             bench.check()
         assert name in str(caught.value) and caught.value.code == STATUS
         del caught
         bench.check()
-        assert not bench.close(), f"{name}, call {number}"
+    assert not bench.close()
 
 
 def test_the_operations_make_every_call() -> None:
