@@ -18,7 +18,7 @@ CALLS: dict[str, Any] = {
     "numpy.apply_along_axis": lambda x: np.apply_along_axis(sum, 0, x),
     "add.reduceat": lambda x: wf.add.reduceat(x, [3, 0]),
     "logical_or.at": lambda x: wf.logical_or.at(x, [0, 3], 1.0),
-    "byteswap": lambda x: x.byteswap(),
+    "negative.at": lambda x: wf.negative.at(x, [0, 3]),
     "einsum": lambda x: wf.einsum("ij,jk->ik", x[:, :1], x),
 }
 

@@ -40,6 +40,11 @@ xp.piecewise(v, [v < 0, v >= 1], [-1, lambda x: x * 2, 0.5]), xp.real_if_close(z
 xp.polyadd(v[:3], v[:5]), xp.polysub(f[:3], v[:5]), xp.polymul(v[:3], v[:5]), xp.polyder(v[:5])
 xp.put(v, [1, 3], [5.0]), v, xp.resize(a, (7, 11)), xp.resize(v, (3, 40)), xp.resize(e, (2, 2))
 xp.sort_complex(v), xp.sort_complex(z[0]), xp.trim_zeros(xp.where(v > 1, v, 0)), xp.trim_zeros(v[:0]), xp.trim_zeros(v * 0)
+xp.trim_zeros(xp.pad(a, 2)), xp.trim_zeros(xp.pad(a, 2), axis=1), xp.trim_zeros(xp.pad(a, 2), "f", axis=(0,))
+xp.meshgrid(v, f, sparse=True, copy=False), xp.meshgrid(v, f, sparse=True, indexing="ij"), a.compress([True, False, True], 0), (i % 2).choose([a, b])
+v.getfield("f4", 4), z.getfield("f8", 8), f[::3].getfield("u1", 3), a.T.getfield("i2", 6)
+v.setfield(2.5, "f8"), v, i.setfield(a, "i2", 4), i, z.T.setfield(7, "f8", 8), z
+v.byteswap().byteswap(), i.byteswap(), f[::-2].byteswap().byteswap(), z.byteswap().byteswap(), i.byteswap(True), i, z.T.byteswap().byteswap()
 xp.unwrap(v * 3), xp.unwrap(a * 4, axis=0), xp.unwrap(i * 2, period=4), xp.unwrap(f * 3)
 xp.vander(v[:20]), xp.vander(f[:9], 3, increasing=True), xp.vander(i[0]), xp.vander(v[:0], 2)
 xp.cumulative_prod(v[:20]), xp.cumulative_prod(a, axis=1, include_initial=True), xp.histogram_bin_edges(v, bins=7)
