@@ -42,7 +42,7 @@ from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.windows import lies_in_order, recalled_view
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selecting, sorting
-from weft.dsl.functions.own_names import find_own
+from weft.dsl.functions.own_names import OWN, find_own
 from weft.dsl.immediate.at_call import MISSED, at_once, hand_out, seen
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
@@ -197,12 +197,12 @@ def _to_decimals(node: Expr, decimals: int) -> Expr:
 
 def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Any:
     """Return the slices along an axis where a condition holds, like `numpy.compress`."""
-    return find_own(np.compress)(condition, self, axis, out)
+    return OWN["compress"](condition, self, axis, out)
 
 
 def _choose(self: Array, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """Take each element from the choice that this index array names, like `numpy.choose`."""
-    return find_own(np.choose)(self, choices, out, mode)
+    return OWN["choose"](self, choices, out, mode)
 
 
 def _set_flat(self: Array, value: Any) -> None:
