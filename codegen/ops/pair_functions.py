@@ -173,10 +173,16 @@ def exp2(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def expm1(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute exp(x) - 1 without cancellation near 0, by NumPy's formula."""
+    """Compute exp(x) - 1 without cancellation near 0, by NumPy's formula.
+
+    Special cases are those of the array API standard. NumPy's formula has NaNs there.
+    """
     re, im = _parts(b, x)
-    half = (im * 0.5).of("sin")
-    return _pair((re.of("expm1") * im.of("cos") - 2 * (half * half), re.of("exp") * im.of("sin")))
+    half, grown = (im * 0.5).of("sin"), re.of("expm1")
+    real = im.is_(0).choose(grown, grown * im.of("cos") - 2 * (half * half))
+    imag = im.is_(0).choose(im, re.of("exp") * im.of("sin"))
+    lost, nothing = re.infinite & im.wild, re.is_(-math.inf)
+    return _pair((nothing.choose(-1.0, lost.choose(abs(re), real)), (lost & nothing).choose(0.0, imag)))
 
 
 def _log_size(z: Parts) -> Real:

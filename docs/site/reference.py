@@ -24,7 +24,7 @@ GROUPS = {
     ),
     "shapes": (
         "Changing shapes and joining arrays",
-        "manipulation joining block dsplit insert resize trim_zeros unstack",
+        "manipulation joining bits block dsplit insert resize trim_zeros unstack",
     ),
     "reductions": (
         "Sums, means and other reductions",
@@ -37,12 +37,12 @@ GROUPS = {
     "selecting": ("Selecting elements", "selecting choosing along_axis indexing fill_diagonal piecewise put"),
     "algebra": (
         "Products and calculus",
-        "linear calculus signals matvec polyadd polyder polyfit polymul polysub unwrap vecdot vecmat",
+        "linear calculus signals matvec poly polyadd polyder polyfit polyint polymul polysub unwrap vecdot vecmat",
     ),
     "attributes": ("Attributes and memory of arrays", "attribute_functions methods questions"),
 }
 # Elementwise functions that are no single op
-ELEMENTWISE = "divmod fix frexp i0 iscomplex isneginf isposinf isreal modf real_if_close".split()
+ELEMENTWISE = "divmod fix frexp i0 iscomplex isneginf isposinf isreal modf real_if_close spacing".split()
 RUNNING = "evaluate explain Explanation compile lambdify profile statistics reset_statistics".split()
 MACHINES = "default_device devices device set_default_device stream".split()
 KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()

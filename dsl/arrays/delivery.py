@@ -8,8 +8,9 @@ import numpy as np
 
 from weft.codegen import find_op
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, write
+from weft.dsl.arrays.objections import warn_of_lost_parts
 from weft.dsl.immediate.at_call import put
-from weft.fusion import Expr, broadcast_shapes, broadcast_to, cast, map_
+from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
 
 def as_array(value: Any) -> Array:
@@ -36,10 +37,8 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
     """Return a result as a new array, or write it to `out` at the elements where the mask `where` is true."""
     where = as_mask(where)
     if out is None:
-        if where is True:
-            return record(node)
-        shape = broadcast_shapes(node.shape, as_operand(where)[0].shape)
-        out = record(broadcast_to(cast(as_operand(0)[0], node.dtype), shape)).copy()
+        # (NumPy leaves the elements without a result uninitialised)
+        return record(node if where is True else map_("where", [as_operand(where)[0], node, constant(0, node.dtype)]))
     if isinstance(out, np.ndarray):
         values = record(node).numpy() if where is True else None
         if values is None:
@@ -56,6 +55,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
     if not isinstance(out, Array):
         raise TypeError("return arrays must be of ArrayType")
     check_cast(name, node.dtype, out.dtype, casting)
+    warn_of_lost_parts(node.dtype, out.dtype)
     if broadcast_shapes(node.shape, out.shape) != out.shape:
         raise ValueError(
             f"non-broadcastable output operand with shape {out.shape} doesn't match the broadcast shape {node.shape}"

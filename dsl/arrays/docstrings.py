@@ -485,6 +485,8 @@ _COMPOSED = {
         "[-2.0, 3.0], [[True, False]], [0, np.square]",
         "array([0., 9.])",
     ),
+    "poly": ("Return the coefficients of a polynomial from its roots", "[1.0, 2.0]", "array([ 1., -3.,  2.])"),
+    "polyint": ("Return the coefficients of an antiderivative of a polynomial", "[3, 2]", "array([1.5, 2. , 0. ])"),
     "polyadd": ("Return the coefficients of the sum of two polynomials", "[1, 2], [9, 5, 4]", "array([9, 6, 6])"),
     "polyder": ("Return the coefficients of a derivative of a polynomial", "[1, 2, 3]", "array([2, 2])"),
     "polymul": ("Return the coefficients of the product of two polynomials", "[1, 2], [1, 3]", "array([1, 5, 6])"),

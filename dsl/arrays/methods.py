@@ -37,11 +37,12 @@ from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.objections import check_order, warn_of_lost_parts
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
+from weft.dsl.arrays.places import is_gpu
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.windows import lies_in_order, recalled_view
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selecting, sorting
-from weft.dsl.functions.own_names import find_own
+from weft.dsl.functions.own_names import OWN, find_own
 from weft.dsl.immediate.at_call import MISSED, at_once, hand_out, seen
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
@@ -194,13 +195,14 @@ def _to_decimals(node: Expr, decimals: int) -> Expr:
     return cast(rounded, node.dtype)
 
 
-def _via_numpy(name: str) -> Any:
-    def method(self: Array, *arguments: Any, **options: Any) -> Any:
-        return call_numpy(getattr(np, name), (self, *arguments), options)
+def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """Return the slices along an axis where a condition holds, like `numpy.compress`."""
+    return OWN["compress"](condition, self, axis, out)
 
-    method.__name__ = name
-    method.__doc__ = f"As `numpy.{name}`, on the host."
-    return method
+
+def _choose(self: Array, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """Take each element from the choice that this index array names, like `numpy.choose`."""
+    return OWN["choose"](self, choices, out, mode)
 
 
 def _set_flat(self: Array, value: Any) -> None:
@@ -321,6 +323,9 @@ def conjugate(self: Array, out: Any = None) -> Any:
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
     """Reinterpret the bytes of each element from `offset` as another dtype. Return a view, or on a GPU a copy."""
     kind = creation.as_dtype(dtype)
+    if _is_far(self, kind):
+        np.empty(0, self.dtype).getfield(kind, offset)  # raises NumPy's error for bytes outside of the element
+        return _elements(_bytes(self)[:, offset : offset + kind.itemsize], kind, self.shape)
     shown = shared_arrays.view_as(self, lambda values: values.getfield(kind, offset))
     if shown is None:
         note_fallback("getfield", self)
@@ -330,19 +335,48 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 def setfield(self: Array, value: Any, dtype: Any, offset: int = 0) -> None:
     """Assign the bytes of each element from `offset` on, as `numpy.ndarray.setfield`."""
+    kind = creation.as_dtype(dtype)
+    if _is_far(self, kind):
+        np.empty(0, self.dtype).setfield(kind.type(), kind, offset)
+        rows = _bytes(self).copy()
+        given = manipulation.broadcast_to(as_array(value).astype(kind), self.shape)  # type: ignore[attr-defined]
+        rows[:, offset : offset + kind.itemsize] = _bytes(given.copy())
+        self[...] = _elements(rows, self.dtype, self.shape)  # type: ignore[index]
+        return
     values = np.array(self.numpy())
-    values.setfield(to_host(value), dtype, offset)
+    values.setfield(to_host(value), kind, offset)
     note_fallback("setfield", self)
     self[...] = values  # type: ignore[index]
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the bytes of each element, on the host."""
-    note_fallback("byteswap", self)
-    swapped = expr_of(creation.asarray(self.numpy().byteswap()))
+    """Reverse the bytes of each element, or of both parts of a complex element."""
+    if _is_far(self, self.dtype):
+        parts = 2 if self.dtype.kind == "c" else 1
+        rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
+        swapped = expr_of(_elements(rows[:, ::-1], self.dtype, self.shape))
+    else:
+        note_fallback("byteswap", self)
+        swapped = expr_of(creation.asarray(self.numpy().byteswap()))
     if inplace:
         write(self, swapped)
     return self if inplace else record_array(swapped)
+
+
+def _is_far(values: Array, kind: np.dtype) -> bool:
+    """Return whether an array's elements are in a GPU's memory, where its bytes are read."""
+    plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
+    return plain and is_gpu(values.device) and values_of(values) is None
+
+
+def _bytes(values: Any) -> Any:
+    """Return a copy of the bytes of an array's elements in C order. Each row is an element."""
+    return manipulation.reshape(view(manipulation.ravel(values), np.uint8), (values.size, -1))
+
+
+def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
+    """Return an array whose elements have these bytes."""
+    return manipulation.reshape(view(manipulation.ravel(rows), kind), shape).copy()
 
 
 def exact_copy(self: Array) -> Storage:
@@ -459,8 +493,8 @@ METHODS: dict[str, Any] = {
     "argsort": sorting.argsort,
     "argpartition": sorting.argpartition,
     "searchsorted": histograms.searchsorted,
-    "compress": lambda self, condition, axis=None, out=None: _via_numpy("compress")(condition, self, axis, out),
-    "choose": _via_numpy("choose"),
+    "compress": _compress,
+    "choose": _choose,
     "put": _put,
     "T": property(_turned),
     "mT": property(matrix_transpose),

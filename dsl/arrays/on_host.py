@@ -21,6 +21,7 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
     Scalar,
+    adopt_result,
     born,
     check_writable,
     convert,
@@ -141,10 +142,16 @@ ALONE = _count_alone()
 
 
 def take_over(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a NumPy array that nothing else refers to. On the CPU, a large array's memory is reused, not copied."""
+    """Convert a NumPy array that nothing else refers to. On the CPU, a large array's memory is reused, not copied.
+
+    Arrays that are not in C order keep their order.
+    """
     device, flags = current_epoch().device, made.flags
-    own = device.name == "cpu" and flags.carray and flags.owndata and made.dtype.isnative and not is_few(made.size)
-    return born(made, device) if own and is_supported(made.dtype) else taken(made)
+    if device.name != "cpu" or not made.dtype.isnative or not is_supported(made.dtype):
+        return taken(made)
+    if flags.carray and flags.owndata and not is_few(made.size):
+        return born(made, device)
+    return adopt_result(made, made.base, device) if taken is from_host and not flags.c_contiguous else taken(made)
 
 
 def call_numpy(
@@ -161,7 +168,8 @@ def call_numpy(
     name = getattr(function, "__name__", "")
     note_fallback(f"numpy.{name}", *arguments, *options.values())
     place = place_of_out(function)
-    if place is not None and len(arguments) > place and "out" not in options:
+    most = getattr(function, "nargs", len(arguments))  # (NumPy raises the error of a ufunc with too many)
+    if place is not None and place < len(arguments) <= most and "out" not in options:
         arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
@@ -180,6 +188,8 @@ def call_numpy(
         write(array, cast(expr_of(convert(host)), array.dtype))
     if out is not None and isinstance(out, Array):
         return out
+    if type(out) is tuple and written:
+        return _in_place_of(out, result, taken)
     if name == "nan_to_num" and written:
         return written[0][0]
     for value in arguments:
@@ -187,6 +197,13 @@ def call_numpy(
             return value
     alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
     return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
+
+
+def _in_place_of(outs: tuple[Any, ...], result: Any, taken: Callable[[Any], Any]) -> Any:
+    """Return a ufunc's results: the arrays of `out` in place of those that were written to them."""
+    several = result if isinstance(result, tuple) else (result,)
+    found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
+    return found if isinstance(result, tuple) else found[0]
 
 
 def note_fallback(operation: str, *given: Any) -> None:
@@ -227,6 +244,8 @@ def place_of_out(function: Any) -> int | None:
 
 def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
     """Convert the positional arguments from position `place` on to keyword arguments."""
+    if isinstance(function, np.ufunc) and function.nout > 1:
+        return {"out": (*arguments[place:], *[None] * (function.nargs - len(arguments)))}
     return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
 
 

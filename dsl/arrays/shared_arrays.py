@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,8 @@ def interface(self: Array) -> dict[str, Any]:
 
     Raises AttributeError for arrays that have no memory of the CPU, and for bfloat16.
     """
+    if _failures:
+        _raise_failure(self, sys._getframe(1))
     values = None if self.dtype.kind == "V" else shared_array(self)
     if values is None:
         raise AttributeError("__array_interface__ is for arrays in memory of the CPU")
@@ -175,7 +178,11 @@ _WRITABLE, _STRIDES = 1, 0x18  # of a request: `inspect.BufferFlags`
 
 def get_buffer(self: Array, flags: int, /) -> memoryview:
     """Implement the buffer protocol in Python 3.12 and later. Raises BufferError for a request that cannot be met."""
-    return _requested(self, flags).data
+    try:
+        return _requested(self, flags).data
+    except BaseException as error:
+        _keep_failure(self, sys._getframe(1), error)
+        raise
 
 
 def release_buffer(self: Array, view: memoryview, /) -> None:
@@ -202,8 +209,28 @@ def _fill_buffer(array: Any, view: int, flags: int) -> int:
     """Fill a buffer structure in Python 3.11, whose classes have no ``__buffer__``. Return -1 on failure."""
     try:
         return int(_GET(_requested(array, flags), view, flags))
-    except (BufferError, ValueError, TypeError):
+    except BaseException as error:  # (an exception that leaves a callback is lost, and the result is undefined)
+        _keep_failure(array, sys._getframe(1), error)
         return -1
+
+
+# NumPy ignores errors of the buffer protocol, and then asks for `__array_interface__`, which raises the error: the array's
+# identity and the caller's frame and instruction -> the error. At most one.
+_failures: dict[tuple[int, int, int], BaseException] = {}
+
+
+def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
+    """Keep an error of the evaluation of an array. Other errors say that the array cannot be a buffer."""
+    if not isinstance(error, (BufferError, ValueError, TypeError)):
+        _failures.clear()
+        _failures[id(array), id(frame), frame.f_lasti] = error.with_traceback(None)
+
+
+def _raise_failure(array: Array, frame: FrameType) -> None:
+    """Raise the error of the same operation, which asked for a buffer before."""
+    kept = _failures.pop((id(array), id(frame), frame.f_lasti), None)
+    if kept is not None:
+        raise kept
 
 
 _GET = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(

@@ -119,8 +119,7 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
         return on_host(np.cross, a, b, axisa, axisb, axisc, axis)
     x, y = ([moveaxis(v, k, 0)[n] for n in range(3)] for v, k in pair)  # type: ignore[index]
     parts = [x[k - 2] * y[k - 1] - x[k - 1] * y[k - 2] for k in range(3)]
-    ndim = parts[0].ndim + 1
-    return stack(parts, axis=normalize_axis(axisc, ndim))
+    return moveaxis(stack(parts, axis=-1), -1, axisc)
 
 
 def polyval(p: Any, x: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.codegen import is_supported
 from weft.dsl.arrays.array import Array, Scalar, convert, expr_of, write
 from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.delivery import as_array, deliver
@@ -115,6 +116,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     >>> wf.array_equal([1, 2], [1, 2])
     True
     """
+    if isinstance(a1, Array) or isinstance(a2, Array):
+        a1, a2 = (as_array(a) if isinstance(a, np.ndarray) and is_supported(a.dtype) else a for a in (a1, a2))
     if not isinstance(a1, Array) or not isinstance(a2, Array):
         return bool(on_host(np.array_equal, a1, a2, equal_nan))
     if a1.shape != a2.shape:

@@ -35,6 +35,16 @@ class _Names(dict[str, Any]):
         return found
 
 
+class _Namespace:
+    """Weft's functions under NumPy's public names, and the other names of a module of NumPy."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(NUMPY if hasattr(np, name) else self._module, name)
+
+
 def compose(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a Python function of NumPy's that calls weft's functions."""
     plain = inspect.unwrap(getattr(function, "_implementation", function))
@@ -78,7 +88,7 @@ def _replaced(value: Any, names: _Names) -> Any:
     """Return weft's counterpart of a value that NumPy's code refers to."""
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
-        return NUMPY if is_numpys and _is_namespace(value) else value
+        return _Namespace(value) if is_numpys and _is_namespace(value) else value
     if value is np.ndarray:
         return ndarray
     if not callable(value) or isinstance(value, type):

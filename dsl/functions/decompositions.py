@@ -378,6 +378,41 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
         return matmul(swapaxes(right, -1, -2), inverse[..., None] * swapaxes(left, -1, -2))
 
 
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None) -> Any:
+    """Return the least-squares solution of linear equations, like `numpy.linalg.lstsq`.
+
+    Examples
+    --------
+    >>> wf.linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0])[0].round(6)
+    array([1., 2.])
+    """
+    vector = isinstance(b, Array) and b.ndim == 1
+    columns = b[:, None] if vector else b  # type: ignore[call-overload, index]
+    fits = _solver_of(a, columns) is not None and a.ndim == columns.ndim == 2  # type: ignore[union-attr]
+    if not fits or a.shape[0] != columns.shape[0] or np.ndim(rcond):  # type: ignore[union-attr]
+        return call_numpy(np.linalg.lstsq, (a, b, rcond), {})
+    kind = _common(asarray(a), asarray(columns))
+    x, y = (asarray(each).astype(kind, copy=False) for each in (a, columns))
+    with device(x.device):
+        m, n = x.shape
+        left, size, right = svd(x, full_matrices=False)
+        least = np.finfo(size.dtype).eps
+        share = least * max(m, n) if rcond is None else least if rcond < 0 else rcond
+        kept = size > size.dtype.type(share) * size.max()
+        inverse = where(kept, 1 / where(kept, size, 1), 0).astype(size.dtype)
+        found: Any = matmul(_adjoint(right), inverse[:, None] * matmul(_adjoint(left), y))
+        rank = np.int32(kept.sum())
+        rests = asarray(np.empty(0, size.dtype))
+        if rank == n < m:
+            rests = (abs(y - matmul(x, found)) ** 2).sum(axis=0)
+        return found[:, 0] if vector else found, rests, rank, size
+
+
+def _adjoint(x: Any) -> Any:
+    turned = swapaxes(x, -1, -2)
+    return turned.conj() if x.dtype.kind == "c" else turned
+
+
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Any:
     """Return the solution of a tensor equation, like `numpy.linalg.tensorsolve`.
 
@@ -401,6 +436,7 @@ __all__ = [
     "eigh",
     "eigvalsh",
     "inv",
+    "lstsq",
     "pinv",
     "qr",
     "slogdet",

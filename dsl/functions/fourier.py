@@ -18,6 +18,7 @@ import weft.codegen as codegen  # (its names are loaded on first use)
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, expr_of, memory_order, record, start, turned, turned_back
 from weft.dsl.arrays.axes import normalize_axis
+from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.functions.creation import arange, asarray, in_order
 from weft.dsl.functions.manipulation import moveaxis
@@ -81,11 +82,21 @@ class DeviceTransform:
         return f"by cuFFT, {prod(shape[:-1])} rows of {self.n}"
 
 
+def _library_of(device: Device) -> Any:
+    """Return the device's library of transforms, or None."""
+    found = getattr(device, "fourier", None)
+    return found if found is not None and found.is_available() else None
+
+
 def _transform(kind: str, a: Any, n: int | None, axis: int, norm: str | None, out: Any) -> Any:
     location = start()
     x = asarray(a)
+    if isinstance(out, Array) and _library_of(x.device) is not None:
+        found = _transform(kind, x, n, axis, norm, None)
+        if found.shape == out.shape and found.dtype == out.dtype:
+            return deliver("positive", expr_of(found), out)
     numpys: Callable[..., Any] = getattr(np.fft, kind)
-    rule = norm or "backward"
+    rule = "backward" if norm is None else norm
     if out is not None or not x.ndim or x.dtype.char not in "?bBhHiIlLqQefdFD" or rule not in _NORMS:
         return call_numpy(numpys, (a, n, axis, norm), {"out": out} if out is not None else {})
     along = normalize_axis(axis, x.ndim)
@@ -102,8 +113,7 @@ def _transform(kind: str, a: Any, n: int | None, axis: int, norm: str | None, ou
         if order is not None:
             x, along = turned(x, order), order.index(along)
         half = kind == "irfft" and x.dtype.char == "e"
-        fourier = getattr(x.device, "fourier", None)
-        if fourier is not None and fourier.is_available():
+        if _library_of(x.device) is not None:
             found = turn(_on_device(kind, x, length, along, rule, made, count, location))
             return found.astype(np.float16) if half else found
         shape = (*x.shape[:along], count, *x.shape[along + 1 :])

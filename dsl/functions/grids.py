@@ -75,4 +75,4 @@ def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: s
         arrays.append(asarray(vector).reshape(tuple(-1 if a == axis else 1 for a in range(count))))
     if not sparse:
         arrays = [a.copy() if copy else a for a in broadcast_arrays(*arrays)]
-    return tuple(arrays)
+    return arrays if sparse and not copy else tuple(arrays)  # type: ignore[return-value]  # (as NumPy does)

@@ -81,6 +81,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     >>> wf.bincount([0, 2, 2, 3], minlength=5)
     array([1, 0, 2, 1, 0])
     """
+    if isinstance(minlength, Array) and not minlength.ndim and minlength.dtype.kind in "iu":
+        minlength = int(minlength)
     fits = _is_ours(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
     if not fits or not _are_weights(weights, x):
         return _on_host("bincount", x, weights=weights, minlength=minlength)

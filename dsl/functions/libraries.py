@@ -37,14 +37,13 @@ _NO_RESULT_TYPE = "the values decide whether NumPy's result is real or complex"
 TABLE: dict[str, dict[str, Service]] = {
     "numpy.linalg": {
         **dict.fromkeys("cholesky det eigh eigvalsh inv qr slogdet solve svd svdvals".split(), _SOLVER),
-        **dict.fromkeys("cond matrix_rank pinv tensorinv tensorsolve".split(), _SOLVER),
+        **dict.fromkeys("cond lstsq matrix_rank pinv tensorinv tensorsolve".split(), _SOLVER),
         **dict.fromkeys("matmul matrix_power multi_dot tensordot".split(), _PRODUCT),
         **dict.fromkeys(
             "cross diagonal matrix_norm matrix_transpose norm outer trace vecdot vector_norm".split(), _KERNELS
         ),
         "eig": Service("NumPy", "host", _NO_RESULT_TYPE),
         "eigvals": Service("NumPy", "host", _NO_RESULT_TYPE),
-        "lstsq": Service("NumPy", "host", "cuSOLVER has no solver for matrices of any rank"),
     },
     "numpy.fft": {
         **dict.fromkeys("fft ifft rfft irfft hfft ihfft".split(), _FOURIER),

@@ -1,7 +1,7 @@
-"""Statistics that ignore NaNs.
+"""Reductions and statistics that ignore NaNs.
 
-In: arrays. Out: recorded arrays, reduced in one kernel with the operations that compute them. Invariant: a
-mean or variance is NaN if all elements are NaN.
+In: arrays. Out: recorded arrays, reduced in one kernel with the operations that compute them. Invariant: an
+extreme, mean or variance is NaN if all elements are NaN.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import is_half
-from weft.dsl.arrays.array import Array
+from weft.codegen import dtype_kind, is_half
+from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.axes import settled
 from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.docstrings import describe_function
+from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.recalled import recalled
-from weft.dsl.functions.reductions import cumprod, cumsum, mean, std, var
+from weft.dsl.functions.reductions import cumprod, cumsum, mean, reduce, std, var
 from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selecting import where
 from weft.dsl.functions.sorting import on_host
+from weft.dsl.immediate.host_values import values_of
+from weft.fusion import constant, map_
+from weft.runtime import IMMEDIATE
 
 if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
 
 _ANY = np._NoValue  # type: ignore[attr-defined]
 
@@ -116,6 +120,77 @@ nanvar = _spread("nanvar", var, lambda variance: variance)
 nanstd = _spread("nanstd", std, np.sqrt)
 
 
+def _nan_fold(op: str, neutral: float, name: str) -> Any:
+    def function(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        start()
+        node = expr_of(as_array(a))
+        if dtype_kind(node.dtype) in "fc":
+            node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
+        return reduce(op, record(node), axis, dtype, out, keepdims, initial, where)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = describe_function(name)
+    return function
+
+
+nansum = _nan_fold("add", 0.0, "nansum")
+nanprod = _nan_fold("multiply", 1.0, "nanprod")
+
+
+def _nan_extreme(name: str, op: str, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+    """Reduce an array. Small arrays of 16-bit floats are left to NumPy, which warns if all elements are NaN."""
+    if isinstance(a, Array) and a.dtype.char == "e" and a.size <= IMMEDIATE[0] and values_of(a) is not None:
+        rare = {"initial": initial} if initial is not None else {}
+        return call_numpy(
+            getattr(np, name), (a, axis, out, keepdims), rare | ({} if where is True else {"where": where})
+        )
+    return reduce(op, a, axis, None, out, keepdims, initial, where)
+
+
+def nanmax(
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    out: Output | None = None,
+    keepdims: bool = False,
+    initial: complex | None = None,
+    where: ArrayLike = True,
+) -> Any:
+    """Return the maximum of the elements that are not NaN.
+
+    Examples
+    --------
+    >>> wf.nanmax([1.0, np.nan, 3.0])
+    np.float64(3.0)
+    """
+    return _nan_extreme("nanmax", "fmax", a, axis, out, keepdims, initial, where)
+
+
+def nanmin(
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    out: Output | None = None,
+    keepdims: bool = False,
+    initial: complex | None = None,
+    where: ArrayLike = True,
+) -> Any:
+    """Return the minimum of the elements that are not NaN.
+
+    Examples
+    --------
+    >>> wf.nanmin([1.0, np.nan, 3.0])
+    np.float64(1.0)
+    """
+    return _nan_extreme("nanmin", "fmin", a, axis, out, keepdims, initial, where)
+
+
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
     """Return the cumulative sum along an axis, counting NaNs as 0, like `numpy.nancumsum`.
 
@@ -142,4 +217,4 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
     return cumprod(values, axis, dtype, out)
 
 
-__all__ = ["nancumprod", "nancumsum", "nanmean", "nanstd", "nanvar"]
+__all__ = ["nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]

@@ -34,8 +34,8 @@ _MODULES = {
     "functions.grids": "indices fromfunction meshgrid",
     "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
     "row_stack",
-    "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp nansum nanprod nanmax "
-    "nanmin average prod=prod_ amax=max amin=min",
+    "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp "
+    "average prod=prod_ amax=max amin=min",
     "functions.linear": "dot einsum inner kron matmul outer tensordot vdot",
     "arrays.standard": "__array_api_version__=API_VERSION __array_namespace_info__=NamespaceInfo from_dlpack",
     "arrays.indexing": "nonzero",
@@ -45,7 +45,7 @@ _MODULES = {
     "functions.sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
     "functions.along_axis": "put_along_axis take_along_axis",
     "functions.choosing": "allclose append argwhere array_equal compress delete choose extract flatnonzero isclose nan_to_num place putmask select",
-    "functions.nan_statistics": "nancumprod nancumsum nanmean nanstd nanvar",
+    "functions.nan_statistics": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
     "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid cumulative_sum",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
@@ -53,13 +53,15 @@ _MODULES = {
     "functions.questions": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj isscalar "
     "iterable may_share_memory min_scalar_type mintypecode ndim result_type shape shares_memory size tril_indices_from "
     "triu_indices_from",
-    "functions.several_outputs": "divmod=divmod_ frexp matvec modf vecdot vecmat",
+    "functions.several_outputs": "divmod=divmod_ frexp matvec modf spacing vecdot vecmat",
+    "functions.bits": "packbits unpackbits",
     "functions.compositions": "compose:apply_over_axes compose:array_equiv compose:asarray_chkfinite compose:require compose:block compose_on_gpu:corrcoef compose_on_gpu:cov "
     "compose:diagflat compose:dsplit compose:fill_diagonal compose:fix compose_on_gpu:insert compose:iscomplex compose:isneginf "
     "compose:isposinf compose:isreal compose:ix_ compose_on_gpu:nanargmax compose_on_gpu:nanargmin compose:piecewise "
     "compose:polyadd compose:polyder compose:polymul compose:polysub compose:resize compose_on_gpu:sort_complex compose:trim_zeros "
     "compose:unstack compose:unwrap compose_on_gpu:vander compose:real_if_close compose:histogramdd "
     "compose:cumulative_prod compose_on_gpu:histogram_bin_edges compose_on_gpu:i0 compose:polyfit compose:put "
+    "compose_on_gpu:poly compose_on_gpu:polyint "
     "compose_index:c_ compose_index:mgrid compose_index:ogrid compose_index:r_",
     "script.numpy_face": "ndarray",
 }
@@ -74,7 +76,7 @@ _SUBMODULES = {
         "compose:outer compose:tensordot compose:vector_norm compose_on_gpu:cond compose_on_gpu:matrix_rank "
         "compose_on_gpu:tensorinv",
         "functions.several_outputs": "vecdot=linalg_vecdot",
-        "functions.decompositions": "cholesky det eigh eigvalsh inv pinv qr slogdet solve svd svdvals tensorsolve",
+        "functions.decompositions": "cholesky det eigh eigvalsh inv lstsq pinv qr slogdet solve svd svdvals tensorsolve",
     },
     "numpy.fft": {
         "functions.fourier": "fft ifft irfft rfft",
@@ -101,7 +103,7 @@ _NEVER_AT_ONCE = (
 
 
 # NumPy's ufuncs that are functions of this folder, and no op.
-COMPOSED = frozenset({"divmod", "frexp", "matmul", "matvec", "modf", "vecdot", "vecmat"})
+COMPOSED = frozenset({"divmod", "frexp", "matmul", "matvec", "modf", "spacing", "vecdot", "vecmat"})
 # Functions that convert objects of other libraries, which NumPy's functions would copy.
 _CONVERTERS = frozenset({"from_dlpack"})
 # Functions that make arrays of numbers.

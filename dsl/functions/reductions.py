@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import dtype_kind, find_op, identity_of, is_half, resolve_dtypes, widened
+from weft.codegen import find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis, settled
 from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver
@@ -155,13 +155,17 @@ def accumulate(
         dtype = _kind_with(out, node.dtype)
     kind = as_dtype(dtype) if dtype is not None else fold_dtype(op, node.dtype)
     _check_bits(op, kind)
-    if find_op(op).identity is None or is_half(kind) or (kind.kind in "bc" and op not in _EXACT_SCANS):
+    # NumPy rounds every partial result of 16-bit floats, which a parallel scan cannot do.
+    by_numpy = is_half(kind) and not is_gpu(current_epoch().device)
+    if find_op(op).identity is None or by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
         forced = {} if dtype is None else {"dtype": dtype}
         found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
         return found if out is None else _deliver(op, expr_of(found), out, casting="unsafe")
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
-    return _deliver(op, scan(op, cast(node, kind), place, kind, location), out, casting="unsafe")
+    wide = widened(kind)
+    found = cast(scan(op, cast(cast(node, kind), wide), place, wide, location), kind)
+    return _deliver(op, found, out, casting="unsafe")
 
 
 def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
@@ -491,67 +495,6 @@ def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, 
         map_("subtract", [expr_of(as_array(f(values, axis, None, keepdims))) for f in (max, min)]),
         out,
     )
-
-
-def _nan_fold(op: str, neutral: float, name: str) -> Any:
-    def function(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: Any = False,
-        initial: Any = None,
-        where: Any = True,
-    ) -> Any:
-        start()
-        node = expr_of(as_array(a))
-        if dtype_kind(node.dtype) in "fc":
-            node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
-        return reduce(op, record(node), axis, dtype, out, keepdims, initial, where)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = describe_function(name)
-    return function
-
-
-nansum = _nan_fold("add", 0.0, "nansum")
-nanprod = _nan_fold("multiply", 1.0, "nanprod")
-
-
-def nanmax(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
-) -> Any:
-    """Return the maximum of the elements that are not NaN.
-
-    Examples
-    --------
-    >>> wf.nanmax([1.0, np.nan, 3.0])
-    np.float64(3.0)
-    """
-    return reduce("fmax", a, axis, None, out, keepdims, initial, where)
-
-
-def nanmin(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
-) -> Any:
-    """Return the minimum of the elements that are not NaN.
-
-    Examples
-    --------
-    >>> wf.nanmin([1.0, np.nan, 3.0])
-    np.float64(1.0)
-    """
-    return reduce("fmin", a, axis, None, out, keepdims, initial, where)
 
 
 def average(

@@ -1,4 +1,4 @@
-"""Ufuncs with several outputs, and products of vectors: generalised ufuncs composed of other functions.
+"""Ufuncs composed of other functions: those with several outputs, `spacing`, and products of vectors.
 
 In: operands, and outputs by place or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and says
 what is wrong with operands that do not fit.
@@ -44,8 +44,9 @@ class ComposedUfunc:
             axis, options = options["axis"], {}
             operands = (*(moveaxis(each, axis, -1) for each in operands[:inputs]), *operands[inputs:])
         given, placed = operands[:inputs], operands[inputs:]
-        if not options and len(given) == inputs and not has_foreign(operands):
-            if out is None and not placed:
+        known = not options or (options.keys() == {"where"} and self.wrapped.signature is None)
+        if known and len(given) == inputs and not has_foreign(operands):
+            if out is None and not placed and not options:
                 found = call_small(self.wrapped, given, {}, self.__name__)
                 if found is not MISSED:
                     return found
@@ -57,7 +58,7 @@ class ComposedUfunc:
                 if results is not NotImplemented:
                     several = results if outputs > 1 else (results,)
                     stored = [
-                        r if o is None else deliver("positive", expr_of(as_array(r)), o)
+                        r if o is None and not options else deliver("positive", expr_of(as_array(r)), o, **options)
                         for r, o in zip(several, outs, strict=True)
                     ]
                     return tuple(stored) if outputs > 1 else stored[0]
@@ -118,8 +119,11 @@ def _frexp(x: Any) -> Any:
     (array([0.75, 0.5 ]), array([ 3, -1], dtype=int32))
     """
     values = _as_floats(x, np.frexp)
-    if values is None or not is_gpu(values.device) or values.dtype.itemsize == 2:
+    if values is None or not is_gpu(values.device):
         return NotImplemented
+    if values.dtype.itemsize == 2:
+        mantissa, exponent = _frexp(values.astype(np.float32))
+        return mantissa.astype(values.dtype), exponent
     kind, limits = values.dtype.type, np.finfo(values.dtype)
     tiny = UFUNCS["absolute"](values) < limits.tiny
     shift = limits.nmant + 2
@@ -133,6 +137,24 @@ def _frexp(x: Any) -> Any:
     mantissa = where(more, mantissa * kind(0.5), where(less, mantissa * kind(2), mantissa))
     exponent = guess + 1 + more.astype(np.int32) - less.astype(np.int32) - where(tiny, np.int32(shift), np.int32(0))
     return where(regular, mantissa, values), where(regular, exponent, np.int32(0))
+
+
+def _spacing(x: Any) -> Any:
+    """Return the distance to the next number of larger magnitude, with the sign of the argument, like `numpy.spacing`.
+
+    Examples
+    --------
+    >>> wf.spacing([1.0, -4.0])
+    array([ 2.22044605e-16, -8.88178420e-16])
+    """
+    values = _as_floats(x, np.spacing)
+    if (
+        values is None or not is_gpu(values.device) or values.dtype.itemsize == 2
+    ):  # (NumPy's float16 has rules of its own)
+        return NotImplemented
+    kind = values.dtype.type
+    beyond = UFUNCS["nextafter"](values, UFUNCS["copysign"](kind(np.inf), values))
+    return where(values == 0, np.finfo(kind).smallest_subnormal, beyond - values)
 
 
 def _vecdot(x1: Any, x2: Any) -> Any:
@@ -178,6 +200,7 @@ divmod_ = ComposedUfunc(_divmod)
 frexp = ComposedUfunc(_frexp)
 matvec = ComposedUfunc(_matvec)
 modf = ComposedUfunc(_modf)
+spacing = ComposedUfunc(_spacing)
 vecdot = ComposedUfunc(_vecdot)
 vecdot.__signature__ = inspect.signature(lambda x1, x2, /, out=None, *, axis=-1, **options: None)  # type: ignore[attr-defined]
 vecmat = ComposedUfunc(_vecmat)

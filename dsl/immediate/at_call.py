@@ -372,6 +372,9 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             return MISSED
     if name in WARNING and not all(values.size for values, _ in found):
         return MISSED
+    # (in an optimized order, NumPy adds elements of bools and small integers in their own dtypes)
+    if name == "einsum" and named.get("optimize") and len({values.dtype for values, _ in found}) > 1:
+        return MISSED
     if not found or not is_little(name, [values.shape for values, _ in found], limit):
         return MISSED
     LOOKS[0] += 1
@@ -447,6 +450,8 @@ def seen(array: Array, result: Any) -> Any:
     if type(result) is not np.ndarray:
         LOOKS[0] += 1
         return result
+    if result.flags.num < 0:  # (a result of `broadcast_arrays`: NumPy warns if the flag is read)
+        result.flags.writeable = not overlaps(result.shape, result.strides)
     alone = result.flags.writeable or overlaps(result.shape, result.strides)
     view = object.__new__(Array if alone else ReadOnly)
     view._storage, view._values, view._home = array._storage, result, None

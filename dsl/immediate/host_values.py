@@ -59,6 +59,8 @@ def _look(array: Any) -> np.ndarray | None:
         if size and (root is None or root.nbytes < size * dtype.itemsize):
             memory = (ctypes.c_char * buffer.nbytes).from_address(buffer.address)
             root = buffer.values = np.frombuffer(memory, np.uint8)
+        elif size and not root.flags.c_contiguous:  # (memory of a NumPy result in another order, without gaps)
+            root = root.ravel("K")
     if not size:
         return np.empty(array.shape, dtype)
     if array._view is None:

@@ -117,12 +117,14 @@ class Blas:
             )
             if code in (INVALID, UNSUPPORTED) and not number:
                 return False
-            if code:
-                raise CudaError("cublasGemmStridedBatchedEx", code, f"cuBLAS status {code}")
+            _check("cublasGemmStridedBatchedEx", code)
         return True
 
     def _ready(self) -> bool:
-        """Load the library and create its handle on first use. Return whether the library is available."""
+        """Load the library and create its handle on first use. Return whether the library is installed.
+
+        Raises CudaError if the handle cannot be created.
+        """
         with self._lock:
             if self._handle is not None or self._missing:
                 return not self._missing
@@ -130,12 +132,12 @@ class Blas:
                 self._library = find_library(NAMES)
                 if self._library is None:
                     warn_user(MISSING, PerformanceWarning)
+                    self._missing = True
+                    return False
             handle = ctypes.c_void_p()
-            self._missing = self._library is None or bool(
-                self._within(lambda: self._library.cublasCreate_v2(ctypes.byref(handle)))
-            )
+            _check("cublasCreate_v2", self._within(lambda: self._library.cublasCreate_v2(ctypes.byref(handle))))
             self._handle = handle
-            return not self._missing
+            return True
 
     def _call(self, name: str, *arguments: Any) -> int:
         """Call a function of cuBLAS in the stream of the calling thread."""
@@ -143,8 +145,10 @@ class Blas:
             queue = self._order.enter(None)
 
             def call() -> int:
-                code = int(self._library.cublasSetStream_v2(self._handle, ctypes.c_void_p(int(queue))))
-                return code or int(getattr(self._library, name)(self._handle, *arguments))
+                _check(
+                    "cublasSetStream_v2", self._library.cublasSetStream_v2(self._handle, ctypes.c_void_p(int(queue)))
+                )
+                return int(getattr(self._library, name)(self._handle, *arguments))
 
             return self._within(call)
 
@@ -157,10 +161,14 @@ class Blas:
             self._driver.call("cuCtxPopCurrent")
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None and not (
-            self._driver.lost or self._driver.silent or self._missing
-        ):
+        if getattr(self, "_handle", None) is not None and not (self._driver.lost or self._driver.silent):
             self._library.cublasDestroy_v2(self._handle)
+
+
+def _check(name: str, code: int) -> None:
+    """Raise CudaError if a function of cuBLAS returned an error."""
+    if code:
+        raise CudaError(name, int(code), f"cuBLAS status {code}")
 
 
 def _as_matrix(given: Matrices, row: bool) -> Matrices:

@@ -32,6 +32,9 @@ EVERY = int(os.environ["CUPY_TESTS_EVERY"])
 RESULTS = Path(os.environ["CUPY_TESTS_RESULTS"])
 DELEGATED = ("linalg", "fft", "random")  # submodules that the backend has as well
 
+# Bit generators that CuPy alone has, and the ones of NumPy that take their place.
+BIT_GENERATORS = {"XORWOW": "SFC64", "MRG32k3a": "PCG64", "Philox4x3210": "Philox", "BitGenerator": "BitGenerator"}
+
 
 class _Internal:
     """An object that only CuPy has. It is false, and a test that calls it is skipped."""
@@ -134,8 +137,8 @@ def _install(module: types.ModuleType) -> types.ModuleType:
     return module
 
 
-def _module_of(function: Any) -> Any:
-    return BACKEND if isinstance(function, BACKEND.ndarray) else np
+def _module_of(array: Any) -> Any:
+    return BACKEND if isinstance(array, BACKEND.ndarray) and type(array) is not np.ndarray else np
 
 
 def install_stand_ins() -> None:
@@ -143,11 +146,14 @@ def install_stand_ins() -> None:
     sys.meta_path.insert(0, _Finder())
     cupy: Any = _install(_DelegatingModule("cupy", BACKEND))
     cupy.asnumpy = lambda a, *rest, **options: np.asarray(a)
+    cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_all_blocks=lambda: None)
     cupy.get_array_module = lambda *arrays: next((BACKEND for a in arrays if _module_of(a) is BACKEND), np)
     for name in DELEGATED:
         _install(_DelegatingModule(f"cupy.{name}", getattr(BACKEND, name)))
     generator: Any = _install(types.ModuleType("cupy.random._generator"))
-    generator._random_states = {}
+    generator._random_states, generator.RandomState = {}, BACKEND.random.RandomState
+    generators: Any = _install(types.ModuleType("cupy.random._bit_generator"))
+    generators.__dict__.update({name: getattr(BACKEND.random, numpys) for name, numpys in BIT_GENERATORS.items()})
     sys.modules["cupy.random"].reset_states = lambda: setattr(generator, "_random_states", {})  # type: ignore[attr-defined]
     exceptions = _install(types.ModuleType("cupy.exceptions"))
     exceptions.__dict__.update({k: v for k, v in vars(np.exceptions).items() if not k.startswith("_")})

@@ -10,8 +10,11 @@ _EMPTY = "the strides of arrays without elements differ"
 
 DIFFERENCES: dict[str, str] = {
     "creation_tests/test_basic.py::TestBasic::test_empty_zero_sized_array_strides": _EMPTY,
+    "creation_tests/test_from_data.py::TestArrayCopy": _BASE,
     "linalg_tests/test_einsum.py::TestEinSumError::test_no_arguments": "a missing argument is a TypeError",
     "linalg_tests/test_einsum.py::TestEinSumUnaryOperation::test_einsum_unary_views": _BASE,
+    "math_tests/test_misc.py::TestMisc::test_external_clip4": "the array API standard allows one bound",
+    "math_tests/test_misc.py::TestMisc::test_sign_inf": "magnitudes of complex numbers have an error of 1 ULP",
     "manipulation_tests/test_shape.py::TestReshape::test_reshape_zerosize": _BASE,
 }
 

@@ -14,6 +14,7 @@ import pytest
 import weft as wf
 from docs.site.public_names import public_names
 from weft import cuda
+from weft.runtime import select_device
 
 NAMES = public_names()
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -23,6 +24,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def on_the_cpu() -> Iterator[None]:
     with wf.device("cpu"):
         yield
+    select_device(None)  # (an example selects one)
 
 
 def test_all_kinds_of_names_are_counted() -> None:

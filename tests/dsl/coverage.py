@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from weft.dsl.functions.libraries import describe_libraries
+from weft.dsl.functions.libraries import TABLE, describe_libraries
 from weft.dsl.script.numpy_face import submodule
 from weft.runtime import LaunchNote, Listening, override
 
@@ -27,12 +27,13 @@ HEAD = """# Where NumPy's functions run
 
 Each function was called on arrays of float64, or of another dtype if it needs one, on the device `simt`, which has the schedules of a GPU,
 and on the CPU, with NumPy {version}. Other dtypes and options may run elsewhere. On a GPU, `weft.HostFallbackWarning` tells when they do.
+Libraries of a GPU are those of the last table, which `simt` does not have.
 
 | word | meaning |
 | --- | --- |
 | fused | recorded; runs in kernels, together with other operations |
 | view | needs no elements: a view of the memory, or an answer about dtypes and shapes |
-| library | recorded; a library computes it: BLAS or cuBLAS for products, NumPy on all threads for others |
+| library | a library computes it: BLAS or cuBLAS for products, cuFFT and cuSOLVER on a GPU, NumPy on all threads of a CPU |
 | host | NumPy computes it at the call; on a GPU, elements are copied to the host |
 | no arrays | takes no arrays, such as functions of text, dates, files and printing |
 
@@ -40,8 +41,8 @@ and on the CPU, with NumPy {version}. Other dtypes and options may run elsewhere
 
 LIBRARIES = """## Libraries of linear algebra and Fourier transforms
 
-With `pip install 'weft[nvmath]'`, NVIDIA's libraries compute these functions on a CUDA device. The tests run them on stand-ins of the
-libraries; `pytest -m gpu tests/gpu/test_libraries.py` runs them on a GPU.
+With `pip install 'weft[nvmath]'`, NVIDIA's libraries compute these functions on a CUDA device. Without it, and on `simt`, NumPy computes
+those of cuFFT and cuSOLVER on the host. The tests run them on stand-ins of the libraries; `pytest -m gpu tests/gpu/test_libraries.py` runs them on a GPU.
 
 """
 
@@ -65,10 +66,20 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "numpy.putmask": (_V, _V > 2, [1.0]), "numpy.pad": (_A, 1), "numpy.can_cast": (_A, np.float32), "numpy.bincount": (_I,), "numpy.from_dlpack": (_A,),
     "numpy.broadcast_shapes": ((3, 1), (1, 4)), "numpy.logspace": (0.0, 1.0, 50), "numpy.geomspace": (1.0, 2.0, 50),
     "numpy.convolve": (_V, _V[:3]), "numpy.correlate": (_V, _V[:3], "full"), "numpy.trim_zeros": (_V,), "numpy.polyval": ([1.0, 2.0], _V),
-    "numpy.histogramdd": (_A[:, :2], 3), "numpy.polyfit": (_V, _V, 2), "numpy.linalg.multi_dot": ([_A, _A, _A],), "numpy.unstack": (_A,),
+    "numpy.histogramdd": (_A[:, :2], 3), "numpy.polyfit": (_V, _V, 2), "numpy.poly": (_V,), "numpy.linalg.multi_dot": ([_A, _A, _A],), "numpy.unstack": (_A,),
 }  # fmt: skip
 
 
+# Why NumPy computes functions of a GPU's arrays on the host.
+REASONS: dict[str, str] = {
+    "apply_along_axis": "calls a Python function for each row",
+    "polydiv": "each coefficient needs the one before it",
+    "roots": "the eigenvalues of a matrix, as `linalg.eigvals`",
+}
+
+
+# Functions that a library of the last table computes for others.
+BY_LIBRARIES = frozenset({"polyfit"})
 # Functions of text, files, dates, printing, matrices and NumPy's own state, which are not called.
 NUMPYS = frozenset(
     """array2string array_repr array_str asmatrix bmat busday_count busday_offset datetime_as_string frombuffer fromfile fromregex
@@ -146,6 +157,17 @@ def _has_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or (isinstance(value, (tuple, list)) and any(map(_has_array, value)))
 
 
+def where_a_gpu_runs(module: str, name: str, arguments: tuple[Any, ...]) -> str:
+    """Return the word of the page for a GPU that has NVIDIA's libraries."""
+    word = where_it_runs(module, name, arguments, DEVICES["GPU"])
+    service = TABLE.get(module, {}).get(name)
+    if word != "host":
+        return word
+    if (service is not None and service.cuda != "host") or name in BY_LIBRARIES:
+        return "library"
+    return f"host: {REASONS[name] if service is None else service.reason}"
+
+
 def where_it_runs(module: str, name: str, arguments: tuple[Any, ...], device: str) -> str:
     """Call a function on a device, and return the word of the page for what was launched."""
     wf.set_default_device(device)
@@ -179,8 +201,8 @@ def rows(module: str, names: list[str]) -> Iterator[str]:
         if arguments is None or not (_has_array(arguments) or name in wf.dsl.OWN):  # type: ignore[attr-defined]
             yield f"| `{name}` | no arrays | no arrays |"
             continue
-        words = [where_it_runs(module, name, arguments, device) for device in DEVICES.values()]
-        yield f"| `{name}` | {words[0]} | {words[1]} |"
+        there, here = where_a_gpu_runs(module, name, arguments), where_it_runs(module, name, arguments, DEVICES["CPU"])
+        yield f"| `{name}` | {there} | {here} |"
 
 
 def version() -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import weft as wf
 from weft.fusion import reset_statistics, statistics
+from weft.runtime import override
 
 RANDOM = np.random.default_rng(7)
 
@@ -117,6 +118,26 @@ def test_operands_are_cast_before_they_are_added(subscripts: str, shapes: Any, s
     b = np.full(shapes[1], 1 if second is np.bool_ else 100, second)
     expected = np.einsum(subscripts, a, b.astype(np.int32))
     assert wf.einsum(subscripts, wf.asarray(a), wf.asarray(b)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
+@pytest.mark.parametrize("optimize", [True, "optimal", ["einsum_path", (0, 1), (0, 1)]])
+def test_an_optimized_order_casts_first_as_well(optimize: Any, immediate: int) -> None:
+    operands = RANDOM.integers(0, 2, (3, 3)) > 0, RANDOM.integers(0, 2, (3, 3)) > 0, np.arange(9).reshape(3, 3)
+    with override(immediate=immediate):
+        found = wf.einsum("ij,jk,kl", *map(wf.asarray, operands), optimize=optimize)
+        assert found.tolist() == np.einsum("ij,jk,kl", *operands).tolist()
+        operands = (
+            *(np.arange(24).reshape(shape) > 3 for shape in ((2, 3, 4), (4, 6))),
+            np.arange(24.0).reshape(2, 3, 4),
+        )
+        found = wf.einsum(
+            "a...,...b,c...->abc...",
+            *map(wf.asarray, (operands[0], operands[1][:, :3], operands[2])),
+            optimize=optimize,
+        )
+        wanted = np.einsum("a...,...b,c...->abc...", operands[0], operands[1][:, :3], operands[2])
+        assert found.tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize(("subscripts", "shape"), [("...->", (2, 2)), ("i...->i", (2, 3)), ("ii", (1, 3))])

@@ -57,7 +57,14 @@ r = xp.add(1, xp.zeros(3), out=())
 x = xp.zeros(3); r = xp.add(1, x, out=(x,)) is x, x, xp.add(1, x, out=(None,))
 r = xp.add(xp.ones(3), 1, where=A([1., 0, 1]), out=xp.zeros(3))
 r = xp.add(xp.ones(3), 1, where=A([1, 0, 1]), out=xp.zeros(3))
+m = A([True, False, True]); r = xp.add(xp.ones(3), 1, where=m, out=None)[m], xp.sqrt(xp.ones((2, 1)) + 3, where=m, out=None)[:, m]
 r = xp.sum(xp.ones(3), where=A([1., 0, 1]))
+x = A([1., 6, 0.25]); v, w = xp.zeros(3), xp.zeros(3, "i4"); r = [a is b for a, b in zip(xp.frexp(x, v, w), (v, w))], v, w
+x = A([1., 6, 0.25]); v = xp.zeros(3); w = xp.frexp(x, v); r = w[0] is v, w, xp.frexp(x, out=(None, None))
+x = A([1., 6, 0.25]); w = xp.zeros(3, "i4"); v = xp.frexp(x, out=(None, w), where=x > 0); r = v[1] is w, v
+x = A([1., 6, 0.25]); r = xp.frexp(x, x, x, x)
+r = xp.array_equal(A([1, 2]), np.array([1, 2])), xp.array_equal([1, 2.5], A([1, 2.5])), xp.array_equal(A([1, 2]), np.array(["1", "2"]))
+r = xp.vectorize(lambda: 3)()
 r = xp.roll(A(np.arange(6)).reshape(2, 3), (1, 2, 3), axis=(0, 1))
 a = A(np.arange(6)).reshape(2, 3); r = xp.roll(a, (1, 2, 3), axis=1), xp.roll(a, 1, axis=(0, 1, 0)), xp.roll(a, (1,), axis=(0, 1))
 r = xp.ones(3)[1.5:2]

@@ -331,6 +331,10 @@ def test_numbers_of_complex_arrays_and_rounded_bools() -> None:
         assert int(wf.asarray(3 + 4j)) == 3
     with pytest.warns(np.exceptions.ComplexWarning):
         assert float(wf.asarray([3 + 4j])[0]) == 3.0
+    for out in (wf.zeros(2), np.zeros(2)):
+        with pytest.warns(np.exceptions.ComplexWarning):
+            wf.add(wf.asarray([3 + 4j, 1]), 1, out=out, casting="unsafe")
+        assert out.tolist() == [4, 2]
     assert wf.round(wf.asarray([True, False])).dtype == np.float16
     with pytest.raises(TypeError, match="decimals"):
         wf.round(wf.asarray([True]), 1)

@@ -101,6 +101,17 @@ def test_factors(dtype: str, shape: tuple[int, ...], full: bool) -> None:
     np.testing.assert_allclose(q.conj().swapaxes(-1, -2) @ q, wide, atol=tolerance)
 
 
+@EVERY
+@pytest.mark.parametrize("shape", [(50, 20), (20, 50), (30, 30)])
+def test_least_squares(dtype: str, shape: tuple[int, int]) -> None:
+    a, b = values(*shape, dtype=dtype), values(shape[0], 3, dtype=dtype)
+    for right in (b, b[:, 0]):
+        found, wanted = wf.linalg.lstsq(wf.asarray(a), wf.asarray(right)), np.linalg.lstsq(a, right)
+        assert found[2] == wanted[2]
+        for k in (0, 1, 3):
+            close(found[k], wanted[k], 100)
+
+
 def test_errors() -> None:
     x = wf.zeros((3, 3))
     with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):

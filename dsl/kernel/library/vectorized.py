@@ -367,7 +367,8 @@ def _without_signatures(function: Any, options: Options, numpys: dict[str, Any])
         return VectorFunction(function, (), options)
     plain = function.function if isinstance(function, DeviceFunction) else function
     theirs = np.vectorize(plain, **numpys)
-    compiled = isinstance(plain, FunctionType) and not plain.__code__.co_flags & _STARRED and not plain.__kwdefaults__
+    compiled = isinstance(plain, FunctionType) and plain.__code__.co_argcount and not plain.__kwdefaults__
+    compiled = compiled and not plain.__code__.co_flags & _STARRED
     kinds = [np.dtype(code) for code in theirs.otypes or ()]
     if not compiled or any(numpys.get(name) for name in ("excluded", "cache", "signature")):
         return NUMPY.vectorize(plain, **numpys)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.arrays import shared_arrays
 from weft.fusion import find_shared
 from weft.runtime import override
 
@@ -133,6 +134,23 @@ def test_buffers_are_read_by_pythons_own() -> None:
     with pytest.raises((BufferError, TypeError)):
         io.BytesIO(b"1234").readinto(x)
     assert memoryview(x).readonly
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, MemoryError])
+def test_an_evaluation_that_fails_raises_its_error(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.arange(5000.0) + 1
+
+    def fail(array: Any) -> Any:
+        raise error("in the evaluation")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shared_arrays, "exported", fail)
+        for _ in range(2):
+            with pytest.raises(error, match="in the evaluation"):
+                np.asarray(x)
+        with pytest.raises((error, SystemError)):  # (in Python 3.11, a buffer cannot say what failed)
+            memoryview(x)
+    assert np.asarray(x)[4] == 5 and memoryview(x)[4] == 5
 
 
 def test_copy_means_what_numpy_means() -> None:

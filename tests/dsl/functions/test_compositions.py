@@ -40,6 +40,11 @@ xp.piecewise(v, [v < 0, v >= 1], [-1, lambda x: x * 2, 0.5]), xp.real_if_close(z
 xp.polyadd(v[:3], v[:5]), xp.polysub(f[:3], v[:5]), xp.polymul(v[:3], v[:5]), xp.polyder(v[:5])
 xp.put(v, [1, 3], [5.0]), v, xp.resize(a, (7, 11)), xp.resize(v, (3, 40)), xp.resize(e, (2, 2))
 xp.sort_complex(v), xp.sort_complex(z[0]), xp.trim_zeros(xp.where(v > 1, v, 0)), xp.trim_zeros(v[:0]), xp.trim_zeros(v * 0)
+xp.trim_zeros(xp.pad(a, 2)), xp.trim_zeros(xp.pad(a, 2), axis=1), xp.trim_zeros(xp.pad(a, 2), "f", axis=(0,))
+xp.meshgrid(v, f, sparse=True, copy=False), xp.meshgrid(v, f, sparse=True, indexing="ij"), a.compress([True, False, True], 0), (i % 2).choose([a, b])
+v.getfield("f4", 4), z.getfield("f8", 8), f[::3].getfield("u1", 3), a.T.getfield("i2", 6)
+v.setfield(2.5, "f8"), v, i.setfield(a, "i2", 4), i, z.T.setfield(7, "f8", 8), z
+v.byteswap().byteswap(), i.byteswap(), f[::-2].byteswap().byteswap(), z.byteswap().byteswap(), i.byteswap(True), i, z.T.byteswap().byteswap()
 xp.unwrap(v * 3), xp.unwrap(a * 4, axis=0), xp.unwrap(i * 2, period=4), xp.unwrap(f * 3)
 xp.vander(v[:20]), xp.vander(f[:9], 3, increasing=True), xp.vander(i[0]), xp.vander(v[:0], 2)
 xp.cumulative_prod(v[:20]), xp.cumulative_prod(a, axis=1, include_initial=True), xp.histogram_bin_edges(v, bins=7)
@@ -47,6 +52,11 @@ xp.choose(i % 3, [a, b, a * 2]), xp.choose(i, [a, 2, i], mode="wrap"), xp.choose
 xp.place(v, v > 1, [7.0, 8.0]), v, xp.place(i, i > 0, [9]), i, xp.putmask(a, a > 1, v[:7]), a, xp.putmask(b, b > 0, b * 2), b
 xp.divmod(v, 0.3), xp.divmod(i, 3), xp.divmod(3, v), xp.divmod(f, f[::-1]), xp.modf(v * 9), xp.modf(f), xp.modf(i.astype('i2'))
 xp.frexp(v * 1e300), xp.frexp(f), xp.frexp(f * 0), xp.frexp(xp.asarray([5e-324, -1e-310, np.inf, np.nan, 4.0, -0.0]))
+xp.frexp(f.astype("e")), xp.frexp(xp.asarray(np.array([6e-8, -6e-5, np.inf, np.nan, -0.0], "e"))), xp.cumsum(i.astype("e"), axis=1)
+xp.modf(v, where=v > 0, out=(xp.zeros(60), xp.zeros(60))), xp.divmod(v, 0.3, out=(v, None), where=v > 1)[0], v, xp.array_equal(a, np.ones((12, 15)))
+xp.spacing(v), xp.spacing(f), xp.spacing(xp.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, 1.7976931348623157e308, -5e-324])), xp.spacing(i)
+xp.poly(v[:6]), xp.poly(z[0, :3]), xp.polyint(v[:5]), xp.polyint(f[:5], 2, [1, 2]), xp.polyint(i[0], 0)
+xp.histogramdd(a[:, :2], 3), xp.histogramdd(a[:, :3], (2, 3, 4), density=True, weights=v[:12])
 xp.vecdot(a, b), xp.matvec(a, v[:15]), xp.vecmat(v[:12], a), xp.vecdot(z, z), xp.vecdot(i, i), xp.vecmat(z[:, 0], z)
 xp.unravel_index(xp.abs(i), (3, 4)), xp.unravel_index(xp.abs(i), (3, 4), order="F"), xp.ravel_multi_index((i % 3, i % 4), (3, 4))
 xp.ravel_multi_index((i, i), (3, 4), mode=("wrap", "clip"), order="F"), xp.ravel_multi_index((i % 3, i % 4), (3, 4), order="F")
@@ -125,6 +135,37 @@ def test_composed_names_run_numpys_code() -> None:
                 assert callable(getattr(compositions, old.partition(":")[0]))
                 assert getattr(made, "__name__", name) == name
                 assert made is not getattr(np, name, None)
+
+
+def test_cumulative_sums_of_half_precision_round_once_on_a_gpu() -> None:
+    x = RNG.random(5000).astype("e")
+    with wf.device("simt"), override(host_fallback="raise"):
+        found = wf.cumsum(wf.asarray(x)), wf.cumprod(wf.asarray(x[:9] + 1))
+    for ours, wanted in zip(found, (np.cumsum(x, dtype="d"), np.cumprod(x[:9] + 1, dtype="d")), strict=True):
+        assert ours.dtype == np.float16
+        np.testing.assert_allclose(np.asarray(ours, "d"), wanted, rtol=2**-10)
+
+
+@pytest.mark.parametrize("dtype", ["e", "f", "d"])
+@pytest.mark.parametrize("name", ["nanmax", "nanmin"])
+def test_extremes_of_nothing_but_nans_warn(name: str, dtype: str) -> None:
+    x = np.array([[np.nan, np.nan], [1, np.nan]], dtype)
+    with override(immediate=16384), pytest.warns(RuntimeWarning, match="All-NaN"):
+        compare(getattr(wf, name)(wf.asarray(x), axis=1), np.array([np.nan, 1], dtype))
+    compare(
+        getattr(wf, name)(wf.asarray(x), axis=0, keepdims=True, initial=3, where=wf.asarray(x == 1)),
+        np.array([[3 if name == "nanmax" else 1, 3]], dtype),
+    )
+
+
+def test_broadcast_arrays_give_no_warning_of_their_own() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for each in (
+            *wf.broadcast_arrays(wf.zeros(2), wf.zeros((3, 1))),
+            *wf.meshgrid(wf.zeros(2), wf.zeros(3), copy=False),
+        ):
+            assert each.shape == (3, 2) and not each.any()
 
 
 def test_outputs_by_place_and_by_name() -> None:

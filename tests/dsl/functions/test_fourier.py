@@ -87,6 +87,7 @@ def test_operations_around_a_transform_are_recorded() -> None:
         (lambda f, x: f.fft(x, 0), ValueError, "Invalid number of FFT data points"),
         (lambda f, x: f.fft(x, axis=2), IndexError, "out of (range|bounds)"),
         (lambda f, x: f.ifft(x, norm="other"), ValueError, "Invalid norm value other"),
+        (lambda f, x: f.rfft(x, norm=""), ValueError, "Invalid norm value"),
         (lambda f, x: f.rfft(x * 1j), TypeError, "rfft"),
         (lambda f, x: f.irfft(x[:, :1]), ValueError, "Invalid number of FFT data points"),
     ],

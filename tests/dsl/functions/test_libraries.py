@@ -13,7 +13,7 @@ import weft as wf
 from tests.runtime.cuda import test_fourier, test_solver
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft.dsl.functions.libraries import TABLE, names_of
-from weft.runtime import set_default_device
+from weft.runtime import override, set_default_device
 from weft.runtime.cuda.fourier import Fourier
 from weft.runtime.cuda.solver import Solver
 
@@ -74,3 +74,10 @@ def test_what_a_gpu_leaves_to_the_host(module: str, name: str, device: RunningDe
     ):  # (vectors are determined up to their signs: see the tests of each library)
         for ours, theirs in zip(parts(found), parts(expected), strict=True):
             np.testing.assert_allclose(np.asarray(ours), theirs, atol=1e-9)
+
+
+def test_polynomials_are_fitted_by_a_library(device: RunningDevice) -> None:
+    x, y = np.linspace(-1, 1, 20), np.linspace(-1, 1, 20) ** 3 + 1
+    with override(host_fallback="raise"):
+        found = wf.polyfit(wf.asarray(x), wf.asarray(y), 3)
+    np.testing.assert_allclose(np.asarray(found), [1, 0, 0, 1], atol=1e-12)

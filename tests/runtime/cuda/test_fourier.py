@@ -14,7 +14,7 @@ import weft as wf
 import weft.cuda  # (`__cuda_array_interface__` evaluates: `ihfft` must not ask its `out` for it)
 from tests.runtime.cuda.library_error import LibraryError
 from tests.stand_in import RunningDevice, RunningStandIn
-from weft.runtime import CudaError
+from weft.runtime import CudaError, override
 from weft.runtime.cuda.fourier import KEPT_PLANS, Fourier
 
 NAMES = {0x29: ("c2c", "F", "F"), 0x2A: ("r2c", "f", "F"), 0x2C: ("c2r", "F", "f")}
@@ -145,6 +145,18 @@ def test_lengths_axes_and_norms(library: Library, name: str, norm: str) -> None:
 def test_several_axes(library: Library, name: str) -> None:
     check(name, values(3, 4, 6, dtype="d" if name[0] == "r" else "D"))
     assert library.runs == (3 if name[-1] == "n" else 2)
+
+
+@pytest.mark.filterwarnings("error::weft.HostFallbackWarning")
+@pytest.mark.parametrize("name", ["fft", "irfft", "ihfft", "fftn", "rfft2"])
+def test_outputs(library: Library, name: str) -> None:
+    x = values(4, 6, dtype="d" if name in ("ihfft", "rfft2") else "D")
+    expected = getattr(np.fft, name)(x)
+    out = wf.zeros(expected.shape, expected.dtype)
+    assert getattr(wf.fft, name)(wf.asarray(x), out=out) is out
+    np.testing.assert_allclose(out.numpy(), expected, atol=1e-12)
+    with pytest.raises(ValueError), override(host_fallback="ignore"):
+        getattr(wf.fft, name)(wf.asarray(x), out=wf.zeros(3, expected.dtype))
 
 
 def test_the_operand_is_not_written(library: Library) -> None:

@@ -363,6 +363,32 @@ def test_without_the_library(device: RunningDevice) -> None:
 
 @ON_DEVICE
 @EVERY
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("shape", [(6, 3), (3, 6), (4, 4)])
+def test_least_squares(library: Library, dtype: str, shape: tuple[int, int], full: bool) -> None:
+    a, b = values(*shape, dtype=dtype), values(shape[0], 2, dtype=dtype)
+    if not full:
+        a[-1], a[:, -1] = a[0], 2 * a[:, 0]
+    for right in (b, b[:, 0]):
+        for rcond in (None, 1e-3, -1) if full else (None, 1e-3):
+            found = wf.linalg.lstsq(wf.asarray(a), wf.asarray(right), rcond)
+            wanted = np.linalg.lstsq(a, right, rcond)
+            assert found[2] == wanted[2] and type(found[2]) is type(wanted[2])
+            for ours, theirs in zip(found, wanted, strict=True):
+                close(ours, theirs)
+    if full and dtype == "d":
+        whole = (a * 100).astype(int)
+        close(wf.linalg.lstsq(wf.asarray(whole), wf.asarray(b))[0], np.linalg.lstsq(whole, b)[0])
+
+
+def test_least_squares_of_what_does_not_fit(library: Library) -> None:
+    for b in (values(4, 2), values(5, 2, 1)):
+        with pytest.raises(LinAlgError):
+            wf.linalg.lstsq(wf.asarray(values(5, 3)), wf.asarray(b))
+
+
+@ON_DEVICE
+@EVERY
 @pytest.mark.parametrize("shape", [(5, 3), (2, 3, 5), (4, 4)])
 def test_pseudo_inverses(library: Library, dtype: str, shape: tuple[int, ...]) -> None:
     a = values(*shape, dtype=dtype)

@@ -1,0 +1,247 @@
+"""Each call of cuBLAS, cuFFT and cuSOLVER, and each driver call that they need, fails once, at any time.
+
+A failure raises a clear error, nothing is leaked, and the next computation is right.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.runtime import test_cuda_blas
+from tests.runtime.cuda import test_fourier, test_solver
+from tests.runtime.cuda.library_error import LibraryError
+from tests.runtime.test_cuda_faults import PAIRS, leaks
+from tests.stand_in import RunningDevice, RunningStandIn
+from weft.dsl.functions import linear
+from weft.runtime import CudaError, DeviceLostError, OutOfMemoryError, set_default_device
+from weft.runtime.cuda.blas import Blas
+from weft.runtime.cuda.driver import STICKY
+from weft.runtime.cuda.fourier import TYPES, Fourier
+from weft.runtime.cuda.solver import Solver
+
+STATUS = 9
+FOURIER = [
+    (name, dtype) for name in ("fft", "ifft", "rfft", "irfft") for dtype in "fdFD" if name[0] != "r" or dtype in "fd"
+]
+# Function and dtype -> the library.
+OPERATIONS: dict[tuple[str, str], str] = {
+    **dict.fromkeys([("matmul", dtype) for dtype in "efdFD"], "cuBLAS"),
+    **dict.fromkeys(FOURIER, "cuFFT"),
+    **dict.fromkeys([(f"linalg.{name}", "d") for name in "cholesky det eigh eigvalsh inv pinv slogdet solve svd svdvals".split()], "cuSOLVER"),
+    **dict.fromkeys([("linalg.qr", dtype) for dtype in "fdFD"], "cuSOLVER"),
+}  # fmt: skip
+RELEASES = {"destroy", "destroy_params", "cublasDestroy_v2"}
+
+
+@dataclass
+class Watched:
+    """A stand-in for a library, one of whose calls fails."""
+
+    library: Any
+    names: list[str] = field(default_factory=list)
+    failing: int = -1  # the number of the call
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self.library, name)
+
+        def call(*arguments: Any) -> Any:
+            self.names.append(name)
+            if len(self.names) - 1 != self.failing:
+                return function(*arguments)
+            if name.startswith("cublas"):
+                return STATUS
+            raise LibraryError(STATUS)
+
+        return call
+
+
+class Bench:
+    """A device with the libraries, and an operation."""
+
+    def __init__(self, operation: tuple[str, str]) -> None:
+        self.name, self.dtype = operation
+        self.driver = RunningStandIn()
+        self.device = RunningDevice(self.driver)
+        self.equip()
+        set_default_device(self.device)
+        source = np.random.default_rng(5).integers(-3, 4, (4, 4)).astype(self.dtype)
+        self.values = source @ source.conj().T + np.eye(4, dtype=self.dtype) * 3
+        self.x: Any = wf.asarray(self.values) + 0
+        wf.evaluate(self.x)
+
+    def equip(self, title: str = "", failing: int = -1) -> None:
+        """Give the device new libraries. A call of the library `title` fails."""
+        solver = test_solver.Library(self.driver)
+        solver.kind = self.dtype
+        self.libraries = {
+            "cuBLAS": Watched(test_cuda_blas.Library(self.driver)),
+            "cuFFT": Watched(test_fourier.Library(self.driver)),
+            "cuSOLVER": Watched(solver),
+        }
+        if title:
+            self.libraries[title].failing = failing
+        order = self.device._driver, self.device._order
+        self.device._blas = Blas(*order, self.libraries["cuBLAS"])
+        self.device.fourier = Fourier(*order, self.device.allocate, self.libraries["cuFFT"])
+        self.device.solver = Solver(*order, self.device.allocate, self.device.read, self.libraries["cuSOLVER"])
+
+    def strip(self) -> None:
+        """Take the libraries away. Each handle and plan is destroyed."""
+        del self.device._blas, self.device.fourier, self.device.solver
+        gc.collect()
+        made = self.libraries["cuBLAS"].library
+        assert made.made == made.destroyed
+        assert not self.libraries["cuFFT"].library.plans
+        assert self.libraries["cuSOLVER"].library.handles == self.libraries["cuSOLVER"].library.options == 0
+
+    def call(self, module: Any, x: Any) -> Any:
+        """Call the function on a matrix."""
+        function = module.fft if self.name in ("fft", "ifft", "rfft", "irfft") else module
+        for part in self.name.split("."):
+            function = getattr(function, part)
+        return function(x, x) if self.name in ("matmul", "linalg.solve") else function(x)
+
+    def run(self) -> list[np.ndarray]:
+        """Compute the magnitudes of the results. (The signs of vectors are not determined.)"""
+        found = self.call(wf, self.x)
+        return [np.asarray(abs(each)) for each in (found if isinstance(found, tuple) else (found,))]
+
+    def check(self) -> None:
+        """Compare the results with NumPy's."""
+        with np.errstate(all="ignore"):
+            expected = self.call(np, self.values)
+        for ours, theirs in zip(self.run(), expected if isinstance(expected, tuple) else (expected,), strict=True):
+            np.testing.assert_allclose(ours, abs(theirs), rtol=2e-3, atol=1e-3)
+
+    def abandon(self) -> None:
+        """Release the memory of the device, which is not used again."""
+        set_default_device(None)
+        self.driver.memory.blocks.clear()
+        self.driver.memory.starts.clear()
+        self.driver.close()
+
+    def close(self) -> dict[str, int]:
+        """Release everything, and return what is leaked."""
+        del self.x
+        set_default_device(None)
+        self.strip()
+        self.device.reset()
+        gc.collect()
+        found = leaks(self.driver)
+        assert not self.driver.memory.wrong
+        # (the main stream, its event, kernels and staging memory live as long as the device)
+        kinds = Counter(kind for kind, _, _ in self.driver.memory.blocks.values())
+        self.abandon()
+        lasting = {"cuStreamCreate", "cuEventCreate", "cuModuleLoadData", "memory"}
+        return {name: count for name, count in found.items() if name not in lasting} | (
+            {"memory": kinds["pool"]} if kinds["pool"] else {}
+        )
+
+
+@pytest.fixture(autouse=True)
+def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the libraries compute small products as well. Freeze existing objects, which collections then skip."""
+    monkeypatch.setattr(linear, "is_fused", lambda device, kind, *sizes: False)
+    gc.freeze()
+    yield
+    gc.unfreeze()
+    set_default_device(None)
+
+
+def calls_of(operation: tuple[str, str]) -> tuple[list[str], list[str]]:
+    """Return the library calls of an operation, and the driver calls of its second run."""
+    bench = Bench(operation)
+    bench.check()
+    bench.driver.forget()
+    bench.check()
+    second = [call.name for call in bench.driver.calls]
+    names = bench.libraries[OPERATIONS[operation]].names
+    bench.close()
+    return [name for name in names if name not in RELEASES], second
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids="-".join)
+def test_each_call_of_a_library_failing(operation: tuple[str, str]) -> None:
+    title = OPERATIONS[operation]
+    names = calls_of(operation)[0]
+    assert len(names) > 2
+    bench = Bench(operation)
+    for number, name in enumerate(names):
+        if 0 < names[:number].count(name) < names.count(name) - 1:
+            continue  # (of repeated calls, the first and the last one)
+        bench.strip()
+        bench.equip(title, number)
+        with pytest.raises(CudaError, match=rf"{title}.*{STATUS}|cublas\w+ failed.*{STATUS}") as caught:
+            bench.check()
+            bench.check()
+        assert name in str(caught.value) and caught.value.code == STATUS
+        del caught
+        bench.check()
+    assert not bench.close()
+
+
+def test_the_operations_make_every_call() -> None:
+    made = {name for operation in OPERATIONS for name in calls_of(operation)[0]}
+    fourier = {"create", "set_auto_allocation", "make_plan_many64", "set_stream", "set_work_area"}
+    sized = {"xpotrf", "xgetrf", "xsyevd", "xgesvd", "xgeqrf", "sorgqr", "dorgqr", "cungqr", "zungqr"}
+    assert made == (
+        {"cublasCreate_v2", "cublasSetStream_v2", "cublasGemmStridedBatchedEx", "create_params", "xgetrs", *sized}
+        | {f"{name}_buffer_size" for name in sized} | fourier | {f"exec_{name}" for name, _ in TYPES.values()}
+    )  # fmt: skip
+
+
+# One operation for each way of calling the libraries.
+KINDS = [("matmul", "d"), ("fft", "D"), ("linalg.solve", "d"), ("linalg.svd", "d"), ("linalg.qr", "d")]
+
+
+@pytest.mark.parametrize("code", [2, 719])
+@pytest.mark.parametrize("operation", KINDS, ids="-".join)
+def test_each_driver_call_failing(operation: tuple[str, str], code: int) -> None:
+    for name, count in Counter(calls_of(operation)[1]).items():
+        for after in {0, count - 1}:
+            _one_fault(operation, name, code, after)
+
+
+def _one_fault(operation: tuple[str, str], name: str, code: int, after: int) -> None:
+    where = f"{name} fails with {code} after {after} calls"
+    bench = Bench(operation)
+    bench.check()
+    bench.driver.fail(name, code, after, times=1)
+    try:
+        bench.check()
+    except (CudaError, OutOfMemoryError, DeviceLostError) as caught:
+        assert str(caught), where
+        caught.__traceback__ = None
+    bench.driver.mend()
+    if bench.device._driver.lost:
+        assert code in STICKY, where
+        with pytest.raises(DeviceLostError, match="restart the process"):
+            bench.check()
+        bench.abandon()
+        return
+    bench.check()
+    found = bench.close()
+    if name in PAIRS.values():  # (the release that failed)
+        found.pop(next(make for make, take in PAIRS.items() if take == name), None)
+    assert not found or name in ("cuCtxPushCurrent", "cuMemFreeAsync"), where
+
+
+@pytest.mark.parametrize("operation", KINDS, ids="-".join)
+def test_no_memory_for_workspaces(operation: tuple[str, str]) -> None:
+    bench = Bench(operation)
+    bench.check()
+    full, bench.driver.memory.total = bench.driver.memory.total, 0
+    bench.device.reset()  # (releases cached memory)
+    with pytest.raises(OutOfMemoryError):
+        bench.check()
+    bench.driver.memory.total = full
+    bench.check()
+    assert not bench.close()
