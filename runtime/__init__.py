@@ -27,6 +27,7 @@ from weft.runtime.errors import (
 from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
+from weft.runtime.plurals import counted
 from weft.runtime.services import DeviceFacts, Event, HostKind, HostMemory, Stream
 from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, usable_cores
 from weft.runtime.undisturbed import undisturbed
@@ -143,6 +144,7 @@ __all__ = [
     "assemble",
     "building",
     "copy_bandwidth",
+    "counted",
     "default_device",
     "device",
     "devices",

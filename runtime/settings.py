@@ -117,7 +117,7 @@ TABLE = (
         "WEFT_STRICT",
         _flag,
         False,
-        "whether errors of the optimizer are raised; else it warns and interprets",
+        "whether errors of the optimizer are raised (else it warns and interprets), and tracebacks show weft's frames",
     ),
     Setting(
         "verify", "WEFT_VERIFY", _flag, False, "whether every plan also runs interpreted, and the bits are compared"

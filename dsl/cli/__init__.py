@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -23,7 +24,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of the command line, and the parsers of the commands by name."""
     parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -47,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
     caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
     caching.add_argument("action", choices=("info", "clear"))
-    return parser
+    return parser, commands.choices
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -66,7 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] in (["run"], ["explain"]):
         own, program = _split(words[1:])
         words = [words[0], *own]
-    options = _parser().parse_args(words)
+    parser, commands = _parser()
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        commands[options.command].error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command in ("run", "explain"):
         if not program and sys.stdin.isatty():
             print(f"weft {options.command}: no program given", file=sys.stderr)
@@ -76,14 +81,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return explain(parsed, options.output, options.device)
         with override(verify=True) if options.verify else nullcontext():
             return run(parsed, options.compare, options.explain, options.device)
+    try:
+        status = _report(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # (the reader of a pipe, such as head, has ended)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more
+        status = 1
+    return status
+
+
+def _report(options: argparse.Namespace) -> int:
+    """Print what ``weft info``, ``weft doctor`` or ``weft cache`` reports, and return the exit status."""
     from weft.dsl.cli import reports
 
     match options.command:
         case "info":
             print(reports.info())
-            return 0
         case "doctor":
             return reports.doctor()
         case _:
             print(reports.cache(options.action))
-            return 0
+    return 0

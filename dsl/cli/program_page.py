@@ -15,7 +15,7 @@ from weft.dsl.cli.advice import advise
 from weft.dsl.profile import SHOWN
 from weft.dsl.source_table import HOST_COLOUR, KERNEL_COLOUR, SourceLine, line_id, show_table, source_tables
 from weft.fusion import show_seconds
-from weft.runtime import default_device, show_file
+from weft.runtime import counted, default_device, show_file
 
 if TYPE_CHECKING:
     from weft.dsl.cli.explain_program import Measured
@@ -67,7 +67,7 @@ def _summary(measured: Measured) -> str:
     device = ", ".join(dict.fromkeys(one.device for one in profile.launches)) or default_device().name
     return (
         f"<p>A warm run took {show_seconds(profile.seconds)}: {show_seconds(sum(one.seconds for one in lines))} in "
-        f"{len(profile.launches):,} launches of kernels and library functions, and "
+        f"{counted(len(profile.launches), 'launch', 'launches')} of kernels and library functions, and "
         f"{show_seconds(sum(measured.host.values()))} on the host. The first run compiled the kernels and took "
         f"{show_seconds(measured.first)}.</p><p>weft {version('weft')}, Python {platform.python_version()}, device "
         f"{escape(device)}.</p>"
@@ -125,7 +125,7 @@ def _plans(measured: Measured) -> str:
     ]
     if (more := len(measured.plans) - MOST_PLANS) > 0:
         seconds = sum(one.seconds for one in measured.plans[MOST_PLANS:])
-        parts.append(f"<p>{more} more plans took {show_seconds(seconds)} in kernels.</p>")
+        parts.append(f"<p>{counted(more, 'more plan')} took {show_seconds(seconds)} in kernels.</p>")
     return "".join(parts)
 
 
@@ -139,6 +139,6 @@ def _kernels(measured: Measured) -> str:
     more = len(measured.profile.kernels) - len(rows)
     return (
         f"<div class='scroll'>{show_table(table, [f'kernel-{k}' for k in numbers])}</div>"
-        + (f"<p>And {more} more kernels.</p>" if more else "")
+        + (f"<p>And {counted(more, 'more kernel')}.</p>" if more else "")
         + f"<p>{escape(measured.profile.summary)}.</p>"
     )

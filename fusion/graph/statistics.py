@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import weft.codegen as codegen
+from weft.runtime import counted
 
 
 @dataclass(slots=True)
@@ -78,9 +79,9 @@ def seconds_spent() -> dict[str, float]:
 def show_host_work(counts: Mapping[str, float]) -> str:
     """Format the host's work as text. `counts` contains the results of both `statistics` and `seconds_spent`."""
     return (
-        f"{counts['plans']} plans made and {counts['plans_read']} read, {counts['lowered']} kernels printed, "
-        f"{counts['interpreted']} programs interpreted, {counts['uploaded']} small arrays moved to the device, "
-        f"{counts['by_value']} small arrays passed by value, {1e3 * counts['planning']:.1f} ms finding and making plans"
+        f"{counted(counts['plans'], 'plan')} made and {counts['plans_read']} read, {counted(counts['lowered'], 'kernel')} printed, "
+        f"{counted(counts['interpreted'], 'program')} interpreted, {counted(counts['uploaded'], 'small array')} moved to the device, "
+        f"{counted(counts['by_value'], 'small array')} passed by value, {1e3 * counts['planning']:.1f} ms finding and making plans"
     )
 
 

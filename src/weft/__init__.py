@@ -31,6 +31,7 @@ def _check_platform() -> None:
 _check_platform()
 from weft.dsl import OWN, Array, UFunc, find_name
 from weft.dsl.neighbours import install as install_registrations
+from weft.dsl.tracebacks import hide_in_interpreter, hide_in_ipython
 from weft.fusion import reset_statistics, statistics
 from weft.runtime import (
     CacheWarning,
@@ -87,8 +88,9 @@ _NAMES = frozenset(" ".join(_LAZY.values()).split())
 _find_lazy = lazy_names(globals(), _LAZY)
 
 install_registrations()
+hide_in_interpreter()
 if hasattr(sys.modules.get("IPython"), "get_ipython"):
-    import_module("weft.dsl.tracebacks").hide_in_ipython()
+    hide_in_ipython()
 
 
 def __getattr__(name: str) -> Any:
