@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -24,8 +24,7 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """Return the parser of the command line, and the parsers of the commands by name."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -49,7 +48,9 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
     caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
     caching.add_argument("action", choices=("info", "clear"))
-    return parser, commands.choices
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
+    return parser
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -68,10 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] in (["run"], ["explain"]):
         own, program = _split(words[1:])
         words = [words[0], *own]
-    parser, commands = _parser()
-    options, unknown = parser.parse_known_args(words)
-    if unknown:
-        commands[options.command].error(f"unrecognized arguments: {' '.join(unknown)}")
+    options, unknown = _parser().parse_known_args(words)
+    if unknown:  # (`parse_args` would show the usage of all commands)
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command in ("run", "explain"):
         if not program and sys.stdin.isatty():
             print(f"weft {options.command}: no program given", file=sys.stderr)

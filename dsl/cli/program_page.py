@@ -68,8 +68,8 @@ def _summary(measured: Measured) -> str:
     return (
         f"<p>A warm run took {show_seconds(profile.seconds)}: {show_seconds(sum(one.seconds for one in lines))} in "
         f"{counted(len(profile.launches), 'launch', 'launches')} of kernels and library functions, and "
-        f"{show_seconds(sum(measured.host.values()))} on the host. The first run compiled the kernels and took "
-        f"{show_seconds(measured.first)}.</p><p>weft {version('weft')}, Python {platform.python_version()}, device "
+        f"{show_seconds(sum(measured.host.values()))} on the host. The first run took "
+        f"{show_seconds(measured.first)}, and compiled {counted(measured.compilations, 'kernel')}.</p><p>weft {version('weft')}, Python {platform.python_version()}, device "
         f"{escape(device)}.</p>"
     )
 
