@@ -22,7 +22,7 @@ SMALL = {
     "black_scholes.py": ["1000"],
     "seawater.py": ["1000"],
     "heat.py": ["40", "20"],
-    "image_filter.py": [],
+    "image_filter.py": ["2"],
     "pca.py": [],
     "mandelbrot.py": ["80", "20"],
     "nbody.py": ["30", "4"],
