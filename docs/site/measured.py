@@ -34,7 +34,8 @@ def machine(facts: dict[str, Any]) -> str:
 def large_programs() -> str:
     """Return the section about large programs and peers."""
     found = load("cpu/fused-2")
-    sides = ["weft", "NumPy", "numexpr", "Numba", "JAX", "torch.compile"]
+    measured = {side for result in found["results"] for side, times in result["turns_ms"].items() if times}
+    sides = [s for s in ("weft", "NumPy", "numexpr", "Numba", "JAX", "torch.compile") if s in measured]
     rows = [
         f"| milliseconds | {' | '.join(sides)} | NumPy / weft | best peer / weft |",
         "| --- " * (len(sides) + 3) + "|",

@@ -103,9 +103,9 @@ def _program(measured: Measured) -> str:
     return (
         f"<p><span class='key' style='background:{KERNEL_COLOUR}'></span> in kernels, "
         f"<span class='key' style='background:{HOST_COLOUR}'></span> on the host (Python, libraries, and weft's own "
-        "work). The time of a kernel is divided among its lines by the costs of their operations. It counts at the "
-        "lines that record the operations, and not at the line that needs the value. Time on the host is sampled every "
-        "millisecond. The time of a loop without calls counts at its last line.</p>"
+        "work). The time of a kernel is divided among its lines in proportion to the costs of their operations. It is "
+        "attributed to the lines that record the operations, and not to the line that needs the value. Time on the host "
+        "is sampled every millisecond. In a loop without calls, it is attributed to the last line.</p>"
         + source_tables(lines, measured.file, _texts(measured))
     )
 
