@@ -41,13 +41,8 @@ def hide_frames(error: BaseException) -> None:
         pending += [one for one in linked if isinstance(one, BaseException)]
 
 
-def hide_in_interpreter() -> None:
-    """Hide weft's frames in the errors that end a program, unless another hook shows them already."""
-    if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = _show_uncaught
-
-
-def _show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an error that ends a program, without weft's frames unless WEFT_STRICT is set."""
     if not setting("strict"):
         hide_frames(error)
         trace = error.__traceback__

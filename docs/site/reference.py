@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.names import TABLE, TRIPLES
 GROUPS = {
     "creation": (
         "Creating arrays",
-        "creation triangles grids padding standard asarray_chkfinite c_ diagflat ix_ mgrid ogrid r_ require vander",
+        "creation spaced_numbers triangles grids padding standard asarray_chkfinite c_ diagflat ix_ mgrid ogrid r_ require vander",
     ),
     "shapes": (
         "Changing shapes and joining arrays",

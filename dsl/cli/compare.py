@@ -189,7 +189,7 @@ def _print_report(
     print(f"\n{'result':{width}}  NumPy against weft")
     for name, verdict, _ in rows:
         print(f"{name:{width}}  {verdict}")
-    print("\n".join(_time_table(*(run.seconds for run in (*firsts, reference, ours)))))
+    print("\n".join(_time_table([run.seconds for run in firsts], reference.seconds, ours.seconds)))
     print(_describe_fusion(program))
     print(
         f"{counted(ours.kernels, 'kernel')} launched, {ours.bytes / 1e6:.1f} MB moved, "
@@ -210,8 +210,9 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
     return last
 
 
-def _time_table(numpy_cold: float, cold: float, new: float, numpy_warm: float, warm: float) -> list[str]:
-    """Return the lines of the table of times, which are in seconds."""
+def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
+    """Return the lines of the table of times, which are in seconds: of first runs (NumPy, weft, weft), and warm."""
+    numpy_cold, cold, new = firsts
     return [
         f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}",
         f"{'NumPy':8}{numpy_cold * 1e3:9.1f} ms{'':15}{numpy_warm * 1e3:9.1f} ms",

@@ -31,7 +31,6 @@ def _check_platform() -> None:
 _check_platform()
 from weft.dsl import OWN, Array, UFunc, find_name
 from weft.dsl.neighbours import install as install_registrations
-from weft.dsl.tracebacks import hide_in_interpreter, hide_in_ipython
 from weft.fusion import reset_statistics, statistics
 from weft.runtime import (
     CacheWarning,
@@ -88,9 +87,10 @@ _NAMES = frozenset(" ".join(_LAZY.values()).split())
 _find_lazy = lazy_names(globals(), _LAZY)
 
 install_registrations()
-hide_in_interpreter()
+if sys.excepthook is sys.__excepthook__:  # (the hooks of others are kept)
+    sys.excepthook = lambda *error: import_module("weft.dsl.tracebacks").show_uncaught(*error)
 if hasattr(sys.modules.get("IPython"), "get_ipython"):
-    hide_in_ipython()
+    import_module("weft.dsl.tracebacks").hide_in_ipython()
 
 
 def __getattr__(name: str) -> Any:

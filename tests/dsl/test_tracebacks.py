@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import weft as wf
-from weft.dsl.tracebacks import hide_frames, hide_in_interpreter, hide_in_ipython
+from weft.dsl.tracebacks import hide_frames, hide_in_ipython
 
 
 def _error() -> BaseException:
@@ -42,13 +42,9 @@ def test_errors_that_end_a_program(strict: str) -> None:
     assert ("weft/dsl" in said) == (strict == "1")
 
 
-def test_hooks_of_others_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hook(*_: Any) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(sys, "excepthook", hook)
-    hide_in_interpreter()
-    assert sys.excepthook is hook
+def test_hooks_of_others_are_kept() -> None:
+    program = "import sys\nsys.excepthook = hook = lambda *error: None\nimport weft\nprint(sys.excepthook is hook)\n"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "True\n"
 
 
 def test_errors_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
