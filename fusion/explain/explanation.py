@@ -99,7 +99,7 @@ class KernelNote:
         """Return the bytes, the instructions and the expected time as text."""
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
-            parts.append(f"{counted(self.instructions, 'instruction')} an element")
+            parts.append(f"{counted(self.instructions, 'instruction')} per element")
         if self.saved:
             parts.append(f"{show_bytes(self.saved)} saved")
         if self.call:
