@@ -54,9 +54,8 @@ def find_name(name: str) -> Any:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     try:
         return getattr(import_module("weft.dsl.script.numpy_face").NUMPY, name)
-    except AttributeError:
-        text = f"module 'weft' has no attribute {name!r}, and NumPy has none"
-        raise AttributeError(text, name=name, obj=sys.modules["weft"]) from None
+    except AttributeError as error:
+        raise AttributeError(str(error), name=name, obj=sys.modules["weft"]) from None
 
 
 _installed = (methods, operators)

@@ -21,7 +21,7 @@ import weft.runtime as runtime
 from weft.dsl.source_table import SourceLine, show_table, source_tables
 from weft.dsl.tracebacks import is_hidden
 from weft.fusion import flush, seconds_spent, show_bytes, show_host_work, show_seconds, statistics
-from weft.runtime import BuildNote, LaunchNote, Listening
+from weft.runtime import BuildNote, LaunchNote, Listening, counted
 
 SHOWN = 40  # maximum number of rows of a printed table
 
@@ -266,11 +266,11 @@ class Profile:
     def summary(self) -> str:
         """Return the profile in one line."""
         busy = sum(one.seconds for one in self.launches)
-        text = f"{len(self.launches)} launches, {show_seconds(busy)} in kernels of {show_seconds(self.seconds)}"
+        text = f"{counted(len(self.launches), 'launch', 'launches')}, {show_seconds(busy)} in kernels of {show_seconds(self.seconds)}"
         if self.compilations:
             spent = sum(one.seconds for one in self.compilations)
             count = len({(one.note.key, one.note.target) for one in self.compilations})
-            text += f"; {show_seconds(spent)} compiling and loading {count} kernel{'s' if count > 1 else ''}"
+            text += f"; {show_seconds(spent)} compiling and loading {counted(count, 'kernel')}"
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -309,7 +309,7 @@ class Profile:
             cells = [text.rjust(width) for text, width in zip(row, widths, strict=False)]
             lines.append("  ".join([*cells, row[-1]]))
         if left:
-            lines.append(f"and {len(left)} more kernels")
+            lines.append(f"and {counted(len(left), 'more kernel')}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import weft.runtime
+from weft.runtime import setting
 
 _PACKAGE = os.path.dirname(os.path.dirname(weft.runtime.__file__)) + os.sep
 
@@ -38,6 +39,14 @@ def hide_frames(error: BaseException) -> None:
             error.__traceback__ = kept[0] if kept else None
         linked = (error.__cause__, error.__context__, *getattr(error, "exceptions", ()))
         pending += [one for one in linked if isinstance(one, BaseException)]
+
+
+def show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an error that ends a program, without weft's frames unless WEFT_STRICT is set."""
+    if not setting("strict"):
+        hide_frames(error)
+        trace = error.__traceback__
+    sys.__excepthook__(kind, error, trace)
 
 
 def hide_in_ipython() -> None:

@@ -1,7 +1,7 @@
 """Blurring and sharpening of a picture, by a separable Gaussian filter and unsharp masking.
 
-Reads a plain portable graymap (PGM, P5) and writes one if a name is given.
-Usage: image_filter.py [picture.pgm] [result.pgm]
+Reads a plain portable graymap (PGM, P5), repeats it to the size of a photograph, and writes the result if a name is given.
+Usage: image_filter.py [repetitions along each axis] [picture.pgm] [result.pgm]
 """
 
 import os
@@ -41,8 +41,9 @@ def blur(image, sigma):
     return result
 
 
-source = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "picture.pgm")
-image = read_pgm(source).astype(np.float64)
+repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+source = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "picture.pgm")
+image = np.tile(read_pgm(source), (repetitions, repetitions)).astype(np.float64)
 soft = blur(image, 2.0)
 sharp = np.clip(image + 1.5 * (image - soft), 0, 255)
 edges = np.hypot(soft[1:-1, 2:] - soft[1:-1, :-2], soft[2:, 1:-1] - soft[:-2, 1:-1])
@@ -50,5 +51,5 @@ print(f"picture of {image.shape[1]} x {image.shape[0]}")
 print(
     f"mean {image.mean():.4f}, blurred {soft.mean():.4f}, sharpened {sharp.mean():.4f}, strongest edge {edges.max():.4f}"
 )
-if len(sys.argv) > 2:
-    write_pgm(sys.argv[2], np.rint(sharp))
+if len(sys.argv) > 3:
+    write_pgm(sys.argv[3], np.rint(sharp))

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
     from weft.runtime.host_fallback import is_gpu, report_fallback
     from weft.runtime.launches import Launch, PreparedLaunches
-    from weft.runtime.live import largest_buffers, show_cell, show_file, show_place, source_line
+    from weft.runtime.live import counted, largest_buffers, show_cell, show_file, show_place, source_line
     from weft.runtime.llvm_files import read_llvm
     from weft.runtime.null import NullDevice
 
@@ -73,7 +73,7 @@ __getattr__ = lazy_names(
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
-        "weft.runtime.live": "largest_buffers show_cell show_file show_place source_line",
+        "weft.runtime.live": "counted largest_buffers show_cell show_file show_place source_line",
         "weft.runtime.null": "NullDevice",
         "weft.runtime.background": "Request prepare submit waiting",
         "weft.runtime.cpu.llvm_library": "load_llvm",
@@ -151,6 +151,7 @@ __all__ = [
     "assemble",
     "building",
     "copy_bandwidth",
+    "counted",
     "default_device",
     "device",
     "devices",

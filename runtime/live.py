@@ -16,6 +16,11 @@ from weft.runtime.errors import OutOfMemoryError
 SHOWN = 5
 
 
+def counted(count: int, thing: str, things: str = "") -> str:
+    """Return a count followed by its noun, such as "1 kernel" or "2,000 kernels"."""
+    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+
+
 def show_place(place: Any) -> str:
     """Return a source location as ``file.py:12``, or "" for None.
 

@@ -64,8 +64,8 @@ TABLE = (
         "",
         'default device: "cpu", "cuda:0", "simt" (a GPU\'s schedules on the CPU), "null"; empty: the GPU if there is one',
     ),
-    Setting("cache", "WEFT_CACHE", _flag, True, "whether compiled kernels are kept on disk"),
-    Setting("plans", "WEFT_PLANS", _flag, True, "whether plans are kept on disk beside their kernels"),
+    Setting("cache", "WEFT_CACHE", _flag, True, "whether compiled kernels are stored on disk"),
+    Setting("plans", "WEFT_PLANS", _flag, True, "whether plans are stored on disk beside their kernels"),
     Setting("cache_dir", "WEFT_CACHE_DIR", str, "", "folder of the disk cache; empty: weft under the XDG cache folder"),
     Setting("cache_size", "WEFT_CACHE_SIZE", _count, 512 << 20, "bytes that the disk cache may hold"),
     Setting(
@@ -73,7 +73,7 @@ TABLE = (
         "WEFT_IMMEDIATE",
         _count,
         16384,
-        "largest number of elements that an operation on the host computes at the call; 0: none. Read when weft is imported",
+        "largest number of elements for which an operation on the host executes immediately; 0: none. Read when weft is imported",
     ),
     Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
     Setting("dump", "WEFT_DUMP", str, "", "folder that every kernel's stages are written to"),
@@ -117,7 +117,7 @@ TABLE = (
         "WEFT_STRICT",
         _flag,
         False,
-        "whether errors of the optimizer are raised; else it warns and interprets",
+        "whether errors of the optimizer are raised (else it warns and interprets), and tracebacks show weft's frames",
     ),
     Setting(
         "verify", "WEFT_VERIFY", _flag, False, "whether every plan also runs interpreted, and the bits are compared"

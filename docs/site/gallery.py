@@ -6,14 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from benchmarks.classics import PROGRAMS as CLASSICS
 from benchmarks.gallery import PROGRAMS, ROOT
 
 TIMES = ROOT / "benchmarks" / "results" / "gallery" / "gallery.json"
-CLASSICAL_TIMES = ROOT / "benchmarks" / "results" / "classical" / "classical.json"
 
 # Titles and what there is to see, by program
 TEXTS = {
@@ -85,42 +82,25 @@ TEXTS = {
     ),
     "spectrogram": (
         "A spectrogram",
-        "Windowed frames of a signal are multiplied by a matrix of sines and cosines. A chirp and a tone that is switched on and\n"
-        "off appear.",
+        "Windowed frames of a signal are multiplied by a matrix of sines and cosines. Most of the time is in these products, which\n"
+        "both sides leave to the BLAS library. The picture shows a chirp, and a tone that is switched on and off.",
     ),
     "wave_fdtd": (
         "Electromagnetic waves",
         "Yee's method in the plane, with an absorbing border. Each step updates three fields in place.",
     ),
 }
-# What to say of programs that are slower than NumPy
+# The reason that is given for programs that are slower than NumPy
 SLOWER = (
     "NumPy is faster here: the program's time is in random access and library calls, which fusion does not shorten."
 )
 
 
 def read_times() -> dict[str, dict[str, Any]]:
-    """Return the measured times of each program: those of the gallery, otherwise those of the classical programs."""
-    classical = json.loads(CLASSICAL_TIMES.read_text(encoding="utf-8"))
-    how = f"times on two cores of {classical['machine'].removeprefix('CPU: ')}, with NumPy {classical['numpy']}"
-    found = {r["program"]: _from_classical(r) | {"how": how} for r in classical["results"] if r["program"] in PROGRAMS}
+    """Return the measured times of each program."""
     measured = json.loads(TIMES.read_text(encoding="utf-8"))
     how = f"processor times on one core of {measured['machine'].removeprefix('CPU: ')}, with NumPy {measured['numpy']}"
-    return found | {r["program"]: r | {"how": how} for r in measured["results"]}
-
-
-def _from_classical(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result of the suite of classical programs in the form of the gallery's suite."""
-    first = {side: median(seconds) for side, seconds in result["first"].items()}
-    return {
-        "size": CLASSICS[result["program"]].size,
-        "numpy": median(result["turns"]["NumPy"]),
-        "weft": median(result["turns"]["weft"]),
-        "ratio": result["ratio"],
-        "first call, NumPy": first["NumPy"],
-        "first call, empty cache": first["weft, empty cache"],
-        "first call, filled cache": first["weft"],
-    }
+    return {result["program"]: result | {"how": how} for result in measured["results"]}
 
 
 def show_ms(seconds: float) -> str:
@@ -168,7 +148,7 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
     listed = "\n".join(name for name, _ in sorted(TEXTS.items(), key=lambda item: item[1][0]))
     return (
         f"# Gallery\n\n{len(TEXTS)} short programs in plain NumPy, with pictures and with their times on NumPy and on weft.\n"
-        "The speed below a picture is that of a repeated call. Each page says how it was measured.\n\n"
+        "The speed below a picture is that of a repeated call. Each page describes how it was measured.\n\n"
         "::::{grid} 1 2 3 3\n:gutter: 3\n\n" + "\n".join(cards) + "\n::::\n\n"
         "`python -m benchmarks --device cpu --suite gallery --out FOLDER` measures the times again.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"

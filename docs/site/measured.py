@@ -34,7 +34,8 @@ def machine(facts: dict[str, Any]) -> str:
 def large_programs() -> str:
     """Return the section about large programs and peers."""
     found = load("cpu/fused-2")
-    sides = ["weft", "NumPy", "numexpr", "Numba", "JAX", "torch.compile"]
+    measured = {side for result in found["results"] for side, times in result["turns_ms"].items() if times}
+    sides = [s for s in ("weft", "NumPy", "numexpr", "Numba", "JAX", "torch.compile") if s in measured]
     rows = [
         f"| milliseconds | {' | '.join(sides)} | NumPy / weft | best peer / weft |",
         "| --- " * (len(sides) + 3) + "|",
@@ -93,9 +94,9 @@ def where_numpy_is_faster() -> str:
         f"- NPBench, preset S: {slower(load('npbench/npbench-S'))}\n"
         f"- NPBench, preset M: {slower(load('npbench/npbench-M'))}\n"
         f"- classical programs at everyday sizes: {slower(load('classical/classical'))}\n\n"
-        "These programs have something in common. Their arrays are small, or they ask for a value in each iteration, or most of their time is\n"
-        "in a library call such as a matrix product. [Small arrays](guide/small_arrays.md) and\n"
-        "[What the first run costs](guide/first_run.md) say what weft does then.\n"
+        "In these programs, the arrays are small, or a value is needed in each iteration, or most of the time is\n"
+        "spent in a library call such as a matrix product. [Small arrays](guide/small_arrays.md) and\n"
+        "[What the first run costs](guide/first_run.md) describe such cases.\n"
     )
 
 

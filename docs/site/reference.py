@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.names import TABLE, TRIPLES
 GROUPS = {
     "creation": (
         "Creating arrays",
-        "creation triangles grids padding standard asarray_chkfinite c_ diagflat ix_ mgrid ogrid r_ require vander",
+        "creation spaced_numbers triangles grids padding standard asarray_chkfinite c_ diagflat ix_ mgrid ogrid r_ require vander",
     ),
     "shapes": (
         "Changing shapes and joining arrays",
@@ -52,7 +52,7 @@ REMEDIES = {
     "CudaError": "The message names the driver's call. Run `weft doctor`.",
     "DeviceLostError": "Start a new process. Run the kernel with WEFT_SANITIZE=1 on the CPU to find its invalid access.",
     "DeviceMismatchError": "Move one array, for example with `x.to('cpu')`.",
-    "DeviceNotFoundError": "Run `weft info`. It says what is missing and how to install it.",
+    "DeviceNotFoundError": "Run `weft info`. It prints what is missing and how to install it.",
     "HostFallbackWarning": "Copy the array once by `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore silences the warning.",
     "KernelError": "See the subclasses.",
     "KernelSyntaxError": "Use the alternative that the message names.",
@@ -104,7 +104,7 @@ def function_pages(names: dict[str, PublicName]) -> Pages:
         pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
     ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
     own = [name for name in ufuncs if name.name == f"weft.{name.target.row.name}"]
-    text = "These functions work element by element, and operands broadcast. They fuse with each other and with\nreductions. Aliases have no entry of their own."
+    text = "These functions work element by element, and operands broadcast. They fuse with each other and with\nreductions. Aliases have no separate entries."
     pages["elementwise"] = heading("Elementwise functions", text) + entries(
         [names["weft.UFunc"], *own, *(names[f"weft.{n}"] for n in ELEMENTWISE)], names
     )
@@ -154,7 +154,7 @@ def op_page() -> str:
         rows += [f"     - {bound}", f"     - {sign}"]
     text = (
         "All functions of single elements are ops of one table. Every op runs on the CPU and on GPUs, in fused kernels\n"
-        "and inside explicit kernels. *exact* means NumPy's bits. Otherwise, the column ULP is the largest error in units\n"
+        "and inside explicit kernels. *exact* means that results are bit-identical to NumPy's. Otherwise, the column ULP is the largest error in units\n"
         "in the last place of the result. 16-bit floats are computed in float32 and rounded once."
     )
     return heading("Table of ops", text) + "\n".join(rows) + "\n"
@@ -163,7 +163,9 @@ def op_page() -> str:
 def error_page(names: dict[str, PublicName]) -> str:
     """Return the page of errors and warnings, with remedies."""
     classes = {name: getattr(wf, name) for name in (*wf.__all__, "SanitizerError") if name in REMEDIES}
-    text = heading("Errors and warnings", "An error says what was asked, what is wrong, where, and what to do.")
+    text = heading(
+        "Errors and warnings", "An error message describes what was requested, what is wrong, where, and what to do."
+    )
     rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - is a", "     - what to do"]
     for name, kind in sorted(classes.items()):
         bases = ", ".join(f"``{base.__name__}``" for base in kind.__bases__)

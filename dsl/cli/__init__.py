@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -47,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
     caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
     caching.add_argument("action", choices=("info", "clear"))
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
     return parser
 
 
@@ -66,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] in (["run"], ["explain"]):
         own, program = _split(words[1:])
         words = [words[0], *own]
-    options = _parser().parse_args(words)
+    options, unknown = _parser().parse_known_args(words)
+    if unknown:  # (`parse_args` would show the usage of all commands)
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command in ("run", "explain"):
         if not program and sys.stdin.isatty():
             print(f"weft {options.command}: no program given", file=sys.stderr)
@@ -76,14 +81,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return explain(parsed, options.output, options.device)
         with override(verify=True) if options.verify else nullcontext():
             return run(parsed, options.compare, options.explain, options.device)
+    try:
+        status = _report(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # (the reader of a pipe, such as head, has ended)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more
+        status = 1
+    return status
+
+
+def _report(options: argparse.Namespace) -> int:
+    """Print what ``weft info``, ``weft doctor`` or ``weft cache`` reports, and return the exit status."""
     from weft.dsl.cli import reports
 
     match options.command:
         case "info":
             print(reports.info())
-            return 0
         case "doctor":
             return reports.doctor()
         case _:
             print(reports.cache(options.action))
-            return 0
+    return 0

@@ -81,7 +81,7 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
         packages = measured.packages.get(line)
         package = max(packages, key=packages.__getitem__) if packages else ""
         where = {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
-        found = [f"{show_seconds(host)} pass on the host outside of kernels, mostly in {where}."]
+        found = [f"{show_seconds(host)} are spent on the host outside of kernels, mostly in {where}."]
         mean = sum(kernel.seconds for kernel in own) / max(launches, 1)
         if launches >= OFTEN and mean < SHORT:
             found.append(
@@ -100,6 +100,6 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
     if longest.note.instructions > DENSE * longest.note.nbytes:
         return [
             f"Its kernel is limited by arithmetic: about {longest.note.instructions / longest.note.nbytes:.0f} "
-            "instructions a byte. Fewer operations, or float32, would make it faster."
+            "instructions per byte. Fewer operations, or float32, would make it faster."
         ]
     return []

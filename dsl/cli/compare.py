@@ -1,13 +1,15 @@
 """``weft run --compare``: run a script under NumPy and on weft, cold and warm, and report differences.
 
-The script runs several times in this process, each time in a new module, and once in a new process. It runs on weft
-until nothing is compiled or interpreted any more. The comparison covers its printed output, the arrays that it saves through `numpy.save` or `numpy.savetxt`, and its global variables.
+The script runs several times in this process, each time in a new module, on weft until nothing is compiled or
+interpreted any more. Cold runs are in new processes. The comparison covers its printed output, the arrays that it
+saves through `numpy.save` or `numpy.savetxt`, and its global variables.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import pickle
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array
-from weft.dsl.cli.differences import SIGNS, Judge, scale_of
+from weft.dsl.cli.differences import SIGNS, Judge, Row, scale_of
 from weft.dsl.cli.main_program import MainProgram
 from weft.dsl.cli.reasons import explain_speed
 from weft.dsl.plans import evaluate
@@ -29,6 +31,7 @@ from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_namespace import script_module
 from weft.dsl.tracebacks import hide_frames
 from weft.fusion import reset_statistics, seconds_spent, show_host_work, statistics
+from weft.runtime import counted
 
 
 @dataclass
@@ -118,19 +121,31 @@ def _progress(text: str) -> None:
         print(f"\r\033[K{text}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
-def _in_new_process(program: MainProgram) -> float:
-    """Run the program on weft in a new process. Return its run time in seconds, without the startup of the
-    interpreter."""
+@dataclass(frozen=True)
+class FirstRun:
+    """Facts about a program's run in a new process.
+
+    The times do not contain the startup of the interpreter and the import of weft.
+    """
+
+    seconds: float = float("nan")
+    compilations: int = 0
+    host: str = ""
+
+
+def _in_new_process(program: MainProgram, on_weft: bool) -> FirstRun:
+    """Run the program in a new process."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
-    given = pickle.dumps(program)
+    given = pickle.dumps((program, on_weft))
     done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return float(done.stdout.split()[-1]) if done.returncode == 0 else float("nan")
+    return FirstRun(**json.loads(done.stdout)) if done.returncode == 0 else FirstRun()
 
 
 def time_program() -> None:
-    """Read a program from standard input, run it on weft, and print its run time in seconds."""
-    program = pickle.load(sys.stdin.buffer)
-    print(_outcome(program, True, {}).seconds)
+    """Read a program from standard input, run it, and print a `FirstRun`."""
+    program, on_weft = pickle.load(sys.stdin.buffer)
+    found = _outcome(program, on_weft, {})
+    print(json.dumps({"seconds": found.seconds, "compilations": found.compilations, "host": found.host}))
 
 
 def compare(program: MainProgram) -> int:
@@ -140,8 +155,13 @@ def compare(program: MainProgram) -> int:
         return 2
     outcomes: dict[str, Outcome] = {}
     saved: dict[str, np.ndarray] = {}
+    firsts: list[FirstRun] = []
     with _watch_saving(saved):
-        for name, on_weft in (("NumPy, cold", False), ("NumPy", False), ("weft, cold", True), ("weft", True)):
+        for name, on_weft in (("NumPy, first", False), ("NumPy", False), ("weft", True)):
+            if on_weft:  # (all cold runs are in new processes, where memory and caches of the processor are cold)
+                for k, title in enumerate(("NumPy, cold", "weft, cold", "weft, in a new process")):
+                    _progress(f"running {program.text}: {title} ...")
+                    firsts.append(_in_new_process(program, k > 0))
             _progress(f"running {program.text}: {name} ...")
             outcomes[name] = _outcome(program, on_weft, saved)
             if outcomes[name].status:
@@ -149,50 +169,57 @@ def compare(program: MainProgram) -> int:
                 print(f"the run ({name}) ended with exit status {outcomes[name].status}", file=sys.stderr)
                 return outcomes[name].status
         outcomes["weft"] = _settle(program, outcomes["weft"], saved)
-    _progress("running it in a new process ...")
-    new = _in_new_process(program)
     _progress("")
-    first, reference, cold, ours = outcomes.values()
+    first, reference, ours = outcomes.values()
     print(ours.printed, end="")
     judge = Judge(first.arrays, first.printed, scale_of(reference.arrays, reference.printed))
     arrays = judge.arrays(reference.arrays, ours.arrays)
     rows = [*judge.printed(reference.printed, ours.printed, any(SIGNS in text for _, text, _ in arrays)), *arrays]
-    width = max((len(name) for name, _, _ in rows), default=10)
-    print(f"\n{'result':{width}}  NumPy against weft")
-    for name, verdict, _ in rows:
-        print(f"{name:{width}}  {verdict}")
-    print("\n".join(_time_table(first, reference, cold, ours, new)))
-    print(_describe_fusion(program))
-    print(
-        f"{ours.kernels} kernel{'s' * (ours.kernels != 1)} launched, {ours.bytes / 1e6:.1f} MB moved, "
-        f"{cold.compilations} compiled in the cold run"
-    )
-    for name, one in (("cold", cold), ("warm", ours)):
-        print(f"{name}: {one.host}")
-    if reference.seconds < GAIN * ours.seconds:
-        for reason in explain_speed(lambda: _outcome(program, True, {}), ours):
-            print(f"why not faster: {reason}")
+    _print_report(program, rows, firsts, reference, ours)
     same = all(good for _, _, good in rows) and reference.status == ours.status
     return ours.status or int(not same)
 
 
+def _print_report(
+    program: MainProgram, rows: list[Row], firsts: list[FirstRun], reference: Outcome, ours: Outcome
+) -> None:
+    """Print the differences, the times, what was fused, and why weft is not faster."""
+    cold = firsts[1]
+    width = max((len(name) for name, _, _ in rows), default=10)
+    print(f"\n{'result':{width}}  NumPy against weft")
+    for name, verdict, _ in rows:
+        print(f"{name:{width}}  {verdict}")
+    print("\n".join(_time_table([run.seconds for run in firsts], reference.seconds, ours.seconds)))
+    print(_describe_fusion(program))
+    print(
+        f"{counted(ours.kernels, 'kernel')} launched, {ours.bytes / 1e6:.1f} MB moved, "
+        f"{cold.compilations} compiled in the cold run"
+    )
+    for name, host in (("cold", cold.host), ("warm", ours.host)):
+        print(f"{name}: {host}")
+    if reference.seconds < GAIN * ours.seconds:
+        for reason in explain_speed(lambda: _outcome(program, True, {}), ours, reference.seconds):
+            print(f"why not faster: {reason}")
+
+
 def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
-    """Run a program on weft until nothing is compiled or interpreted any more, and return the last outcome."""
-    begin, runs = time.perf_counter(), 2
-    while not last.settled and runs < WARM_RUNS and time.perf_counter() - begin < WARM_SECONDS:
+    """Run a program again until nothing is compiled or interpreted any more, and return the last outcome."""
+    begin, runs = time.perf_counter(), 1
+    while runs < 2 or (not last.settled and runs < WARM_RUNS and time.perf_counter() - begin < WARM_SECONDS):
         last, runs = _outcome(program, True, saved), runs + 1
     return last
 
 
-def _time_table(first: Outcome, reference: Outcome, cold: Outcome, ours: Outcome, new: float) -> list[str]:
-    """Return the lines of the table of times."""
+def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
+    """Return the lines of the table of times, which are in seconds: of first runs (NumPy, weft, weft), and warm."""
+    numpy_cold, cold, new = firsts
     return [
         f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}",
-        f"{'NumPy':8}{first.seconds * 1e3:9.1f} ms{'':15}{reference.seconds * 1e3:9.1f} ms",
-        f"{'weft':8}{cold.seconds * 1e3:9.1f} ms{new * 1e3:12.1f} ms{ours.seconds * 1e3:9.1f} ms",
-        f"{'ratio':8}{first.seconds / cold.seconds:12.2f}{first.seconds / new:15.2f}{reference.seconds / ours.seconds:12.2f}"
-        " times NumPy's speed",
-        "(a new process finds kernels and plans on disk; the interpreter's start and imports of weft are not counted)",
+        f"{'NumPy':8}{numpy_cold * 1e3:9.1f} ms{'':15}{numpy_warm * 1e3:9.1f} ms",
+        f"{'weft':8}{cold * 1e3:9.1f} ms{new * 1e3:12.1f} ms{warm * 1e3:9.1f} ms",
+        f"{'ratio':8}{numpy_cold / cold:12.2f}{numpy_cold / new:15.2f}{numpy_warm / warm:12.2f} times NumPy's speed",
+        "(cold and new process: the first run of a process, not counting the interpreter's start and the import of weft;",
+        "a new process finds kernels and plans on disk; warm: a later run of the same process)",
     ]
 
 
@@ -208,4 +235,4 @@ def _describe_fusion(program: MainProgram) -> str:
     lines = sorted(line for _, line in user_lines(largest.note))
     where = f", from line {lines[0]} to line {lines[-1]}" if lines else ""
     start = "fused: " if len(fused) == 1 else f"fused: {len(fused)} kernels; the largest joins "
-    return f"{start}{operations} array operations in one loop{where}"
+    return f"{start}{counted(operations, 'array operation')} in one loop{where}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft.runtime import counted
+
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 # A difference counts as rounding if it is at most this multiple of the precision, relative to the value itself or to
@@ -79,7 +81,7 @@ class Judge:
         """Compare printed lines. Return one row for each difference. With `signs`, the signs of numbers may differ."""
         a, b, c = theirs.splitlines(), ours.splitlines(), self.printed_again.splitlines()
         if len(a) != len(b):
-            return [("printed", f"{len(a)} lines against {len(b)}", len(a) != len(c))]
+            return [("printed", f"{counted(len(a), 'line')} against {len(b)}", len(a) != len(c))]
         rows = []
         for k, (x, y) in enumerate(zip(a, b, strict=True), 1):
             if x == y:
@@ -88,7 +90,7 @@ class Judge:
             if not good and len(c) == len(a) and c[k - 1] != x:
                 verdict, good = f"{verdict}; differs between runs of NumPy too", True
             rows.append((f"printed line {k}", verdict, good))
-        return [("printed", f"{len(a) - len(rows)} of {len(a)} lines equal", True), *rows]
+        return [("printed", f"{len(a) - len(rows)} of {counted(len(a), 'line')} equal", True), *rows]
 
     def _line(self, x: str, y: str, signs: bool) -> tuple[str, bool]:
         numbers = [[float(n) for n in NUMBER.findall(line)] for line in (x, y)]

@@ -22,7 +22,7 @@ from weft.dsl.cli.program_page import program_page
 from weft.dsl.cli.reasons import count_reads
 from weft.dsl.profile import KernelTime, Profile
 from weft.dsl.script.redirect import isolated
-from weft.fusion import show_plans
+from weft.fusion import reset_statistics, show_plans, statistics
 from weft.runtime import LaunchNote, override
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Measured:
     program : MainProgram
     first : float
         Seconds of the first run.
+    compilations : int
+        Number of kernels that the first run compiled, and did not find in the disk cache.
     profile : Profile
         The profile of the second run.
     host : dict
@@ -65,6 +67,7 @@ class Measured:
 
     program: MainProgram
     first: float
+    compilations: int
     profile: Profile
     host: dict[Line, float]
     packages: dict[Line, dict[str, float]]
@@ -99,10 +102,11 @@ def measure(program: MainProgram) -> Measured | None:
     with override(interpret="never"):
         show_plans(plans.append)
         try:
+            reset_statistics()
             begin = time.perf_counter()
             with count_reads() as reads, isolated(program.folder, True), contextlib.redirect_stdout(io.StringIO()):
                 status = _execute_and_end(program)
-            first = time.perf_counter() - begin
+            first, compilations = time.perf_counter() - begin, statistics()["compilations"]
         finally:
             show_plans(None)
         if status:
@@ -111,7 +115,7 @@ def measure(program: MainProgram) -> Measured | None:
             status = _execute_and_end(program)
     if status:
         return None
-    found = Measured(program, first, profile, dict(sampler.seconds), dict(sampler.packages), reads)
+    found = Measured(program, first, compilations, profile, dict(sampler.seconds), dict(sampler.packages), reads)
     found.widened = {line for plan in plans for note in plan.kernels for line in note.widened}
     _number_kernels(found, plans)
     return found

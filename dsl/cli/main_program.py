@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.dsl.tracebacks import hide_frames
+from weft.runtime import setting
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,9 @@ class MainProgram:
 
 
 def show_user_frames(error: BaseException) -> None:
-    """Hide weft's frames in the interpreter's traceback of an error that ends the program."""
+    """Hide weft's frames in the interpreter's traceback of an error that ends the program, unless WEFT_STRICT is set."""
+    if setting("strict"):
+        return
     hide_frames(error)
     show, trace = sys.excepthook, error.__traceback__
 

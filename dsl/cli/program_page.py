@@ -15,7 +15,7 @@ from weft.dsl.cli.advice import advise
 from weft.dsl.profile import SHOWN
 from weft.dsl.source_table import HOST_COLOUR, KERNEL_COLOUR, SourceLine, line_id, show_table, source_tables
 from weft.fusion import show_seconds
-from weft.runtime import default_device, show_file
+from weft.runtime import counted, default_device, show_file
 
 if TYPE_CHECKING:
     from weft.dsl.cli.explain_program import Measured
@@ -67,9 +67,9 @@ def _summary(measured: Measured) -> str:
     device = ", ".join(dict.fromkeys(one.device for one in profile.launches)) or default_device().name
     return (
         f"<p>A warm run took {show_seconds(profile.seconds)}: {show_seconds(sum(one.seconds for one in lines))} in "
-        f"{len(profile.launches):,} launches of kernels and library functions, and "
-        f"{show_seconds(sum(measured.host.values()))} on the host. The first run compiled the kernels and took "
-        f"{show_seconds(measured.first)}.</p><p>weft {version('weft')}, Python {platform.python_version()}, device "
+        f"{counted(len(profile.launches), 'launch', 'launches')} of kernels and library functions, and "
+        f"{show_seconds(sum(measured.host.values()))} on the host. The first run took "
+        f"{show_seconds(measured.first)}, and compiled {counted(measured.compilations, 'kernel')}.</p><p>weft {version('weft')}, Python {platform.python_version()}, device "
         f"{escape(device)}.</p>"
     )
 
@@ -103,9 +103,9 @@ def _program(measured: Measured) -> str:
     return (
         f"<p><span class='key' style='background:{KERNEL_COLOUR}'></span> in kernels, "
         f"<span class='key' style='background:{HOST_COLOUR}'></span> on the host (Python, libraries, and weft's own "
-        "work). The time of a kernel is divided among its lines by the costs of their operations. It counts at the "
-        "lines that record the operations, and not at the line that needs the value. Time on the host is sampled every "
-        "millisecond. The time of a loop without calls counts at its last line.</p>"
+        "work). The time of a kernel is divided among its lines in proportion to the costs of their operations. It is "
+        "attributed to the lines that record the operations, and not to the line that needs the value. Time on the host "
+        "is sampled every millisecond. In a loop without calls, it is attributed to the last line.</p>"
         + source_tables(lines, measured.file, _texts(measured))
     )
 
@@ -125,7 +125,7 @@ def _plans(measured: Measured) -> str:
     ]
     if (more := len(measured.plans) - MOST_PLANS) > 0:
         seconds = sum(one.seconds for one in measured.plans[MOST_PLANS:])
-        parts.append(f"<p>{more} more plans took {show_seconds(seconds)} in kernels.</p>")
+        parts.append(f"<p>{counted(more, 'more plan')} took {show_seconds(seconds)} in kernels.</p>")
     return "".join(parts)
 
 
@@ -139,6 +139,6 @@ def _kernels(measured: Measured) -> str:
     more = len(measured.profile.kernels) - len(rows)
     return (
         f"<div class='scroll'>{show_table(table, [f'kernel-{k}' for k in numbers])}</div>"
-        + (f"<p>And {more} more kernels.</p>" if more else "")
+        + (f"<p>And {counted(more, 'more kernel')}.</p>" if more else "")
         + f"<p>{escape(measured.profile.summary)}.</p>"
     )

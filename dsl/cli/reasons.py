@@ -26,21 +26,24 @@ class Counts(Protocol):
     """Statistics of one run."""
 
     seconds: float
+    settled: bool
     kernels: int
     bytes: int
     outside: float
     arrays: dict[str, np.ndarray]
 
 
-def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
-    """Return the reasons for a program's speed, based on the statistics of a warm run and on the reads counted in
-    another run."""
+def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) -> list[str]:
+    """Return the reasons for a program's speed, based on the statistics of a warm run, on the reads counted in
+    another run, and on NumPy's time."""
     if not counts.kernels:
         limit = max((values.size for values in counts.arrays.values()), default=IMMEDIATE[0])
         return [f"arrays of at most {limit:,} elements, or nothing but library calls: NumPy's ground"]
     with count_reads() as reads:
         run()
     reasons = []
+    if not counts.settled:
+        reasons.append("the program is still interpreted: weft compiles it when enough runs have shown that this pays")
     if counts.bytes < _SMALL * counts.kernels:
         elements = counts.bytes // (16 * counts.kernels)
         reasons.append(f"a kernel reads and writes about {max(elements, 1):,} elements: NumPy's ground")
@@ -50,7 +53,9 @@ def explain_speed(run: Callable[[], Any], counts: Counts) -> list[str]:
     share = counts.outside / counts.seconds
     if share > 0.5:
         reasons.append(f"{100 * share:.0f} % of the time passes outside of kernels: Python, libraries, or NumPy itself")
-    return reasons or ["the kernels take as long as NumPy's"]
+    in_kernels = counts.seconds - counts.outside
+    figures = f"{1e3 * in_kernels:.3g} ms in kernels and library functions, and NumPy's whole run {1e3 * numpy_seconds:.3g} ms"
+    return reasons or [f"the run spends {figures}"]
 
 
 @contextlib.contextmanager

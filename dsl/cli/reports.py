@@ -12,7 +12,7 @@ from weft.codegen import resolve_target
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.creation import asarray
 from weft.dsl.plans import compile
-from weft.runtime import MissingAssemblerError, disk_cache, find_libdevice, find_tool, override, probe
+from weft.runtime import MissingAssemblerError, counted, disk_cache, find_libdevice, find_tool, override, probe
 from weft.runtime import device as use_device
 
 PACKAGES = ("weft", "numpy", "llvmlite", "sympy", "cuda-core", "cuda-bindings", "nvidia-nvjitlink", "nvidia-nvvm")
@@ -54,9 +54,9 @@ def cache(action: str) -> str:
     if found is None:
         return "the disk cache is switched off (WEFT_CACHE=0)"
     if action == "clear":
-        return f"removed {found.clear()} entries from {found.folder}"
+        return f"removed {counted(found.clear(), 'entry', 'entries')} from {found.folder}"
     facts = found.info()
-    return f"{facts['folder']}: {facts['entries']} entries, {facts['bytes']:,} of {facts['limit']:,} bytes"
+    return f"{facts['folder']}: {counted(facts['entries'], 'entry', 'entries')}, {facts['bytes']:,} of {facts['limit']:,} bytes"
 
 
 def doctor() -> int:

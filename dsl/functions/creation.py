@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
@@ -465,31 +464,6 @@ def arange(
         if first:
             node = map_("add", [node, constant(first, kind)])
         return record(node)
-
-
-def linspace(
-    start: ArrayLike,
-    stop: ArrayLike,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: DTypeLike | None = None,
-    axis: int = 0,
-    *,
-    device: Any = None,
-) -> Any:
-    """Return `num` evenly spaced numbers over an interval, like `numpy.linspace`.
-
-    Examples
-    --------
-    >>> wf.linspace(0, 1, 5)
-    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
-    """
-    values: Any = np.linspace(  # type: ignore[call-overload]
-        np.asarray(start), np.asarray(stop), operator.index(num), endpoint, retstep, dtype, axis
-    )
-    with place(device):
-        return (convert(values[0]), values[1]) if retstep else convert(values)
 
 
 def _frequencies(name: str) -> Callable[..., Array]:

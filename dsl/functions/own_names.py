@@ -24,7 +24,8 @@ from weft.runtime import IMMEDIATE, default_device
 
 # Names by module. ``new=old`` gives the module's own name, `old`, if it differs.
 _MODULES = {
-    "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange linspace eye identity "
+    "functions.spaced_numbers": "linspace",
+    "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange eye identity "
     "copy ascontiguousarray asanyarray=asarray asfortranarray",
     "functions.triangles": "tril triu tri",
     "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "

@@ -16,6 +16,7 @@ from weft.dsl.functions.joining import stack
 from weft.dsl.functions.manipulation import broadcast_arrays, reshape
 from weft.dsl.functions.selecting import where
 from weft.fusion import SymbolicProgram, entries_of, take_apart
+from weft.runtime import counted
 
 _WEAK = (bool, int, float, complex)
 _NUMBER = object()  # stands for a constant instead of a function
@@ -45,7 +46,9 @@ class SymbolicFunction:
     def __call__(self, *values: Any) -> Any:
         """Evaluate the expression for arrays and scalars, which broadcast against each other."""
         if len(values) != len(self.symbols):
-            raise TypeError(f"a function of {len(self.symbols)} symbols, but {len(values)} values were given")
+            raise TypeError(
+                f"a function of {counted(len(self.symbols), 'symbol')}, but {counted(len(values), 'argument')} given"
+            )
         arrays = [part for k, value in enumerate(values) for part in self._parts(k, value)]
         weak = not all(isinstance(value, Array) for value in arrays)
         found: list[Any] = []

@@ -77,7 +77,13 @@ class NumpyModule(types.ModuleType):
             self.__dict__["__path__"] = wrapped.__path__
 
     def __getattr__(self, name: str) -> Any:
-        found = self._own[name] if name in self._own else wrap_name(getattr(self._wrapped, name))
+        try:
+            found = self._own[name] if name in self._own else wrap_name(getattr(self._wrapped, name))
+        except AttributeError as error:
+            text, module = str(error), self._wrapped.__name__
+            if text.startswith("module "):  # (NumPy has other texts for names that it has removed)
+                text = f"module {module.replace('numpy', 'weft', 1)!r} has no attribute {name!r}, and NumPy has none"
+            raise AttributeError(text, name=name, obj=self) from None
         self.__dict__[name] = found
         return found
 

@@ -35,7 +35,7 @@ from weft.fusion.plan.steps import KernelFacts, Shown
 from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.traffic import beside_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
-from weft.runtime import Device, copy_bandwidth, setting, show_place, source_line
+from weft.runtime import Device, copy_bandwidth, counted, setting, show_place, source_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class KernelNote:
         return self.title if self.call else f"{self.title}: {loops}"
 
     @property
-    def places(self) -> str:
+    def storage(self) -> str:
         """Return a description of the locations of the step's values: memory, registers or caches."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
         parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
-        parts.append("rows read again from registers or cache" if self.passes > 1 else "")
+        parts.append("rows read again from registers or the cache" if self.passes > 1 else "")
         return "; ".join(part for part in parts if part)
 
     @property
@@ -99,7 +99,7 @@ class KernelNote:
         """Return the bytes, the instructions and the expected time as text."""
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
-            parts.append(f"{counted(self.instructions, 'instruction')} an element")
+            parts.append(f"{counted(self.instructions, 'instruction')} per element")
         if self.saved:
             parts.append(f"{show_bytes(self.saved)} saved")
         if self.call:
@@ -159,16 +159,11 @@ class Explanation:
             lines.extend(f"    {formula}" for formula in kernel.formulas)
             lines.append(f"    members:  {', '.join(kernel.members)}")
             lines.append(f"    boundary: {kernel.boundary}")
-            lines.append(f"    places:   {kernel.places}")
+            lines.append(f"    storage:  {kernel.storage}")
             lines.append(f"    bytes:    {kernel.costs}")
         for title, text in self.stages:
             lines += ["", f"-- {title}", text]
         return "\n".join(lines)
-
-
-def counted(count: int, thing: str) -> str:
-    """Return a count followed by its noun in the singular or plural."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def show_bytes(count: int) -> str:
@@ -330,17 +325,17 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
     formulas = tuple(line for p in group.placed for line in formulas_of(p, group, names, schedule.in_place))
     roles = {loop.role for loop in group.loops}
-    title = "kernel, " + ("fold" if "reduce" in roles else "running fold" if "scan" in roles else "map")
+    title = "kernel, " + ("reduction" if "reduce" in roles else "scan" if "scan" in roles else "map")
     if isinstance(group, BlockedSteps):
         title += f", {len(group.steps)} time steps in one kernel"
     elif group.passes() > 1:
-        title += f", {group.passes()} times over the row"
+        title += f", {group.passes()} passes over each row"
     if isinstance(group, RowsAndColumns):
-        title += " of rows and of columns in one pass, by parts and then their results"
+        title += " of rows and of columns in one pass, split into blocks that are combined at the end"
     elif chunk_length(group, make_nest(group), CPU):
-        title += ", by parts and then their results"
+        title += ", split into blocks that are combined at the end"
     elif shares_rows(group, make_nest(group)):
-        title += ", by parts, which threads of a CPU read twice"
+        title += ", split into blocks, which the threads of a CPU read twice"
     reads = tuple(names(node) for node in inputs_of(group))
     writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))
     kept = tuple(names(p.task.node) for p in group.placed if p.task.node in group.private)
@@ -350,7 +345,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     if not isinstance(group, BlockedSteps):
         return found
     within = (
-        f"{'shared memory' if group.tile else 'the cache'}, {'a few rows of each' if group.rows else 'part by part'}"
+        f"{'shared memory' if group.tile else 'the cache'}, {'a few rows of each' if group.rows else 'block by block'}"
     )
     return replace(found, saved=sum(2 * node.nbytes for node in group.private), within=within)
 

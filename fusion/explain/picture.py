@@ -138,13 +138,14 @@ def _edge(first: Box, second: Box, label: str, end: str) -> str:
 def show_html(explanation: Explanation) -> str:
     """Return HTML for notebooks: a table of the kernels, and the picture."""
     head = "".join(
-        f"<th style='text-align:left'>{name}</th>" for name in ("", "kernel", "members", "why here", "places and costs")
+        f"<th style='text-align:left'>{name}</th>"
+        for name in ("", "kernel", "members", "boundary", "storage and bytes")
     )
     rows = []
     for k, note in enumerate(explanation.kernels, 1):
         formulas = "<br>".join(f"<code>{escape(formula)}</code>" for formula in note.formulas)
         cells = [str(k), f"{escape(note.title)}<br>{formulas}", escape(", ".join(note.members))]
-        cells += [escape(note.boundary), f"{escape(note.places)}<br>{escape(note.costs)}"]
+        cells += [escape(note.boundary), f"{escape(note.storage)}<br>{escape(note.costs)}"]
         rows.append(
             "<tr>" + "".join(f"<td style='text-align:left;vertical-align:top'>{c}</td>" for c in cells) + "</tr>"
         )

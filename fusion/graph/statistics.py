@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import weft.codegen as codegen
 import weft.runtime as runtime
@@ -77,12 +78,12 @@ def seconds_spent() -> dict[str, float]:
     return {"planning": STATISTICS.planning, "running": STATISTICS.running}
 
 
-def show_host_work(counts: Mapping[str, float]) -> str:
+def show_host_work(counts: Mapping[str, Any]) -> str:
     """Format the host's work as text. `counts` contains the results of both `statistics` and `seconds_spent`."""
     return (
-        f"{counts['plans']} plans made and {counts['plans_read']} read, {counts['lowered']} kernels printed, "
-        f"{counts['interpreted']} programs interpreted, {counts['uploaded']} small arrays moved to the device, "
-        f"{counts['by_value']} small arrays passed by value, {1e3 * counts['planning']:.1f} ms finding and making plans"
+        f"{runtime.counted(counts['plans'], 'plan')} made and {counts['plans_read']} read, {runtime.counted(counts['lowered'], 'kernel')} printed, "
+        f"{runtime.counted(counts['interpreted'], 'program')} interpreted, {runtime.counted(counts['uploaded'], 'small array')} moved to the device, "
+        f"{runtime.counted(counts['by_value'], 'small array')} passed by value, {1e3 * counts['planning']:.1f} ms finding and making plans"
     )
 
 

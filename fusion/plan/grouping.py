@@ -121,13 +121,13 @@ class Grouping:
         """Return the task as placed in `group`, or None and the reason why it does not fit."""
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
-            return None, "it needs the finished result of a library call"
+            return None, "it needs the result of a library call"
         if "scatter" in kinds:
-            return None, "a scatter runs alone"
+            return None, "a scatter is a kernel of its own"
         if "scan" in kinds and "reduce" in kinds:
-            return None, "a scan goes along its rows in order, a reduction does not"
+            return None, "a scan processes a row in order, and a reduction does not"
         if task.kind == "scan" and follows_scan(task, group):
-            return None, "it runs along rows that are shared, and needs what another running fold finds there"
+            return None, "threads share its rows, and it needs the result of another scan"
         if group.instructions + task.size() > MAX_INSTRUCTIONS or len(group.buffers().union(reads)) > MAX_BUFFERS:
             return None, "the kernel would grow too large"
         stored = group.made
@@ -136,22 +136,22 @@ class Grouping:
             assert task.shifted is not None
             centre = task.shifted.centre
             if centre.node not in stored:
-                return None, "it is measured from what another kernel finds"
+                return None, "it needs the mean that another kernel computes"
             produced.append((centre.node, centre.target))
         if any(index is None for _, index in produced):
-            return None, "it reads the values at computed positions"
+            return None, "it gathers the values at computed indices"
         if not produced and not related and group.read.isdisjoint(reads):
-            return None, "they read nothing in common"
+            return None, "they have no common input"
         reason = ""
         for placed in self._placements(task, group, produced, stored):
-            trouble = "" if produced or walks_along(placed, group) else "they walk through memory in different ways"
+            trouble = "" if produced or walks_along(placed, group) else "they read memory with different strides"
             trouble = trouble or self._settle(placed, group, stored)
             trouble = trouble or changes_sums(placed, group, bool(produced), self.machine)
             if not trouble:
                 commit_loops(group, placed)
                 return placed, ""
             reason = reason or trouble
-        return None, reason or "they run over different loops"
+        return None, reason or "they have different loops"
 
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
@@ -206,10 +206,10 @@ class Grouping:
             elif home.inner and in_own_row(placed, index, home, group):
                 ready = max(ready, home.stage + 1)
             else:
-                return "it reads the values at another place than the one that computes them"
+                return "it reads the values at other indices than those at which they are computed"
         previous = placed.task.previous
         if placed.task.kind == "rebuild" and previous in stored:
-            return "what it leaves as it was has to be copied first"
+            return "the elements that it does not overwrite must be copied first"
         for other in group.placed:
             if any(node is previous for node, _ in other.task.reads()):
                 ready = max(ready, other.stage)
@@ -220,7 +220,7 @@ class Grouping:
             if trouble:
                 return trouble
         if placed.stage != 1 and runs_along_shared_rows(group):
-            return "it stands beside rows that are shared"
+            return "threads share the rows of the kernel"
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
@@ -239,7 +239,7 @@ class Grouping:
             while versions[-1] in made:
                 earlier = made[versions[-1]]
                 if not self._beside(earlier, writer, group):
-                    return "it overwrites part of what the kernel before it writes"
+                    return "it overwrites part of an earlier result"
                 versions.append(earlier.task.node.operands[0])
             for reader in everyone:
                 if reader is not writer and reader.task.kind == "update" and reader.task.previous is versions[0]:
@@ -251,7 +251,7 @@ class Grouping:
                     if form == target and reader.stage <= writer.stage:
                         continue
                     if form is None or not disjoint(form, target, extents):
-                        return "one overwrites what the other still reads elsewhere"
+                        return "one overwrites elements that the other reads at other indices"
         return ""
 
     def _beside(self, earlier: Placed, later: Placed, group: Group) -> bool:
@@ -313,18 +313,22 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
     nest = make_nest(trial)
     sums = [p for p in trial.placed if p.task.rounds()]
     if any(fold_loops(p, nest) != order_alone(p.task, machine).loops for p in sums):
-        return "its sums would be folded in another order"
+        return "its sums would be added in another order"
     ways = [(p, order_alone(p.task, machine).across) for p in sums if p.task.kind == "reduce"]
     if machine.is_gpu:
         # the threads that share a sum depend on which accesses of the kernel are contiguous
         across = goes_across(trial, nest)
         if any(way != across for p, way in ways if p is not own or not needs):
-            return "its sums would be shared by other threads"
+            return "its sums would be divided among other threads"
     elif len({way for _, way in ways}) > 1:
-        return "its sums go different ways through memory"
+        return "one sum is along rows, and another along columns"
     chunk = chunk_length(trial, nest, machine)
     if any(order_alone(p.task, machine).chunk != chunk for p in sums if p.task.kind == "reduce"):
-        return "it needs the finished reduction of rows that are folded in parts" if needs else "sums are cut otherwise"
+        return (
+            "it needs the complete reduction of rows that are split into blocks"
+            if needs
+            else "its sums would be split into other blocks"
+        )
     return ""
 
 

@@ -87,12 +87,12 @@ def too_long(group: Group, task: Task, machine: Machine) -> str:
     length = row_size(group)
     rows = prod(loop.extent for loop in group.loops if loop.role == "parallel")
     if rows < MANY_ROWS and length > machine.row_length and task.kind != "reduce":
-        return "it needs the finished reduction of rows that are too few to share the work by"
+        return "it needs the complete reduction, and the rows are too few for all threads"
     along, across = row_bytes(group)
     whole = task.kind == "reduce" and rows * length * (along + across) <= ROW_BYTES
     if across > along and not whole:
         if _band_length(length, rows, machine) if machine.is_gpu else length > SHORT_COLUMN:
-            return "it needs the finished reduction before it goes over the columns again"
+            return "it needs the complete reduction before it reads the columns again"
     if length > LONG_ROW or (not machine.is_gpu and length * (along + across) > ROW_BYTES):
-        return "it needs the finished reduction, and the row would no longer be in the cache"
+        return "it needs the complete reduction, and the row does not fit in the cache"
     return ""

@@ -18,7 +18,7 @@ from weft.fusion.plan.live_graph import make_graph
 from weft.fusion.plan.steps import Batch, KernelLaunch, Plan
 from weft.fusion.record.storage import Epoch
 from weft.fusion.run.interpret import NeedsKernelError, interpret, make_program
-from weft.runtime import Buffer, Device, VerificationError, setting
+from weft.runtime import Buffer, Device, VerificationError, counted, setting
 
 
 class JudgeCounts:
@@ -104,7 +104,7 @@ def first_difference(found: np.ndarray, wanted: np.ndarray) -> str:
         return ""
     place = tuple(int(k) for k in np.unravel_index(int(np.argmin(same)), same.shape)) if same.ndim else ()
     count = int(same.size - np.count_nonzero(same))
-    return f"{found[place]!r} compiled, {wanted[place]!r} interpreted, at {place} and {count - 1} places more"
+    return f"{found[place]!r} compiled, {wanted[place]!r} interpreted, at {place} and at {counted(count - 1, 'more place')}"
 
 
 def _download(device: Device, buffer: Buffer, version: Expr) -> np.ndarray:

@@ -35,6 +35,7 @@ from weft.runtime import (
     Listening,
     OptimizerWarning,
     SettingError,
+    counted,
     launch_heard,
     setting,
     warn_user,
@@ -283,7 +284,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
     begin = perf_counter()
     if Listening.listeners:
         facts = KernelFacts(tuple((step.node.op, step.node.location) for step in program.steps), 0, None)
-        name, nbytes = f"{len(program.steps)} steps interpreted", sum(v.nbytes for v in versions)
+        name, nbytes = f"{counted(len(program.steps), 'step')} interpreted", sum(v.nbytes for v in versions)
         note = LaunchNote(name, nbytes=nbytes, sources=facts.sources())
         launch_heard(epoch.device, note, lambda: made.extend(interpret(program, epoch)))
     else:

@@ -87,6 +87,8 @@ _NAMES = frozenset(" ".join(_LAZY.values()).split())
 _find_lazy = lazy_names(globals(), _LAZY)
 
 install_registrations()
+if sys.excepthook is sys.__excepthook__:  # (the hooks of others are kept)
+    sys.excepthook = lambda *error: import_module("weft.dsl.tracebacks").show_uncaught(*error)
 if hasattr(sys.modules.get("IPython"), "get_ipython"):
     import_module("weft.dsl.tracebacks").hide_in_ipython()
 

@@ -64,7 +64,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "numpy.piecewise": (_V, [_V > 2], [1.0, 0.0]), "numpy.unravel_index": (_I, (4, 4)), "numpy.ravel_multi_index": ((_I, _I), (6, 6)),
     "numpy.insert": (_V, 1, 2.0), "numpy.delete": (_V, 1), "numpy.roll": (_A, 1), "numpy.clip": (_A, 2.0, 50.0), "numpy.place": (_V, _V > 2, [1.0]),
     "numpy.putmask": (_V, _V > 2, [1.0]), "numpy.pad": (_A, 1), "numpy.can_cast": (_A, np.float32), "numpy.bincount": (_I,), "numpy.from_dlpack": (_A,),
-    "numpy.broadcast_shapes": ((3, 1), (1, 4)), "numpy.logspace": (0.0, 1.0, 50), "numpy.geomspace": (1.0, 2.0, 50),
+    "numpy.broadcast_shapes": ((3, 1), (1, 4)), "numpy.linspace": (0.0, 1.0, 50), "numpy.logspace": (0.0, 1.0, 50), "numpy.geomspace": (1.0, 2.0, 50),
     "numpy.convolve": (_V, _V[:3]), "numpy.correlate": (_V, _V[:3], "full"), "numpy.trim_zeros": (_V,), "numpy.polyval": ([1.0, 2.0], _V),
     "numpy.histogramdd": (_A[:, :2], 3), "numpy.polyfit": (_V, _V, 2), "numpy.poly": (_V,), "numpy.linalg.multi_dot": ([_A, _A, _A],), "numpy.unstack": (_A,),
 }  # fmt: skip

@@ -6,6 +6,7 @@ weft rejects them at the same line, with an error of the same class and a messag
 from __future__ import annotations
 
 import inspect
+import operator
 import traceback
 from decimal import Decimal
 from types import FunctionType
@@ -209,3 +210,15 @@ def test_evaluating_takes_what_functions_return() -> None:
     assert wf.evaluate(7) == 7
     assert all(v is w for v, w in zip(wf.evaluate(*values), values, strict=True))
     np.testing.assert_array_equal(np.asarray(values[6][0]), np.arange(12.0).reshape(3, 4) + 1)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["linalg.sovle", "fft.rff", "linspce"])
+def test_misspelled_names_are_names_of_weft(name: str) -> None:
+    module, _, last = f"weft.{name}".rpartition(".")
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute '{last}', and NumPy has none"):
+        operator.attrgetter(name)(wf)
+
+
+def test_names_that_numpy_removed_have_numpys_advice() -> None:
+    with pytest.raises(AttributeError, match="np.float64"):
+        wf.float_  # noqa: B018

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import traceback
 from types import SimpleNamespace
@@ -29,6 +31,20 @@ def test_frames_are_hidden_in_chains() -> None:
     second.__cause__, first.__context__ = first, second
     hide_frames(second)
     assert _files(first) == {__file__} and second.__traceback__ is None
+
+
+@pytest.mark.parametrize("strict", ["0", "1"])
+def test_errors_that_end_a_program(strict: str) -> None:
+    program = "import weft as wf\nwf.zeros(3000) + wf.zeros(4)\n"
+    command, variables = [sys.executable, "-c", program], {**os.environ, "WEFT_STRICT": strict}
+    said = subprocess.run(command, env=variables, capture_output=True, text=True, check=False).stderr
+    assert 'File "<string>", line 2' in said and "could not be broadcast" in said
+    assert ("weft/dsl" in said) == (strict == "1")
+
+
+def test_hooks_of_others_are_kept() -> None:
+    program = "import sys\nsys.excepthook = hook = lambda *error: None\nimport weft\nprint(sys.excepthook is hook)\n"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "True\n"
 
 
 def test_errors_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_library_calls_are_said_to_be_calls() -> None:
     assert "(1.00 times the least possible)" in found.summary
     assert call.seconds is None
     assert "120 k multiply-adds by NumPy" in call.costs
-    assert kernel.boundary == "it needs the finished result of a library call"
+    assert kernel.boundary == "it needs the result of a library call"
     assert kernel.formulas == ("y0 = maximum(t0, 0.0)   (in the memory of t0)",)
     assert wf.explain(x.T @ x).kernels[0].formulas == ("y0 = matmul(x0[view], x0)",)
 
@@ -161,8 +161,8 @@ def test_places_of_values() -> None:
 
     found = wf.explain(softmax(wf.asarray(np.ones((50, 40), np.float32))))
     (kernel,) = found.kernels
-    assert kernel.places == "x0 read; y0 written; t0, t1 in registers; rows read again from registers or cache"
-    assert kernel.places in str(found)
+    assert kernel.storage == "x0 read; y0 written; t0, t1 in registers; rows read again from registers or the cache"
+    assert kernel.storage in str(found)
 
 
 @pytest.mark.parametrize(

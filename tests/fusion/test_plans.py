@@ -121,7 +121,7 @@ def test_explain_says_what_runs_and_runs_nothing() -> None:
     assert "2 kernels" in text
     assert "exp(x0)" in text
     assert "test_plans.py" in text
-    assert "boundary: it needs the finished reduction" in text or "different loops" in text
+    assert "boundary: it needs the complete reduction" in text or "different loops" in text
 
 
 def test_threads_share_arrays() -> None:

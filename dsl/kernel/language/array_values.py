@@ -33,6 +33,7 @@ from weft.dsl.kernel.language.values import (
     memory_dtype,
 )
 from weft.dsl.kernel.sanitizer.watch import SiteKind
+from weft.runtime import counted
 
 
 def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
@@ -268,7 +269,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: Any, **attributes: Any) ->
     items = value.items if isinstance(value, TupleValue) else None
     if items is not None and view.ndim == 1:
         if view.shape[0] != len(items) and isinstance(view.shape[0], int):
-            c.fail(f"{len(items)} values cannot be assigned to {view.shape[0]} elements")
+            c.fail(f"{counted(len(items), 'value')} cannot be assigned to {counted(view.shape[0], 'element')}")
         for k, item in enumerate(items):
             assign_view(c, view_of(c, view, Constant(k)), item, **attributes)
         return
@@ -502,7 +503,7 @@ def copy_record(c: Compiler, target: RecordValue, value: Any) -> None:
     names = target.dtype.names or ()
     if isinstance(value, TupleValue):
         if len(value.items) != len(names):
-            c.fail(f"{len(value.items)} values for the {len(names)} fields of a record")
+            c.fail(f"{counted(len(value.items), 'value')} for {counted(len(names), 'field')} of a record")
         for name, item in zip(names, value.items, strict=True):
             set_field(c, target, name, item)
         return

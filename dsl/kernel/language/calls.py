@@ -43,6 +43,7 @@ from weft.dsl.kernel.language.values import (
 )
 from weft.dsl.kernel.library import child_launches, functions, intrinsics
 from weft.dsl.kernel.library.library_functions import LibraryFunction
+from weft.runtime import counted
 
 
 def call_value(
@@ -131,7 +132,7 @@ def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, 
     if out is None and len(arguments) == row.arity + 1:
         out = arguments.pop()
     if len(arguments) != row.arity:
-        c.fail(f"{name}() takes {row.arity} arguments, but {len(arguments)} were given")
+        c.fail(f"{name}() takes {counted(row.arity, 'argument')}, but {len(arguments)} were given")
     if out is not None:
         return _row_into(call, row.name, arguments, out)
     return functions.elementwise(call, row.name, *arguments)
@@ -219,7 +220,7 @@ def _fields(
     defaults: dict[str, Any],
 ) -> TupleValue:
     if len(arguments) > len(fields):
-        call.c.fail(f"{maker.__name__}() takes {len(fields)} arguments, but {len(arguments)} were given")
+        call.c.fail(f"{maker.__name__}() takes {counted(len(fields), 'argument')}, but {len(arguments)} were given")
     given = dict(zip(fields, arguments, strict=False))
     for name, value in keywords.items():
         if name not in fields or name in given:

@@ -10,7 +10,7 @@ from typing import Any
 import weft.runtime as runtime
 from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.kernel.language.types import as_signatures
-from weft.runtime import Device
+from weft.runtime import Device, counted
 
 
 def reduce_function(held: Any, *arguments: Any) -> Any:
@@ -49,7 +49,7 @@ class DeviceFunction:
             for signature in self.signatures:
                 if len(signature.arguments) != function.__code__.co_argcount:
                     raise TypeError(
-                        f"{function.__name__} takes {function.__code__.co_argcount} arguments, but the signature {signature} "
+                        f"{function.__name__} takes {counted(function.__code__.co_argcount, 'argument')}, but the signature {signature} "
                         f"has {len(signature.arguments)}"
                     )
 

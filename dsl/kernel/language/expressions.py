@@ -42,6 +42,7 @@ from weft.dsl.kernel.language.values import (
     describe,
 )
 from weft.dsl.kernel.language.variables import Unresolved, Variable
+from weft.runtime import counted
 
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
 # Unsupported constructs: their names, and alternatives.
@@ -242,7 +243,7 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
     """Return the name of the field with this number."""
     names = record.dtype.names or ()
     if not -len(names) <= number < len(names):
-        c.fail(f"a record of {len(names)} fields has no field {number}")
+        c.fail(f"a record of {counted(len(names), 'field')} has no field {number}")
     return names[number]
 
 
@@ -277,7 +278,7 @@ def _tuple_item(frame: FunctionFrame, node: ast.AST, owner: TupleValue, index: A
     known = arrays.known_shape(index)
     if known is not None:
         if not -len(owner.items) <= known[0] < len(owner.items):
-            c.fail(f"tuple index {known[0]} is out of range: it has {len(owner.items)} items")
+            c.fail(f"tuple index {known[0]} is out of range: it has {counted(len(owner.items), 'item')}")
         return owner.items[known[0]]
     if not owner.items:
         c.fail("an empty tuple cannot be indexed")
@@ -471,7 +472,7 @@ def _bind_parts(
         middle = TupleValue(tuple(items[k : len(items) - after]))
         items = (*items[:k], middle, *items[len(items) - after :])
     if len(items) != len(parts):
-        frame.fail(target, f"{len(items)} values cannot be unpacked into {len(parts)} names")
+        frame.fail(target, f"{counted(len(items), 'value')} cannot be unpacked into {counted(len(parts), 'name')}")
     # All values are read before any is written: a, b = b, a.
     for part, item in zip(parts, items, strict=True):
         bind(frame, part.value if isinstance(part, ast.Starred) else part, item, fresh)

@@ -33,6 +33,7 @@ from weft.dsl.kernel.language.values import (
 )
 from weft.dsl.kernel.language.variables import Unresolved, Variable
 from weft.dsl.kernel.language.waiting import begin_waiting, count_waiting
+from weft.runtime import counted
 
 UNROLL_LIMIT = 1024
 DEPTH_LIMIT = 64
@@ -570,7 +571,9 @@ def bind_arguments(
     left = dict(keywords)
     extra = arguments[len(positional) :]
     if extra and tree.vararg is None:
-        frame.fail(node, f"{source.name}() takes {len(positional)} arguments, but {len(arguments)} were given")
+        frame.fail(
+            node, f"{source.name}() takes {counted(len(positional), 'argument')}, but {len(arguments)} were given"
+        )
     if tree.vararg is not None:
         bound.append((tree.vararg, TupleValue(tuple(extra))))
     if tree.kwarg is not None:

@@ -161,7 +161,7 @@ class NamedTuple(Type):
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", tuple(self.types))
         if len(self.types) != len(self.fields):
-            raise TypeError(f"{self.cls.__name__} has the fields {self.fields}, but {len(self.types)} types were given")
+            raise TypeError(f"{self.cls.__name__} has the fields {self.fields}, but {len(self.types)} of their types")
 
     @property
     def fields(self) -> tuple[str, ...]:

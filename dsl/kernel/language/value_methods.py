@@ -28,6 +28,7 @@ from weft.dsl.kernel.language.values import (
     is_number,
     memory_dtype,
 )
+from weft.runtime import counted
 
 
 def call_method(call: Invocation, owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -78,7 +79,7 @@ def _number_method(call: Invocation, number: ScalarValue, name: str, arguments: 
     c = call.c
     wanted = int(name in ("astype", "view"))
     if len(arguments) != wanted:
-        c.fail(f"{name}() of a number takes {wanted} arguments, but {len(arguments)} were given")
+        c.fail(f"{name}() of a number takes {counted(wanted, 'argument')}, but {len(arguments)} were given")
     match name:
         case "conjugate":
             return c.apply("conjugate", number) if number.dtype.kind == "c" else number
@@ -207,7 +208,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
     c = call.c
     items = shape[0].items if len(shape) == 1 and isinstance(shape[0], TupleValue) else shape
     if not arrays.is_contiguous(array):
-        c.fail(f"{array.label or 'the array'} is not product to be contiguous: it cannot be reshaped in a kernel")
+        c.fail(f"{array.label or 'the array'} is not known to be contiguous: it cannot be reshaped in a kernel")
     lengths: list[Any] = []
     free = None
     product: Any = 1
@@ -224,7 +225,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
         total = arrays.size(c, array)
         if isinstance(total, int) and isinstance(product, int):
             if not product or total % product:
-                c.fail(f"an array of {total} elements cannot be reshaped to {tuple(lengths)}")
+                c.fail(f"an array of {counted(total, 'element')} cannot be reshaped to {tuple(lengths)}")
             lengths[free] = total // product
         else:
             lengths[free] = c.builder.op("floor_divide", extents.extent_ir(c, total), extents.extent_ir(c, product))
@@ -235,7 +236,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
     for extent in lengths:
         made = extents.multiply(c, made, extent)
     if isinstance(total, int) and isinstance(made, int) and total != made:
-        c.fail(f"an array of {total} elements cannot be reshaped to {tuple(lengths)}")
+        c.fail(f"an array of {counted(total, 'element')} cannot be reshaped to {tuple(lengths)}")
     if c.checked and not (isinstance(total, int) and isinstance(made, int)):
         sizes = [extents.extent_ir(c, n) for n in (total, made)]
         different = c.builder.op("not_equal", *sizes, dtype=np.bool_)

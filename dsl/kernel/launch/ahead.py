@@ -20,7 +20,7 @@ from weft.dsl.kernel.launch.arguments import from_type
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 from weft.dsl.kernel.launch.inspection import architecture
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
-from weft.runtime import setting
+from weft.runtime import counted, setting
 
 
 def compile_ptx(
@@ -99,7 +99,9 @@ def _specialised(
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
     count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount
     if len(descriptors) != count:
-        raise KernelTypeError(f"{function.__name__} takes {count} arguments, but the signature has {len(descriptors)}")
+        raise KernelTypeError(
+            f"{function.__name__} takes {counted(count, 'argument')}, but the signature has {len(descriptors)}"
+        )
     wanted = signature.result
     if abi not in (None, "c", "numba"):
         raise KernelTypeError(f"the ABI is 'c' or 'numba', not {abi!r}")

@@ -30,7 +30,7 @@ from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch, run_in_python
 from weft.dsl.kernel.launch.ready import Ready, signature_of
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
 from weft.dsl.kernel.sanitizer.watch import Watch
-from weft.runtime import PerformanceWarning, default_device, setting, warn_user
+from weft.runtime import PerformanceWarning, counted, default_device, setting, warn_user
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
@@ -48,7 +48,8 @@ def triple(what: str, size: Any) -> Triple:
     numbers = []
     for item in items:
         if isinstance(item, (bool, np.bool_, np.ndarray)) or not hasattr(item, "__index__"):
-            raise KernelTypeError(f"{what}dim must be a sequence of integers, got {list(items)}")
+            given = f"{what}dim must be a sequence of integers, got {list(items)}"
+            raise KernelTypeError(f"{given}: write // instead of /, or int(...)")
         numbers.append(int(item.__index__()))
     limits = MAX_BLOCK if what == "block" else MAX_GRID
     for axis, number, limit in zip("xyz", numbers, limits, strict=False):
@@ -197,7 +198,7 @@ class KernelDispatcher(KernelFunction, Inspection):
             raise KernelTypeError(f"a kernel returns nothing, but the signature says {found.result}")
         if len(found.arguments) != self._count:
             raise KernelTypeError(
-                f"{self.__name__} takes {self._count} arguments, but the signature has {len(found.arguments)}"
+                f"{self.__name__} takes {counted(self._count, 'argument')}, but the signature has {len(found.arguments)}"
             )
         descriptors = tuple(args.from_type(kind) for kind in found.arguments)
         device = default_device()

@@ -36,7 +36,7 @@ def launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -
     device = parent.device
     count = int(device.download(queue, np.dtype(np.int64), (1,))[0])
     if count > RECORDS:
-        raise LaunchError(f"{parent.kernel.__name__} launches {count} kernels; one kernel launches {RECORDS} at most")
+        raise LaunchError(f"{parent.kernel.__name__} launches {count} kernels; one kernel launches at most {RECORDS}")
     words = device.download(queue, np.dtype(np.int64), (1 + count * RECORD_WORDS,)) if count else np.zeros(1, np.int64)
     for record in words[1:].reshape(count, RECORD_WORDS).tolist():
         kernel, descriptors = sites[record[0]]

@@ -19,6 +19,7 @@ from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.value_methods import bit_cast
 from weft.dsl.kernel.language.values import INT, ArrayValue, ChildKernel, Constant, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.launch import arguments as args
+from weft.runtime import counted
 
 RECORDS = 1 << 14  # maximum number of records in a queue
 RECORD_WORDS = 64
@@ -43,7 +44,7 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
         _append_words(c, value, descriptor, words)
     if 1 + len(words) > RECORD_WORDS:
         c.fail(
-            f"the arguments of {kernel.__name__} take {len(words)} words; a kernel in a kernel has {RECORD_WORDS - 1}"
+            f"the arguments of {kernel.__name__} take {counted(len(words), 'word')}; a kernel in a kernel has {RECORD_WORDS - 1}"
         )
     queue, sites = _queue(c)
     sites.append((kernel, descriptors))

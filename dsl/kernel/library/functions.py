@@ -45,6 +45,7 @@ from weft.dsl.kernel.language.values import (
 )
 from weft.dsl.kernel.library import array_functions, number_functions
 from weft.dsl.kernel.library.library_functions import LibraryFunction
+from weft.runtime import counted
 
 _registered = (array_functions, number_functions)  # whose handlers are in the same table
 
@@ -344,7 +345,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
     """Compile a call of a libdevice, float16 or bfloat16 function."""
     c = call.c
     if len(arguments) != len(function.arguments):
-        c.fail(f"{function.name} takes {len(function.arguments)} arguments, but {len(arguments)} were given")
+        c.fail(f"{function.name} takes {counted(len(function.arguments), 'argument')}, but {len(arguments)} were given")
     numbers = [c.number(a) for a in arguments]
     brain = next((k for n in numbers if isinstance(k := c.kind(n), np.dtype) and is_bfloat16(k)), None)
     if brain is not None and function.name.startswith("bf16."):
@@ -392,5 +393,5 @@ def make_vector(call: Invocation, maker: Any, arguments: list[Any]) -> TupleValu
     for argument in arguments:
         parts.extend(argument.items if isinstance(argument, TupleValue) else (argument,))
     if len(parts) != maker.lanes:
-        c.fail(f"{maker.__name__} takes {maker.lanes} components, not {len(parts)}")
+        c.fail(f"{maker.__name__} takes {counted(maker.lanes, 'component')}, not {len(parts)}")
     return TupleValue(tuple(c.cast(p, maker.dtype) for p in parts), maker, ("x", "y", "z", "w")[: maker.lanes])

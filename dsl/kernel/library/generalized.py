@@ -21,6 +21,7 @@ from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.types import ArrayType, NoneType, Signature, as_signatures
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
+from weft.runtime import counted
 
 Layout = tuple[tuple[str, ...], ...]
 
@@ -52,7 +53,7 @@ class GeneralizedFunction:
         count = self.function.__code__.co_argcount
         if count != len(self.inputs) + len(self.outputs):
             raise KernelTypeError(
-                f"{self.__name__} takes {count} arguments, but the layout {layout!r} has {len(self.inputs) + len(self.outputs)}"
+                f"{self.__name__} takes {counted(count, 'argument')}, but the layout {layout!r} has {len(self.inputs) + len(self.outputs)}"
             )
         for signature in self.signatures:
             if signature.result is not None and not isinstance(signature.result, NoneType):

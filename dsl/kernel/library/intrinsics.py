@@ -24,6 +24,7 @@ from weft.dsl.kernel.library import groups
 from weft.dsl.kernel.library.functions import call_library
 from weft.dsl.kernel.library.library_functions import BF16, FP16
 from weft.dsl.kernel.sanitizer.watch import SiteKind
+from weft.runtime import counted
 
 UINT32 = np.dtype(np.uint32)
 INT32 = np.dtype(np.int32)
@@ -363,9 +364,9 @@ def _check_atomic(c: Compiler, name: str, dtype: np.dtype, kinds: str, sizes: tu
     if dtype.itemsize == 2 and dtype.kind != "f":
         good = False
     if not good:
-        words = {"i": "integers", "u": "unsigned integers", "f": "floats"}
-        takes = ", ".join(words[k] for k in kinds)
-        c.fail(f"cuda.atomic.{name} takes {takes} of {' or '.join(str(8 * s) for s in sizes)} bits, not {dtype}")
+        words = {"i": "int", "u": "uint", "f": "float"}
+        takes = [f"{words[kind]}{8 * size}" for kind in kinds for size in sizes if kind == "f" or size > 2]
+        c.fail(f"cuda.atomic.{name} takes {', '.join(takes[:-1])} and {takes[-1]}, not {dtype}")
 
 
 def _atomic(name: str) -> Handler:
@@ -528,7 +529,7 @@ def _inline_ptx(call: Invocation, template: Any, constraints: Any, values: Any =
         c.fail(f"constraints are h, r, l, f and d, with = for results, not {constraints.value!r}")
     read = [p for p in parts if not p.startswith(("=", "~"))]
     if len(read) != len(values):
-        c.fail(f"the constraints name {len(read)} operands, but {len(values)} are given")
+        c.fail(f"the constraints name {counted(len(read), 'operand')}, but {len(values)} are given")
     operands = []
     for part, value in zip(read, values, strict=True):
         number = c.scalar(value)

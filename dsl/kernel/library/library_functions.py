@@ -16,6 +16,7 @@ from weft.codegen import find_op, is_bfloat16
 from weft.dsl.kernel.library import half_floats
 from weft.dsl.kernel.python_mode.argument_conversion import convert, fused_multiply_add
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen
+from weft.runtime import counted
 
 
 class LibraryFunction:
@@ -70,7 +71,9 @@ class LibraryFunction:
         """Compute the function for scalars, in plain Python."""
         if len(values) != len(self.arguments):
             kinds = ", ".join(d.name for d in self.arguments)
-            raise TypeError(f"{self.name} takes {len(self.arguments)} arguments ({kinds}), not {len(values)}")
+            raise TypeError(
+                f"{self.name} takes {counted(len(self.arguments), 'argument')} ({kinds}), not {len(values)}"
+            )
         if self.name.startswith("bf16.") and any(isinstance(seen(v), Brain) for v in values):
             return self._on_brains(beside_brains(values))
         with np.errstate(all="ignore"):

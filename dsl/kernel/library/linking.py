@@ -18,7 +18,7 @@ from weft.dsl.kernel.language import types
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, describe
-from weft.runtime import ForeignCode, register_foreign
+from weft.runtime import ForeignCode, counted, register_foreign
 
 SUFFIXES = {
     ".cu": "cu",
@@ -142,7 +142,7 @@ class ForeignFunction:
         if c.target is None or c.target.kind != "cuda":
             c.fail(f"{self.__name__} is a function of linked GPU code: this kernel needs a GPU")
         if len(arguments) != len(wanted):
-            c.fail(f"{self.__name__} takes {len(wanted)} arguments, but {len(arguments)} were given")
+            c.fail(f"{self.__name__} takes {counted(len(wanted), 'argument')}, but {len(arguments)} were given")
         operands = [_operand(call, self.__name__, a, kind) for a, kind in zip(arguments, wanted, strict=True)]
         result = getattr(self.signature.result, "dtype", None)
         called: dict[str, Any] = {"symbol": self.__name__, "links": self.links}

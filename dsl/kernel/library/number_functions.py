@@ -22,6 +22,7 @@ from weft.dsl.kernel.language.members import attribute
 from weft.dsl.kernel.language.value_operators import binary
 from weft.dsl.kernel.language.values import INT, ArrayValue, Constant, Generator, ScalarValue, TupleValue
 from weft.dsl.kernel.language.variables import Restart
+from weft.runtime import counted
 
 
 def _rows(module: Any, names: dict[str, str]) -> None:
@@ -36,7 +37,7 @@ def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
     c = call.c
     arity = len(operands)
     if arity != find_op(row).arity:
-        c.fail(f"{row}() takes {find_op(row).arity} arguments, but {arity} were given")
+        c.fail(f"{row}() takes {counted(find_op(row).arity, 'argument')}, but {arity} were given")
     return elementwise(call, row, *operands)
 
 

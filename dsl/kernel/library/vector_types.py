@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weft.dsl.kernel.python_mode.argument_conversion import convert
+from weft.runtime import counted
 
 COMPONENTS = "xyzw"
 
@@ -60,7 +61,7 @@ class Vector:
         for part in parts:
             values.extend(part if isinstance(part, Vector) else (part,))
         if len(values) != self.lanes:
-            raise TypeError(f"{type(self).__name__} takes {self.lanes} components, not {len(values)}")
+            raise TypeError(f"{type(self).__name__} takes {counted(self.lanes, 'component')}, not {len(values)}")
         self._values = [_component(self, value) for value in values]
 
     def __iter__(self) -> Iterator[Any]:

@@ -40,7 +40,7 @@ from weft.dsl.kernel.language.types import Signature, as_signatures
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 from weft.dsl.script.numpy_face import NUMPY
 from weft.fusion import cast, map_
-from weft.runtime import PerformanceWarning, warn_user
+from weft.runtime import PerformanceWarning, counted, warn_user
 
 INDEX = np.dtype(np.int32)
 _COST_OF_LOOPS = 200
@@ -78,7 +78,7 @@ class VectorFunction(DeviceFunction):
         for signature in self.signatures:
             if len(signature.arguments) != self.nin:
                 raise KernelTypeError(
-                    f"{self.__name__} takes {self.nin} arguments, but the signature {signature} has {len(signature.arguments)}"
+                    f"{self.__name__} takes {counted(self.nin, 'argument')}, but the signature {signature} has {len(signature.arguments)}"
                 )
 
     def __repr__(self) -> str:
@@ -111,7 +111,9 @@ class VectorFunction(DeviceFunction):
         if len(operands) == self.nin + 1 and out is None:
             *operands, out = operands  # type: ignore[assignment]
         if len(operands) != self.nin:
-            raise KernelTypeError(f"{self.__name__}() takes {self.nin} arguments, but {len(operands)} were given")
+            raise KernelTypeError(
+                f"{self.__name__}() takes {counted(self.nin, 'argument')}, but {len(operands)} were given"
+            )
         if any(
             np.asarray(value).dtype.kind in "mM" for value in operands if isinstance(value, (np.ndarray, np.generic))
         ):

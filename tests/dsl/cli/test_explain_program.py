@@ -76,7 +76,7 @@ def test_the_page_is_whole(page: tuple[Page, Path]) -> None:
     assert not found.open and len(set(found.anchors)) == len(found.anchors)
     assert found.links and all(link.removeprefix("#") in found.anchors for link in found.links)
     assert all(line in found.texts for line in LINES if line), "every line of the program is shown"
-    assert any("kernel, map" in text or "kernel, fold" in text for text in found.texts), "a plan is drawn"
+    assert any("kernel, map" in text or "kernel, reduction" in text for text in found.texts), "a plan is drawn"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ class Figures:
     kernels: int = 100
     bytes: int = 10**9
     outside: float = 0.1
+    settled: bool = True
     arrays: dict[str, np.ndarray] = field(default_factory=lambda: {"x": np.zeros(300)})
 
 
@@ -26,12 +27,14 @@ def test_lines_that_ask_for_values(tmp_path: Path) -> None:
         "import numpy as np\nx = np.arange(20_000.0)\nfor k in range(20):\n    x = x * 0.5\n"
         "    if x.sum() < k:\n        pass\nprint(x.mean() > 3, float(x[0]))\n"
     )
-    (reason,) = explain_speed(lambda: load_program(script, "script"), Figures())
+    (reason,) = explain_speed(lambda: load_program(script, "script"), Figures(), 1.0)
     assert reason.startswith("values are asked for 20 times at ") and "script.py:5" in reason
-    assert explain_speed(lambda: None, Figures()) == ["the kernels take as long as NumPy's"]
+    (figures,) = explain_speed(lambda: None, Figures(), 0.5)
+    assert figures == "the run spends 900 ms in kernels and library functions, and NumPy's whole run 500 ms"
+    assert "still interpreted" in explain_speed(lambda: None, Figures(settled=False), 0.5)[0]
 
 
 def test_small_arrays_and_time_outside() -> None:
-    assert "at most 300 elements" in explain_speed(lambda: None, Figures(kernels=0))[0]
-    small, outside = explain_speed(lambda: None, Figures(bytes=100 * 16 * 500, outside=0.9))
+    assert "at most 300 elements" in explain_speed(lambda: None, Figures(kernels=0), 1.0)[0]
+    small, outside = explain_speed(lambda: None, Figures(bytes=100 * 16 * 500, outside=0.9), 1.0)
     assert "about 500 elements" in small and "90 % of the time" in outside

@@ -22,7 +22,7 @@ SMALL = {
     "black_scholes.py": ["1000"],
     "seawater.py": ["1000"],
     "heat.py": ["40", "20"],
-    "image_filter.py": [],
+    "image_filter.py": ["2"],
     "pca.py": [],
     "mandelbrot.py": ["80", "20"],
     "nbody.py": ["30", "4"],
@@ -40,7 +40,7 @@ def test_examples_give_numpys_results(name: str, capsys: pytest.CaptureFixture[s
     assert re.search(r"^(fused: .*array operations in one loop|nothing was fused)", text, re.MULTILINE)
     for name in ("cold", "warm"):
         assert re.search(
-            rf"^{name}: \d+ plans made and \d+ read, \d+ kernels printed, .* ms outside of plans$", text, re.MULTILINE
+            rf"^{name}: \d+ plans? made and \d+ read, \d+ kernels? printed, .* ms outside of plans$", text, re.MULTILINE
         )
 
 
@@ -49,7 +49,7 @@ def test_a_program_that_raises_is_not_compared(tmp_path: Path, capsys: pytest.Ca
     script.write_text("import numpy as np\nnp.ones(3) + np.ones(4)\n")
     assert main(["run", "--compare", str(script)]) == 1
     said = capsys.readouterr()
-    assert said.err.count("could not be broadcast") == 1 and "(NumPy, cold) ended with exit status 1" in said.err
+    assert said.err.count("could not be broadcast") == 1 and "(NumPy, first) ended with exit status 1" in said.err
     assert said.out == ""
 
 

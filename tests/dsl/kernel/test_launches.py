@@ -314,3 +314,18 @@ def test_functions_of_python_and_numpy_are_arguments() -> None:
     assert out.tolist() == [2.0, -1.5]
     apply[1, 1](out, np.exp, abs)
     assert out.tolist() == pytest.approx([np.exp(4.0), 1.5], rel=1e-15)
+
+
+def test_a_quotient_as_a_grid_is_explained() -> None:
+    with pytest.raises(TypeError, match=r"griddim must be a sequence of integers, got \[2\.0\]: write //"):
+        weft.kernel(fill)[8 / 4, 8]
+
+
+def test_atomics_name_the_dtypes_that_they_take() -> None:
+    @weft.kernel
+    def count(x: Any) -> None:
+        cuda.atomic.add(x, 0, 1)
+
+    said = "cuda.atomic.add takes int32, int64, uint32, uint64, float16, float32 and float64, not int16"
+    with pytest.raises(weft.KernelTypeError, match=said):
+        count[1, 1](np.zeros(1, np.int16))

@@ -360,7 +360,7 @@ def test_signatures_of_device_functions_cast() -> None:
 
     with pytest.raises(weft.KernelTypeError, match="add is declared as .*complex"):
         refused[1, 1](out)
-    with pytest.raises(TypeError, match="takes 1 arguments, but the signature"):
+    with pytest.raises(TypeError, match="takes 1 argument, but the signature"):
         weft.device("float32(float32, float32)")(lambda x: x)
     with pytest.raises(TypeError, match="device function: kernels call it"):
         add[1, 1](2, 3)

@@ -1,0 +1,83 @@
+"""Evenly spaced numbers over an interval."""
+
+from __future__ import annotations
+
+import operator
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, convert, record
+from weft.dsl.arrays.array import start as begin
+from weft.dsl.arrays.objections import as_dtype
+from weft.dsl.functions.creation import place
+from weft.dsl.immediate.at_call import NUMBERS
+from weft.fusion import cast, constant, current_epoch, iota, map_
+from weft.runtime import IMMEDIATE, default_device
+
+if TYPE_CHECKING:
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike
+
+
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return `num` evenly spaced numbers over an interval, like `numpy.linspace`.
+
+    Examples
+    --------
+    >>> wf.linspace(0, 1, 5)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    count = operator.index(num)
+    with place(device):
+        if _is_double(start) and _is_double(stop):
+            spaced = _record_spaced(float(start), float(stop), count, endpoint, dtype)  # type: ignore[arg-type]
+            if spaced is not None:
+                return spaced if retstep else spaced[0]
+        first, last = (v if type(v) in NUMBERS else np.asarray(v) for v in (start, stop))
+        made: Any = np.linspace
+        values = made(first, last, count, endpoint, retstep, dtype, axis)
+        return (convert(values[0]), values[1]) if retstep else convert(values)
+
+
+def _is_double(value: Any) -> bool:
+    """Return whether a value is a number that is exact in float64, and for which NumPy computes in float64."""
+    return type(value) in (float, np.float64) or (type(value) is int and abs(value) <= 1 << 53)
+
+
+def _record_spaced(
+    start: float, stop: float, count: int, endpoint: bool, dtype: Any
+) -> tuple[Array, np.float64] | None:
+    """Record NumPy's formula of `linspace`, and return the array and its step.
+
+    Return None if the result would be small, or if NumPy uses another formula or warns.
+    """
+    if count < 2 or (count <= IMMEDIATE[0] and default_device().small_on_host):
+        return None
+    step = (stop - start) / (count - 1 if endpoint else count)
+    if not step or not isfinite(step):
+        return None
+    kind = as_dtype(dtype)
+    if kind.itemsize == 2 and kind.kind not in "iu":  # (casts from float64 to 16-bit floats round twice)
+        return None
+    begin()
+    current_epoch()
+    double = np.dtype(np.float64)
+    node = map_("multiply", [iota((count,), 0, double), constant(step, double)])
+    node = map_("add", [node, constant(start, double)])
+    if endpoint:
+        last = map_("equal", [iota((count,), 0, np.int64), constant(count - 1, np.int64)])
+        node = map_("where", [last, constant(stop, double), node])
+    if kind.kind in "iu":
+        node = map_("floor", [node])
+    return record(cast(node, kind)), np.float64(step)
