@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays import array, indexing, shared_arrays, standard
+from weft.dsl.arrays import indexing, shared_arrays, standard
 from weft.dsl.arrays.again import RECORD_PENDING, accepts
 from weft.dsl.arrays.array import (
     Array,
@@ -19,6 +19,7 @@ from weft.dsl.arrays.array import (
     Scalar,
     UnsupportedDtypeError,
     as_operand,
+    class_for,
     expr_of,
     is_writable,
     memory_order,
@@ -542,7 +543,7 @@ def _array_function(self: Array, function: Any, types: Any, arguments: Any, opti
             return function(*[np.asarray(each) if isinstance(each, Array) else each for each in arguments])
         if (found := call_for_library(function, arguments, options)) is not MISSED:
             return found
-    if function in _LIKE and array.seen_class(self) is np.ndarray:
+    if function in _LIKE and class_for(self, 2) is np.ndarray:
         return function(*to_host(arguments), **to_host(options))
     ours = find_own(function)
     return ours(*arguments, **options) if ours is not None else call_numpy(function, arguments, options)

@@ -256,6 +256,7 @@ def quicken(compiling: bool = True) -> None:
             return
         _native.append(native)
         import_module("weft.dsl.immediate.native_immediate").quicken(compiling)
+        import_module("weft.dsl.script.redirect").quicken(compiling)
         replace_own({})
 
 
