@@ -36,6 +36,7 @@ from weft.fusion import (
     dense_order,
     evaluate,
     find_shared,
+    lend_owner,
     operand,
     realise,
     recording,
@@ -81,14 +82,16 @@ class Array(ArrayMembers):
     """
 
     # Immediate execution sets `_values`, a NumPy array, and `_home`, its device. `_storage` and `_view` are created
-    # from them when they are first needed; from then on, `_home` is None.
-    __slots__ = ("__weakref__", "_home", "_storage", "_values", "_view")
+    # from them when they are first needed; from then on, `_home` is None. `_lent` is set if other code may have got the
+    # memory of `_values` before.
+    __slots__ = ("__weakref__", "_home", "_lent", "_storage", "_values", "_view")
     __array_priority__ = 1000.0
     # By this name, pandas recognizes arrays that it converts with `to_numpy` before storing them.
     _typ = "npy_extension"
     __hash__ = None  # type: ignore[assignment]
 
     _home: Device | None
+    _lent: bool | None
     _storage: Storage
     _values: np.ndarray | None
     _view: View | None
@@ -101,11 +104,16 @@ class Array(ArrayMembers):
 
     def __getattr__(self, name: str) -> Any:
         # called only for attributes that are not set
-        if name in ("_home", "_values"):
+        if name in ("_home", "_values", "_lent"):
             return None
         if name == "_storage" and self._home is not None:
-            self._storage = storage = adopt(self._values, self._home)  # type: ignore[arg-type]
-            self._home = None
+            values: Any = self._values
+            if self._lent:
+                storage = Storage(values.shape, values.dtype, self._home)
+                self._values = lend_owner(storage, values)
+            else:
+                storage = adopt(values, self._home)
+            self._storage, self._home = storage, None
             return storage
         if name == "_view" and self._values is not None:
             self._view = seen = view_of(self._values, self._storage)

@@ -20,6 +20,7 @@ from weft.dsl.arrays.array import (
     UnsupportedDtypeError,
     as_operand,
     class_for,
+    convert,
     expr_of,
     is_writable,
     memory_order,
@@ -78,7 +79,7 @@ def astype(
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
-        return copy_of(self, order) if copy else self
+        return self if not copy else self.copy() if order == "K" else copy_of(self, order)
     warn_of_lost_parts(self.dtype, kind)
     values = values_of(self) if type(self) is Array else None
     if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
@@ -148,7 +149,7 @@ def ravel(self: Array, order: str = "C") -> Array:
 def _part(name: str) -> property:
     def get(self: Array) -> Array:
         if self.dtype.kind != "c":
-            return self if name == "real" else creation.zeros_like(self)
+            return self if name == "real" else np.zeros_like(self)  # type: ignore[call-overload,no-any-return]
         part = take_part(self, name)
         return wrap(part._storage, None, ReadOnly) if type(self) is ReadOnly else part
 
@@ -325,7 +326,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
     shown = shared_arrays.view_as(self, lambda values: values.getfield(kind, offset))
     if shown is None:
         note_fallback("getfield", self)
-        shown = wrap(array.convert(self.numpy().getfield(kind, offset))._storage, None, ReadOnly)
+        shown = wrap(convert(self.numpy().getfield(kind, offset))._storage, None, ReadOnly)
     return shown
 
 

@@ -89,7 +89,7 @@ def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tupl
     Return None if the view is the whole storage.
     """
     width, base = values.itemsize, values.base
-    offset = 0 if base is None else (address_of(values) - address_of(base)) // width  # type: ignore[arg-type]
+    offset = (address_of(values) - address_of(base)) // width if type(base) is np.ndarray else 0
     strides = tuple([step // width for step in values.strides])
     if not offset and values.shape == storage.shape and strides == contiguous_strides(storage.shape):
         return None

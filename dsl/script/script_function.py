@@ -188,6 +188,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
         return _find, (self.wrapped,)
 
 
+NDARRAY = frozenset({np.ndarray})
 _made: list[ScriptFunction] = []
 _native: list[Any] = []
 _calls = count(1)
@@ -209,6 +210,9 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
             quicken(compiling=number == MANY)
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
+        if name == "einsum" and not options and NDARRAY.issuperset(map(type, arguments[1:])):
+            if einsum_products(arguments) <= IMMEDIATE[0]:
+                return wrapped(*arguments)
         given = (*arguments, *options.values())
         # (NumPy takes longer to convert a list than to compute with its elements)
         if (computes or kind is MemoryEffect.DRAW) and "device" not in options and types_in(given) <= PLAIN:
