@@ -98,7 +98,9 @@ class Array(ArrayMembers):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         made = convert(np.ndarray(*arguments, **options))  # uninitialised, or a copy of a buffer
-        self._home, self._values, self._storage, self._view = None, None, made._storage, made._view
+        self._home, self._values, self._view = made._home, made._values, made._view
+        if self._home is None:
+            self._storage = made._storage
 
     __class__ = property(_seen_class)  # type: ignore[assignment]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+from collections.abc import Callable
 from math import prod
 from numbers import Number
 from types import GenericAlias
@@ -537,8 +538,20 @@ _CONVERSIONS = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d))
 _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
+# What libraries often ask about an array.
+_QUESTIONS: dict[Any, Callable[[Array], Any]] = {
+    np.shape: operator.attrgetter("shape"),
+    np.ndim: operator.attrgetter("ndim"),
+    np.size: operator.attrgetter("size"),
+    np.result_type: operator.attrgetter("dtype"),
+    np.iscomplexobj: lambda array: array.dtype.kind == "c",
+}
+
+
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
     """Implement NumPy's ``__array_function__``: call weft's version of the function, otherwise NumPy's on the host."""
+    if len(arguments) == 1 and arguments[0] is self and not options and (question := _QUESTIONS.get(function)):
+        return question(self)
     if is_library(2):
         if function in _CONVERSIONS:
             return function(*[np.asarray(each) if isinstance(each, Array) else each for each in arguments])

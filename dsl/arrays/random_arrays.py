@@ -16,6 +16,7 @@ import numpy as np
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, convert, expr_of, record, start, user_location, wrap
 from weft.fusion import Storage, current_epoch, opaque
+from weft.runtime import IMMEDIATE
 
 # Number of elements below which NumPy draws numbers in less time than recording takes.
 RECORDED_FROM = 1 << 14
@@ -38,10 +39,12 @@ def draw_array(
     if draw is None:
         return None
     device: Any = current_epoch().device
+    count = int(np.prod(draw.shape))
+    if count <= IMMEDIATE[0] and device.small_on_host:
+        return None
     if not hasattr(device, "lend"):  # (memory that the host cannot write to)
         values = runtime.draw_many(generator, name, arguments, options)
         return None if values is None else convert(values)
-    count = int(np.prod(draw.shape))
     if device.name == "cpu" and count >= RECORDED_FROM:
         standard = draw.scale, draw.place, draw.parameter
         words = runtime.take_stream(draw.method, generator.bit_generator, count, *standard)

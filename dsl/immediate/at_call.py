@@ -20,7 +20,7 @@ from weft import fusion
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, adopt_result, born, realise
 from weft.dsl.functions.products import multiply
-from weft.dsl.immediate.host_values import is_free, keep_written, overlaps, settled_values, values_of
+from weft.dsl.immediate.host_values import address_of, is_free, keep_written, overlaps, settled_values, values_of
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     MOST_WHOLE,
@@ -255,6 +255,10 @@ def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
     return True
 
 
+# Number of elements up to which a copy takes less time than a storage over memory of another array.
+_COPIED = 4096
+
+
 def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
     """Convert a NumPy result to weft arrays. Views of the arrays in `given` share their storages."""
     kind = type(result)
@@ -270,8 +274,8 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
         elif given and any(result is values for values, _ in given):
             return next(array for values, array in given if result is values)
-        if base is None and result.flags.c_contiguous:
-            return born(result, home)
+        if result.flags.c_contiguous and (base is None or result.size <= _COPIED):
+            return born(result if base is None else result.copy(), home)
         return adopt_result(result, base, home)
     if kind is tuple or kind is list:
         return kind([hand_out(each, home, given) for each in result])
@@ -448,8 +452,23 @@ def seen(array: Array, result: Any) -> Any:
         LOOKS[0] += 1
         return result
     alone = result.flags.writeable or overlaps(result.shape, result.strides)
+    if array._home is not None and array._lent:
+        result = _over_own_memory(array, result)
     view = object.__new__(Array if alone else ReadOnly)
     view._storage, view._values, view._home = array._storage, result, None
+    return view
+
+
+def _over_own_memory(array: Array, seen: np.ndarray) -> np.ndarray:
+    """Return a view of an array that others may have got, over the memory as the array's new storage uses it.
+
+    (A view of the array that the others have would keep the memory shared.)
+    """
+    before = array._values
+    memory: Any = array._storage.host
+    offset = address_of(seen) - address_of(before)  # type: ignore[arg-type]
+    view: np.ndarray = np.ndarray(seen.shape, seen.dtype, memory, offset, seen.strides)
+    view.flags.writeable = seen.flags.writeable
     return view
 
 

@@ -141,7 +141,11 @@ def quicken(compiling: bool) -> None:
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
     """Import NumPy for a caller that may be the program."""
     frame = sys._getframe(1)
-    own = str(name).startswith("numpy") and not callers.is_library(2) and is_program(frame)
+    if not str(name).startswith("numpy"):
+        return _import(name, globals, locals, fromlist, level)
+    # (Whether a module uses weft is not known before its own import has ended.)
+    ended = getattr(frame.f_globals.get("__spec__"), "_initializing", True) is False
+    own = not (ended and callers.is_library(2)) and is_program(frame)
     return (_import_numpy if own else _import)(name, globals, locals, fromlist, level)
 
 

@@ -61,11 +61,11 @@ def lend_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
 
     Return the array through which the storage uses the memory. The memory stays shared while other code has `values`.
     """
-    # (A view of a memoryview does not count as a reference to `values`, only the memoryview does.)
+    # (Of the arrays over a memoryview, only the memoryview itself refers to `values`.)
     memory = memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-    storage.host = own = np.ndarray(values.shape, values.dtype, memory)
+    storage.host = np.frombuffer(memory, np.uint8)
     storage.lender = values, 1
-    return own
+    return np.ndarray(values.shape, values.dtype, storage.host)
 
 
 def lender_of(storage: Storage) -> np.ndarray | None:
