@@ -150,7 +150,7 @@ def ravel(self: Array, order: str = "C") -> Array:
 def _part(name: str) -> property:
     def get(self: Array) -> Array:
         if self.dtype.kind != "c":
-            return self if name == "real" else np.zeros_like(self)  # type: ignore[call-overload,no-any-return]
+            return self if name == "real" else np.zeros_like(self)  # type: ignore[return-value]
         part = take_part(self, name)
         return wrap(part._storage, None, ReadOnly) if type(self) is ReadOnly else part
 

@@ -233,7 +233,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
                 return take(wrapped(*arguments))
         given = (*arguments, *options.values())
         # (NumPy takes longer to convert a list than to compute with its elements)
-        first = arguments[0] if arguments else None
+        first: Any = arguments[0] if arguments else None
         stacks = type(first) in _SEQUENCES and len(first) > 0 and type(first[0]) is Array
         if (
             not stacks
