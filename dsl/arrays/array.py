@@ -24,7 +24,7 @@ from weft.dsl.arrays.foreign_memory import over_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.objections import UnsupportedDtypeError, check_unmasked
 from weft.dsl.immediate.callers import is_library
-from weft.dsl.immediate.host_values import adopt, overlaps, values_of, view_of
+from weft.dsl.immediate.host_values import adopt, make_storage, overlaps, values_of, view_of
 from weft.fusion import (
     Expr,
     Location,
@@ -36,7 +36,6 @@ from weft.fusion import (
     dense_order,
     evaluate,
     find_shared,
-    lend_owner,
     operand,
     realise,
     recording,
@@ -109,13 +108,8 @@ class Array(ArrayMembers):
         if name in ("_home", "_values", "_lent"):
             return None
         if name == "_storage" and self._home is not None:
-            values: Any = self._values
-            if self._lent:
-                storage = Storage(values.shape, values.dtype, self._home)
-                self._values = lend_owner(storage, values)
-            else:
-                storage = adopt(values, self._home)
-            self._storage, self._home = storage, None
+            self._storage = storage = make_storage(self)
+            self._home = None
             return storage
         if name == "_view" and self._values is not None:
             self._view = seen = view_of(self._values, self._storage)

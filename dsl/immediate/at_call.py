@@ -20,7 +20,7 @@ from weft import fusion
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, adopt_result, born, realise
 from weft.dsl.functions.products import multiply
-from weft.dsl.immediate.host_values import address_of, is_free, keep_written, overlaps, settled_values, values_of
+from weft.dsl.immediate.host_values import is_free, keep_written, over_own_memory, overlaps, settled_values, values_of
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     MOST_WHOLE,
@@ -453,22 +453,9 @@ def seen(array: Array, result: Any) -> Any:
         return result
     alone = result.flags.writeable or overlaps(result.shape, result.strides)
     if array._home is not None and array._lent:
-        result = _over_own_memory(array, result)
+        result = over_own_memory(array, result)
     view = object.__new__(Array if alone else ReadOnly)
     view._storage, view._values, view._home = array._storage, result, None
-    return view
-
-
-def _over_own_memory(array: Array, seen: np.ndarray) -> np.ndarray:
-    """Return a view of an array that others may have got, over the memory as the array's new storage uses it.
-
-    (A view of the array that the others have would keep the memory shared.)
-    """
-    before = array._values
-    memory: Any = array._storage.host
-    offset = address_of(seen) - address_of(before)  # type: ignore[arg-type]
-    view: np.ndarray = np.ndarray(seen.shape, seen.dtype, memory, offset, seen.strides)
-    view.flags.writeable = seen.flags.writeable
     return view
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.immediate.callers import CALLERS, SHIFT, SLOTS
-from weft.runtime import Builtin, Text, is_kept, python_function
+from weft.runtime import Builtin, Text, python_function
 
 NAME = "weft_callers"
 _FUNCTIONS = ("PyObject_Vectorcall", "PyEval_GetGlobals", "PyUnicode_AsUTF8AndSize", "PyErr_Clear", "Py_IncRef")
@@ -21,11 +21,6 @@ _WORDS = ("callers", "kind", "str", "first", "slow")
 _IMPORT, _CLASS = 0, 1
 _TYPE = 8  # offset of an object's type
 _MODULE = "numpy"
-
-
-def is_ready() -> bool:
-    """Return whether the native code is in the disk cache."""
-    return is_kept(_text())
 
 
 def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from weft.dsl.arrays import array
 from weft.dsl.immediate import callers
-from weft.dsl.script import script_namespace
+from weft.dsl.script import script_function, script_namespace
 from weft.dsl.tracebacks import is_hidden
 from weft.runtime import CompileError
 
@@ -105,7 +105,7 @@ class _Import:
         frame, number = sys._getframe(1), next(_imports)
         if number >= _due[0] and not _is_loading():
             _due[0] = _MANY if number < _MANY else inf
-            quicken(number >= _MANY)
+            script_function.quicken(number >= _MANY)
         return _import_numpy if _imported(frame).startswith("numpy") and is_program(frame) else _import
 
 
@@ -120,14 +120,12 @@ def _is_loading() -> bool:
     return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
-def quicken(compiling: bool) -> None:
-    """Install native code for imports and `Array.__class__`, if it is in the disk cache or may be compiled."""
-    native = importlib.import_module("weft.dsl.script.native_callers")
-    if len(_hooks) > 1 or not (compiling or native.is_ready()):
+def install_native(native: types.ModuleType) -> None:
+    """Install native code (`native_callers`) for imports and `Array.__class__`."""
+    if len(_hooks) > 1:
         return
     try:
-        hook = native.native_import(_import, _import_for_caller)
-        getter = native.native_class(_seen_class)
+        hook, getter = native.native_import(_import, _import_for_caller), native.native_class(_seen_class)
     except CompileError:
         return
     replaced = builtins.__import__ is _hooks[0]
@@ -136,6 +134,9 @@ def quicken(compiling: bool) -> None:
     if replaced:
         builtins.__import__ = hook
         array.show_class(getter)
+
+
+script_function.when_native.append(install_native)
 
 
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:

@@ -10,6 +10,7 @@ a conversion would cost more than it could save.
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
@@ -205,6 +206,8 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 NDARRAY = frozenset({np.ndarray})
 _made: list[ScriptFunction] = []
 _native: list[Any] = []
+# Functions that install further native code. They take the module `native_callers`.
+when_native: list[Callable[[types.ModuleType], None]] = []
 _calls = count(1)
 
 
@@ -287,7 +290,8 @@ def quicken(compiling: bool = True) -> None:
             return
         _native.append(native)
         import_module("weft.dsl.immediate.native_immediate").quicken(compiling)
-        import_module("weft.dsl.script.redirect").quicken(compiling)
+        for install in when_native:
+            install(native.native_callers)
         replace_own({})
 
 

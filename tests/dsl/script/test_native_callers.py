@@ -30,10 +30,10 @@ def fails():
 PROGRAM = """
 import sys, traceback
 import numpy as np
-from weft.dsl.script import redirect
+from weft.dsl.script import script_function
 sys.path.append(sys.argv[1])
 import library
-redirect.quicken(True)
+script_function.quicken(True)
 for _ in range(3):
     x = np.arange(3000.0)
     import numpy, numpy.linalg as linalg
@@ -107,7 +107,7 @@ def test_a_module_that_imports_numpy_before_weft_uses_weft(tmp_path: Path) -> No
     (tmp_path / "inside").mkdir()
     script = tmp_path / "inside" / "script.py"
     script.write_text(
-        "import sys\nimport numpy as np\nfrom weft.dsl.script import redirect\nredirect.quicken(True)\n"
+        "import sys\nimport numpy as np\nfrom weft.dsl.script import script_function\nscript_function.quicken(True)\n"
         "sys.path.append(sys.argv[1])\nimport user\nprint(type(user.double(np.arange(3000.0))).__name__)\n"
     )
     command = [sys.executable, "-m", "weft", "run", str(script), str(outside)]
@@ -122,5 +122,5 @@ def test_imports_stay_in_python_where_nothing_compiles(monkeypatch: pytest.Monke
     monkeypatch.setattr(redirect, "_hooks", redirect._hooks[:1])
     monkeypatch.setattr(native_callers, "native_import", fail)
     before = builtins.__import__
-    redirect.quicken(True)
+    redirect.install_native(native_callers)
     assert builtins.__import__ is before and len(redirect._hooks) == 1
