@@ -118,14 +118,14 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
     limit, given, shape, alike = IMMEDIATE[0], [], None, True
     for value in operands:
         kind = type(value)
-        if kind is Array or kind is np.ndarray:
-            values = settled_values(value) if kind is Array else value
+        if kind is Array or kind is np.ndarray or kind is ReadOnly:
+            values = value if kind is np.ndarray else settled_values(value)
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
             if values.size > (limit if values.dtype.num else way.most_bools * limit):
                 return MISSED
             alike = alike and bool((way.types >> values.dtype.num) & 1)
-            if kind is Array:
+            if kind is not np.ndarray:
                 own = value._home or value._storage.device
                 if place is not None and own is not place:
                     return MISSED
