@@ -93,6 +93,12 @@ _SEQUENCES = frozenset({list, tuple})
 _STACKED = frozenset({"array", "asarray"})
 
 
+def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
+    """Return whether the first argument is a list or tuple that begins with a weft array."""
+    first = arguments[0] if arguments else None
+    return type(first) in _SEQUENCES and len(first) > 0 and type(first[0]) is Array  # type: ignore[index,arg-type]
+
+
 def _stack_few(function: Callable[..., Any], values: Any) -> Any:
     """Return one array of a list or tuple that contains small weft arrays, or `MISSED` if it is not small."""
     found: list[tuple[np.ndarray, Array]] = []
@@ -236,8 +242,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
                 return take(wrapped(*arguments))
         given = (*arguments, *options.values())
         # (NumPy takes longer to convert a list than to compute with its elements)
-        first: Any = arguments[0] if arguments else None
-        stacks = type(first) in _SEQUENCES and len(first) > 0 and type(first[0]) is Array
+        stacks = _starts_with_array(arguments)
         if (
             not stacks
             and (computes or kind is MemoryEffect.DRAW)
