@@ -47,7 +47,7 @@ from weft.fusion.record.recording import (
     write_anew,
     write_view,
 )
-from weft.fusion.record.shared_memory import SharedMemory, find_shared, keep_shared, lend, lender_of, share
+from weft.fusion.record.shared_memory import SharedMemory, find_shared, keep_shared, lend, lend_owner, lender_of, share
 from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
@@ -130,6 +130,7 @@ __all__ = [
     "keep_shared",
     "kernels_of",
     "lend",
+    "lend_owner",
     "lender_of",
     "limits",
     "map_",

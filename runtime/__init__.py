@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material, source_digest
     from weft.runtime.code_cache import CodeCache
+    from weft.runtime.cpu.buffer_slot import put_buffer
     from weft.runtime.cpu.host_device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm
     from weft.runtime.cpu.native import HEADER, Builtin, Text, is_kept, python_function
@@ -85,6 +86,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
+        "weft.runtime.cpu.buffer_slot": "put_buffer",
         "weft.runtime.cpu.operators": "put_call put_operators",
         "weft.runtime.cpu.slots": "slots_of",
         "weft.runtime.cuda.cuda_device": "CudaDevice",
@@ -180,6 +182,7 @@ __all__ = [
     "override",
     "position_tables",
     "probe",
+    "put_buffer",
     "put_call",
     "put_operators",
     "python_function",

@@ -11,7 +11,7 @@ import operator
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from weft.dsl.arrays.foreign_memory import over_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.objections import UnsupportedDtypeError, check_unmasked
 from weft.dsl.immediate.callers import is_library
-from weft.dsl.immediate.host_values import adopt, overlaps, values_of, view_of
+from weft.dsl.immediate.host_values import adopt, make_storage, overlaps, values_of, view_of
 from weft.fusion import (
     Expr,
     Location,
@@ -54,8 +54,20 @@ else:
 View = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides and offset in elements
 
 
-# Returns the class that `isinstance` sees for an array. `weft run` replaces it.
-seen_class: Callable[[Any], type] = type
+# Returns the class that `isinstance` sees for an array. `show_class` replaces the function.
+_seen_class = partial(type)
+
+
+def show_class(function: Callable[[Any], type]) -> None:
+    """Set the function that returns the class of an array for `isinstance`."""
+    _seen_class.__setstate__((function, (), {}, {}))  # type: ignore[attr-defined]
+
+
+def class_for(value: Any, depth: int) -> type:
+    """Return the class that ``isinstance(value, ...)`` sees `depth` frames up."""
+    function: Callable[..., type] = _seen_class.func
+    return type(value) if function is type else function(value, depth + 1)
+
 
 # Counts reads of array values, because work recorded after a read may depend on the value. Native code counts here too.
 LOOKS = array("q", [0])
@@ -69,32 +81,34 @@ class Array(ArrayMembers):
     """
 
     # Immediate execution sets `_values`, a NumPy array, and `_home`, its device. `_storage` and `_view` are created
-    # from them when they are first needed; from then on, `_home` is None.
-    __slots__ = ("__weakref__", "_home", "_storage", "_values", "_view")
+    # from them when they are first needed; from then on, `_home` is None. `_lent` is set if other code may have got the
+    # memory of `_values` before.
+    __slots__ = ("__weakref__", "_home", "_lent", "_storage", "_values", "_view")
     __array_priority__ = 1000.0
     # By this name, pandas recognizes arrays that it converts with `to_numpy` before storing them.
     _typ = "npy_extension"
     __hash__ = None  # type: ignore[assignment]
 
     _home: Device | None
+    _lent: bool | None
     _storage: Storage
     _values: np.ndarray | None
     _view: View | None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         made = convert(np.ndarray(*arguments, **options))  # uninitialised, or a copy of a buffer
-        self._home, self._values, self._storage, self._view = None, None, made._storage, made._view
+        self._home, self._values, self._view = made._home, made._values, made._view
+        if self._home is None:
+            self._storage = made._storage
 
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return seen_class(self)
+    __class__ = property(_seen_class)  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Any:
         # called only for attributes that are not set
-        if name in ("_home", "_values"):
+        if name in ("_home", "_values", "_lent"):
             return None
         if name == "_storage" and self._home is not None:
-            self._storage = storage = adopt(self._values, self._home)  # type: ignore[arg-type]
+            self._storage = storage = make_storage(self)
             self._home = None
             return storage
         if name == "_view" and self._values is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+from collections.abc import Callable
 from math import prod
 from numbers import Number
 from types import GenericAlias
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays import array, indexing, shared_arrays, standard
+from weft.dsl.arrays import indexing, shared_arrays, standard
 from weft.dsl.arrays.again import RECORD_PENDING, accepts
 from weft.dsl.arrays.array import (
     Array,
@@ -19,6 +20,8 @@ from weft.dsl.arrays.array import (
     Scalar,
     UnsupportedDtypeError,
     as_operand,
+    class_for,
+    convert,
     expr_of,
     is_writable,
     memory_order,
@@ -78,7 +81,7 @@ def astype(
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
-        return copy_of(self, order) if copy else self
+        return self if not copy else self.copy() if order == "K" else copy_of(self, order)
     warn_of_lost_parts(self.dtype, kind)
     values = values_of(self) if type(self) is Array else None
     if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
@@ -148,7 +151,7 @@ def ravel(self: Array, order: str = "C") -> Array:
 def _part(name: str) -> property:
     def get(self: Array) -> Array:
         if self.dtype.kind != "c":
-            return self if name == "real" else creation.zeros_like(self)
+            return self if name == "real" else np.zeros_like(self)  # type: ignore[return-value]
         part = take_part(self, name)
         return wrap(part._storage, None, ReadOnly) if type(self) is ReadOnly else part
 
@@ -329,7 +332,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
     shown = shared_arrays.view_as(self, lambda values: values.getfield(kind, offset))
     if shown is None:
         note_fallback("getfield", self)
-        shown = wrap(array.convert(self.numpy().getfield(kind, offset))._storage, None, ReadOnly)
+        shown = wrap(convert(self.numpy().getfield(kind, offset))._storage, None, ReadOnly)
     return shown
 
 
@@ -569,14 +572,26 @@ _CONVERSIONS = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d))
 _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
+# What libraries often ask about an array.
+_QUESTIONS: dict[Any, Callable[[Array], Any]] = {
+    np.shape: operator.attrgetter("shape"),
+    np.ndim: operator.attrgetter("ndim"),
+    np.size: operator.attrgetter("size"),
+    np.result_type: operator.attrgetter("dtype"),
+    np.iscomplexobj: lambda array: array.dtype.kind == "c",
+}
+
+
 def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
     """Implement NumPy's ``__array_function__``: call weft's version of the function, otherwise NumPy's on the host."""
+    if len(arguments) == 1 and arguments[0] is self and not options and (question := _QUESTIONS.get(function)):
+        return question(self)
     if is_library(2):
         if function in _CONVERSIONS:
             return function(*[np.asarray(each) if isinstance(each, Array) else each for each in arguments])
         if (found := call_for_library(function, arguments, options)) is not MISSED:
             return found
-    if function in _LIKE and array.seen_class(self) is np.ndarray:
+    if function in _LIKE and class_for(self, 2) is np.ndarray:
         return function(*to_host(arguments), **to_host(options))
     ours = find_own(function)
     return ours(*arguments, **options) if ours is not None else call_numpy(function, arguments, options)

@@ -48,12 +48,13 @@ def draw_array(
         return None
     device: Any = current_epoch().device
     count = prod(draw.shape)
-    on_host = device.small_on_host and count <= runtime.IMMEDIATE[0]
-    if runtime.is_gpu(device) and not on_host:
+    if count <= runtime.IMMEDIATE[0] and device.small_on_host:
+        return None
+    if runtime.is_gpu(device):
         if (made := _record_positions(draw, generator.bit_generator)) is not None:
             return made
         note_draw(device, name, count * draw.dtype.itemsize)
-    if (on_host and device.name != "cpu") or not hasattr(device, "lend"):
+    if not hasattr(device, "lend"):  # (memory that the host cannot write to)
         values = runtime.draw_many(generator, name, arguments, options)
         return None if values is None else convert(values)
     if device.name == "cpu" and count >= RECORDED_FROM:

@@ -30,6 +30,10 @@ _NO_COPY = "Unable to avoid copy while creating an array as requested."
 
 def shared_array(array: Array) -> np.ndarray | None:
     """Return a NumPy array over an array's memory. Return None if the array cannot share its memory."""
+    if type(array) is Array and (home := array._home) is not None and home.name == "cpu":
+        LOOKS[0] += 1
+        array._lent = True
+        return array._values[...]  # type: ignore[index]
     if type(array) in (Scalar, Part) or _is_busy():
         return None
     storage = array._storage
@@ -62,7 +66,7 @@ def _over(array: Array, lender: np.ndarray) -> np.ndarray:
     """Return a NumPy array over an array's memory, with the base `lender`."""
     own = values_of(array)
     assert own is not None
-    offset = 0 if own is array._storage.host else address_of(own) - address_of(lender)
+    offset = 0 if array._view is None else array._view[2] * own.itemsize
     values: np.ndarray = np.ndarray(own.shape, own.dtype, lender, offset, own.strides)  # type: ignore[arg-type]
     if type(array) is ReadOnly or not own.flags.writeable:
         values.flags.writeable = False

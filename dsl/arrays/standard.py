@@ -7,6 +7,7 @@ dtypes and functions of dtypes are NumPy's.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,28 @@ import numpy as np
 from weft.dsl.arrays.array import Array, convert
 from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.functions import creation
+from weft.dsl.immediate.callers import is_library
 from weft.runtime import Device, default_device, devices, get_device
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 API_VERSION = VERSIONS[-1]
+# The module of array-api-compat, or of a library's copy of it, that finds namespaces. It wraps NumPy's.
+_WRAPPERS = ".common._helpers"
 
 
 def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
-    """Return the namespace of the array API standard. Raises ValueError for an unknown version."""
+    """Return the namespace of the array API standard. Raises ValueError for an unknown version.
+
+    Under `weft run`, a library gets the namespace that it uses for NumPy's arrays, since it may mix both.
+    """
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(
             f"version {api_version!r} of the array API standard is not known; there are {', '.join(VERSIONS)}"
         )
-    return sys.modules["weft"]
+    if not is_library(2):
+        return sys.modules["weft"]
+    package, found, _ = str(sys._getframe(1).f_globals.get("__name__")).partition(_WRAPPERS)
+    return import_module(f"{package}.numpy") if found else np
 
 
 def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:

@@ -20,7 +20,7 @@ from weft import fusion
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, adopt_result, born, realise
 from weft.dsl.functions.products import multiply
-from weft.dsl.immediate.host_values import is_free, keep_written, overlaps, settled_values, values_of
+from weft.dsl.immediate.host_values import is_free, keep_written, over_own_memory, overlaps, settled_values, values_of
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     MOST_WHOLE,
@@ -118,14 +118,14 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
     limit, given, shape, alike = IMMEDIATE[0], [], None, True
     for value in operands:
         kind = type(value)
-        if kind is Array or kind is np.ndarray:
-            values = settled_values(value) if kind is Array else value
+        if kind is Array or kind is np.ndarray or kind is ReadOnly:
+            values = value if kind is np.ndarray else settled_values(value)
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
             if values.size > (limit if values.dtype.num else way.most_bools * limit):
                 return MISSED
             alike = alike and bool((way.types >> values.dtype.num) & 1)
-            if kind is Array:
+            if kind is not np.ndarray:
                 own = value._home or value._storage.device
                 if place is not None and own is not place:
                     return MISSED
@@ -255,6 +255,10 @@ def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
     return True
 
 
+# Number of elements up to which a copy takes less time than a storage over memory of another array.
+_COPIED = 4096
+
+
 def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
     """Convert a NumPy result to weft arrays. Views of the arrays in `given` share their storages."""
     kind = type(result)
@@ -270,8 +274,8 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
         elif given and any(result is values for values, _ in given):
             return next(array for values, array in given if result is values)
-        if base is None and result.flags.c_contiguous:
-            return born(result, home)
+        if result.flags.c_contiguous and (base is None or result.size <= _COPIED):
+            return born(result if base is None else result.copy(), home)
         return adopt_result(result, base, home)
     if kind is tuple or kind is list:
         return kind([hand_out(each, home, given) for each in result])
@@ -453,6 +457,8 @@ def seen(array: Array, result: Any) -> Any:
     if result.flags.num < 0:  # (a result of `broadcast_arrays`: NumPy warns if the flag is read)
         result.flags.writeable = not overlaps(result.shape, result.strides)
     alone = result.flags.writeable or overlaps(result.shape, result.strides)
+    if array._home is not None and array._lent:
+        result = over_own_memory(array, result)
     view = object.__new__(Array if alone else ReadOnly)
     view._storage, view._values, view._home = array._storage, result, None
     return view

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion import Storage, contiguous_strides, end_small_run, release_memory
+from weft.fusion import Storage, contiguous_strides, end_small_run, lend_owner, release_memory
 from weft.runtime import IMMEDIATE, Buffer, Device
 
 DATA = 16  # offset of the data pointer in NumPy's array objects, fixed by its ABI
@@ -91,7 +91,7 @@ def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tupl
     Return None if the view is the whole storage.
     """
     width, base = values.itemsize, values.base
-    offset = 0 if base is None else (address_of(values) - address_of(base)) // width  # type: ignore[arg-type]
+    offset = (address_of(values) - address_of(base)) // width if type(base) is np.ndarray else 0
     strides = tuple([step // width for step in values.strides])
     if not offset and values.shape == storage.shape and strides == contiguous_strides(storage.shape):
         return None
@@ -107,6 +107,28 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
     buffer = Buffer(device, address_of(values), values.nbytes, values)
     buffer.values = values
     return Storage(values.shape, values.dtype, device, buffer)
+
+
+def make_storage(array: Any) -> Storage:
+    """Return a new storage for an array that immediate execution has made, and whose memory others may have got."""
+    values, device = array._values, array._home
+    if not array._lent:
+        return adopt(values, device)
+    storage = Storage(values.shape, values.dtype, device)
+    array._values = lend_owner(storage, values)
+    return storage
+
+
+def over_own_memory(array: Any, seen: np.ndarray) -> np.ndarray:
+    """Return a view of an array that others may have got, over the memory as the array's new storage uses it.
+
+    (A view of the array that the others have would keep the memory shared.)
+    """
+    before = array._values
+    offset = address_of(seen) - address_of(before)
+    view: np.ndarray = np.ndarray(seen.shape, seen.dtype, array._storage.host, offset, seen.strides)
+    view.flags.writeable = seen.flags.writeable
+    return view
 
 
 def settled_values(array: Any) -> np.ndarray | None:

@@ -17,7 +17,7 @@ import numpy as np
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar
 from weft.dsl.arrays.on_host import WRITERS, place_of_out
 from weft.dsl.arrays.parts import Part
-from weft.dsl.immediate.at_call import COMMON, MISSED, hand_out, take_host
+from weft.dsl.immediate.at_call import COMMON, MISSED, PLAIN, hand_out, take_host
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE
 
@@ -48,9 +48,17 @@ def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], opt
 
 def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     found: list[tuple[np.ndarray, Array]] = []
-    given = [_take(value, found) for value in arguments]
-    named = {name: _take(value, found) for name, value in options.items()}
-    if not found or any(value is MISSED for value in (*given, *named.values())):
+    given = []
+    for value in arguments:
+        if type(value) not in _KEPT and (value := _take(value, found)) is MISSED:
+            return MISSED
+        given.append(value)
+    named = {}
+    for name, value in options.items():
+        named[name] = _take(value, found)
+        if named[name] is MISSED:
+            return MISSED
+    if not found:
         return MISSED
     LOOKS[0] += 1
     return _leave(function(*given, **named), found)
@@ -74,12 +82,18 @@ def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
 
 _OWN = {Array, Scalar}
 _CONVERTED = {Array, Scalar, ReadOnly, Part, list, tuple}
+# Types of arguments that are passed on as they are.
+_KEPT = PLAIN | {np.ndarray}
 
 
 def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
     """Return a result with weft arrays instead of the NumPy arrays that share memory with an argument."""
     kind = type(result)
+    if kind in PLAIN:
+        return result
     if kind is np.ndarray:
+        if result.base is None and all(result is not v and result is not v.base for v, _ in found):
+            return result
         shared = any(np.may_share_memory(result, values) for values, _ in found)
         return hand_out(result, found[0][1].device, found) if shared else result
     if kind is tuple or kind is list:

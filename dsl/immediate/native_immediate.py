@@ -36,11 +36,14 @@ from weft.runtime import (
     Builtin,
     CompileError,
     OptimizerWarning,
+    get_device,
     is_kept,
+    put_buffer,
     put_call,
     put_operators,
     python_function,
     setting,
+    slots_of,
     warn_user,
 )
 
@@ -242,6 +245,7 @@ def _install() -> None:
             setattr(kind, name, builtin.method())
     if operators:
         put_operators(Array, operators, vars(Array)["__delitem__"])
+    put_buffer(Array, slots_of(Array), get_device("cpu"), LOOKS.buffer_info()[0])
     if isinstance(turned := vars(Array)["T"].fget, FunctionType):
         native = make_immediate(Mode.VIEW, plainly(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]

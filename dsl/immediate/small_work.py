@@ -20,7 +20,7 @@ from weft.fusion import NeedsKernelError, reduce_values, was_alone
 from weft.runtime import IMMEDIATE
 
 
-def is_few(size: int) -> bool:
+def is_few(size: float) -> bool:
     """Return whether the square of an array's size is within the limit of immediate execution."""
     return size * size <= IMMEDIATE[0]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.arrays.array import convert
+from weft.dsl.arrays.array import born, convert
 from weft.dsl.arrays.on_host import keep_few
-from weft.dsl.immediate.at_call import hand_out
+from weft.dsl.immediate.at_call import COMMON, hand_out
 from weft.dsl.immediate.small_work import GROWING
 from weft.runtime import IMMEDIATE, default_device
 
@@ -35,7 +35,7 @@ def is_computed(name: str, kind: MemoryEffect) -> bool:
 
 
 # Functions that create the same elements as weft's.
-ALIKE = frozenset({"zeros", "ones", "empty", "full", "arange"})
+ALIKE = frozenset({"zeros", "ones", "empty", "full", "arange", "linspace"})
 
 
 _CODES = "?bBhHiIlLqQefdgFDGSUV"
@@ -58,6 +58,8 @@ def take(result: Any) -> Any:
         if size * size <= limit:
             return result
         if size <= limit and result.base is None and (home := default_device()).small_on_host:
+            if result.flags.c_contiguous and (COMMON >> result.dtype.num) & 1 and result.dtype.isnative:
+                return born(result, home)
             return hand_out(result, home)
         return convert(result) if is_supported(result.dtype) else result
     return keep_few(result)

@@ -17,6 +17,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.host_values import DATA
+from weft.dsl.script import native_callers as native_callers
 from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import IMMEDIATE, Builtin, Text, is_kept, python_function
 

@@ -13,6 +13,8 @@ import os
 import sys
 import types
 from collections.abc import Iterator
+from itertools import count
+from math import inf
 from opcode import opmap
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ import numpy as np
 
 from weft.dsl.arrays import array
 from weft.dsl.immediate import callers
-from weft.dsl.script import script_namespace
+from weft.dsl.script import script_function, script_namespace
 from weft.dsl.tracebacks import is_hidden
+from weft.runtime import CompileError
 
 _IMPORT_NAME, _EXTENDED_ARG = opmap["IMPORT_NAME"], opmap["EXTENDED_ARG"]
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -38,24 +41,24 @@ def redirect(*folders: str) -> None:
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
     callers.expect(is_program if _folders else None)
-    if not isinstance(builtins.__import__, _Import):
+    if builtins.__import__ not in _hooks:
         from multiprocessing import spawn  # (takes a few milliseconds)
 
-        builtins.__import__ = _Import()  # type: ignore[assignment]
+        builtins.__import__ = _hooks[-1]
         script_namespace.is_program = is_program
-        array.seen_class = _seen_class
+        array.show_class(_getters[-1])
         spawn.get_preparation_data = _with_redirection(spawn.get_preparation_data)
 
 
-def _seen_class(value: Any) -> type:
-    """Return `numpy.ndarray` if the caller of `isinstance` is a library that the program uses, otherwise the type.
+def _seen_class(value: Any, depth: int = 1) -> type:
+    """Return `numpy.ndarray` if the frame `depth` frames up is a library's that the program uses, otherwise the type.
 
     Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the
     array by `numpy.asarray`.
     """
     if _folders:
-        return np.ndarray if callers.is_library(3) else type(value)
-    frame: types.FrameType | None = sys._getframe(2)  # the caller of `Array.__class__`
+        return np.ndarray if callers.is_library(depth + 1) else type(value)
+    frame: types.FrameType | None = sys._getframe(depth)
     assert frame is not None
     if frame.f_globals.get("__name__", "").startswith("weft.") or is_program(frame):
         return type(value)
@@ -86,16 +89,65 @@ def _is_own(file: str | None) -> bool:
     return _known[file]
 
 
+# Numbers of imports after which native code is installed if it is in the disk cache, and after which it is compiled.
+_ENOUGH, _MANY = 300, 30_000
+_imports, _due = count(1), [float(_ENOUGH)]
+
+
 class _Import:
-    """Replacement of `builtins.__import__`.
+    """Replacement of `builtins.__import__`, until native code replaces it.
 
     A property returns the function that the interpreter then calls. Only imports of NumPy leave a frame in tracebacks.
     """
 
     @property
     def __call__(self) -> Any:
-        frame = sys._getframe(1)
+        frame, number = sys._getframe(1), next(_imports)
+        if number >= _due[0] and not _is_loading():
+            _due[0] = _MANY if number < _MANY else inf
+            script_function.quicken(number >= _MANY)
         return _import_numpy if _imported(frame).startswith("numpy") and is_program(frame) else _import
+
+
+# The Python function and, once it is installed, native code.
+_hooks: list[Any] = [_Import()]
+_getters: list[Any] = [_seen_class]
+
+
+def _is_loading() -> bool:
+    """Return whether a module of weft is being imported. It may lack the names that native code needs."""
+    specs = [module.__spec__ for name, module in list(sys.modules.items()) if name.partition(".")[0] == "weft"]
+    return any(getattr(spec, "_initializing", False) for spec in specs)
+
+
+def install_native(native: types.ModuleType) -> None:
+    """Install native code (`native_callers`) for imports and `Array.__class__`."""
+    if len(_hooks) > 1:
+        return
+    try:
+        hook, getter = native.native_import(_import, _import_for_caller), native.native_class(_seen_class)
+    except CompileError:
+        return
+    replaced = builtins.__import__ is _hooks[0]
+    _hooks.append(hook)
+    _getters.append(getter)
+    if replaced:
+        builtins.__import__ = hook
+        array.show_class(getter)
+
+
+script_function.when_native.append(install_native)
+
+
+def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    """Import NumPy for a caller that may be the program."""
+    frame = sys._getframe(1)
+    if not str(name).startswith("numpy"):
+        return _import(name, globals, locals, fromlist, level)
+    # (Whether a module uses weft is not known before its own import has ended.)
+    ended = getattr(frame.f_globals.get("__spec__"), "_initializing", True) is False
+    own = not (ended and callers.is_library(2)) and is_program(frame)
+    return (_import_numpy if own else _import)(name, globals, locals, fromlist, level)
 
 
 def _imported(frame: types.FrameType) -> str:
@@ -169,7 +221,7 @@ def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
     """Execute a file on weft or on NumPy, and return its global names. Its functions keep using the chosen library."""
     path = path.resolve()
     if to_weft:
-        array.seen_class = _seen_class
+        array.show_class(_getters[-1])
     with isolated(path.parent, to_weft):
         sys.path.insert(0, str(path.parent))
         module = types.ModuleType(name)

@@ -10,6 +10,7 @@ a conversion would cost more than it could save.
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
@@ -23,7 +24,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
-from weft.dsl.immediate.at_call import ENOUGH
+from weft.dsl.immediate.at_call import ENOUGH, MISSED, hand_out, take_host
 from weft.dsl.immediate.small_work import einsum_products, is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import IMMEDIATE, CompileError
@@ -85,6 +86,26 @@ def _has_own(values: Iterable[Any]) -> bool:
         elif isinstance(value, Array):
             return True
     return False
+
+
+_SEQUENCES = frozenset({list, tuple})
+# Functions that make one array of a list of arrays.
+_STACKED = frozenset({"array", "asarray"})
+
+
+def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
+    """Return whether the first argument is a list or tuple that begins with a weft array."""
+    first = arguments[0] if arguments else None
+    return type(first) in _SEQUENCES and len(first) > 0 and type(first[0]) is Array  # type: ignore[index,arg-type]
+
+
+def _stack_few(function: Callable[..., Any], values: Any) -> Any:
+    """Return one array of a list or tuple that contains small weft arrays, or `MISSED` if it is not small."""
+    found: list[tuple[np.ndarray, Array]] = []
+    given = take_host(values, found, IMMEDIATE[0]) if type(values) in (list, tuple) else MISSED
+    if given is MISSED or sum(each.size for each, _ in found) > IMMEDIATE[0]:
+        return MISSED
+    return hand_out(function(given), found[0][1].device)
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
@@ -188,8 +209,11 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
         return _find, (self.wrapped,)
 
 
+NDARRAY = frozenset({np.ndarray})
 _made: list[ScriptFunction] = []
 _native: list[Any] = []
+# Functions that install further native code. They take the module `native_callers`.
+when_native: list[Callable[[types.ModuleType], None]] = []
 _calls = count(1)
 
 
@@ -209,9 +233,22 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
             quicken(compiling=number == MANY)
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
+        if name == "einsum" and not options and NDARRAY.issuperset(map(type, arguments[1:])):
+            if einsum_products(arguments) <= IMMEDIATE[0]:
+                return wrapped(*arguments)
+        if kind is MemoryEffect.CREATE and not options and NUMBERS.issuperset(map(type, arguments)):
+            made = _made_elements(name, arguments, options)
+            if is_few(made) or (made <= IMMEDIATE[0] and name in ALIKE):
+                return take(wrapped(*arguments))
         given = (*arguments, *options.values())
         # (NumPy takes longer to convert a list than to compute with its elements)
-        if (computes or kind is MemoryEffect.DRAW) and "device" not in options and types_in(given) <= PLAIN:
+        stacks = _starts_with_array(arguments)
+        if (
+            not stacks
+            and (computes or kind is MemoryEffect.DRAW)
+            and "device" not in options
+            and types_in(given) <= PLAIN
+        ):
             return take(wrapped(*arguments, **options))
         target = options.get("out") if kind is not MemoryEffect.WRITE else arguments[0] if arguments else None
         if inputs is not None and len(arguments) > inputs:
@@ -219,6 +256,8 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
         if type(target) is tuple and len(target) == 1:
             target = target[0]
         if _has_own(given):
+            if name in _STACKED and len(given) == 1 and (stacked := _stack_few(wrapped, arguments[0])) is not MISSED:
+                return stacked
             return (wrapped if kind is MemoryEffect.WRITE and type(target) is np.ndarray else own)(
                 *arguments, **options
             )
@@ -256,6 +295,8 @@ def quicken(compiling: bool = True) -> None:
             return
         _native.append(native)
         import_module("weft.dsl.immediate.native_immediate").quicken(compiling)
+        for install in when_native:
+            install(native.native_callers)
         replace_own({})
 
 

@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,14 @@ class Indexed:
 # -- random numbers -------------------------------------------------------------------------------------
 
 
+def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
+    """Return the number of numbers that a generator's method draws if its last argument is `size`, else infinity."""
+    size = options.get("size", arguments[-1] if arguments else 1)
+    if type(size) is int:
+        return size
+    return prod(size) if type(size) is tuple and set(map(type, size)) == {int} else inf
+
+
 def _drawing(base: type, name: str) -> Any:
     """Return a generator method that converts large results to weft arrays if a script, not a library, calls it."""
     draw = getattr(base, name)
@@ -93,8 +102,9 @@ def _drawing(base: type, name: str) -> Any:
 
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
         found = None
-        if has_native and not (arguments and type(arguments[-1]) is int and arguments[-1] < least):
-            if is_program(sys._getframe(1)) and (array := draw_array(self, name, arguments, options)) is not None:
+        if has_native and (size := _drawn(arguments, options)) >= least:
+            many = size > IMMEDIATE[0] and is_program(sys._getframe(1))
+            if many and (array := draw_array(self, name, arguments, options)) is not None:
                 return array
             found = runtime.draw_many(self, name, arguments, options)
         if found is None:

@@ -43,46 +43,56 @@ class SharedMemory:
 _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemory]] = WeakKeyDictionary()
 
 
-# Storages whose memory is that of a small NumPy array, and the array that others' arrays over it have as their base.
-_lent: WeakKeyDictionary[Storage, np.ndarray] = WeakKeyDictionary()
-
-
 def lend(storage: Storage, values: np.ndarray) -> np.ndarray:
     """Share the memory of an evaluated storage, which is that of the C-contiguous array `values`.
 
     The memory stays shared while other code has arrays whose base is the result. This takes a fraction of the time of
     `share`.
     """
-    lender = _lent[storage] = np.frombuffer(memoryview(values), np.uint8)  # type: ignore[arg-type]
+    lender = np.frombuffer(memoryview(values), np.uint8)  # type: ignore[arg-type]
+    storage.lender = lender, 0
     storage.host = values
     storage.buffer = storage.epoch = storage.expr = None
     return lender
 
 
+def lend_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
+    """Share the memory of a new storage with other code that has `values`, the C-contiguous array that owns the memory.
+
+    Return the array through which the storage uses the memory. The memory stays shared while other code has `values`.
+    """
+    # (Of the arrays over a memoryview, only the memoryview itself refers to `values`.)
+    memory = memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    storage.host = np.frombuffer(memory, np.uint8)
+    storage.lender = values, 1
+    return np.ndarray(values.shape, values.dtype, storage.host)
+
+
 def lender_of(storage: Storage) -> np.ndarray | None:
     """Return the base of the arrays over a storage's memory that `lend` has shared, or None."""
-    return _lent.get(storage)
+    return storage.lender[0] if storage.lender is not None else None
 
 
 def _find_lent(storage: Storage) -> SharedMemory | None:
     """Return an owner of the memory that `lend` has shared. If no other code has it, end the sharing and return None."""
-    lender, values = _lent.get(storage), storage.host
-    if lender is None or values is None:
+    values = storage.host
+    if storage.lender is None or values is None:
         return None
+    lender, own = storage.lender
     buffer = Buffer(storage.device, lender.ctypes.data, values.nbytes, values)
-    if getrefcount(lender) > _UNLENT:
+    if getrefcount(lender) > _UNLENT + own:
         buffer._owner = lender
         return SharedMemory(buffer)
     buffer.values = values
     storage.buffer, storage.host = buffer, None
-    _lent.pop(storage, None)
+    storage.lender = None
     return None
 
 
 def _count_unlent() -> int:
-    """Return the reference count that `_find_lent` sees if only the dictionary has an array."""
-    held = {0: np.empty(0)}
-    lender = held.get(0)
+    """Return the reference count that `_find_lent` sees if only the storage has an array."""
+    held = np.empty(0), 0
+    lender, _ = held
     return getrefcount(lender)
 
 

@@ -54,12 +54,16 @@ class Storage:
         The elements, after an evaluation and until a later version is pending.
     host : numpy.ndarray or None
         The elements instead of a buffer, while a small array of a device with separate memory is in host memory.
+    lender : tuple or None
+        For memory of a small NumPy array that is shared: the array that other code's arrays have as their base, and how
+        often the storage itself refers to that array.
     value : ValueBuffer or None
         The elements that kernels last took by value.
     """
 
-    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "host", "shape", "value")
+    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "host", "lender", "shape", "value")
     host: np.ndarray | None
+    lender: tuple[np.ndarray, int] | None
     value: ValueBuffer | None
 
     def __init__(
@@ -79,7 +83,7 @@ class Storage:
         self.epoch = epoch
 
     def __getattr__(self, name: str) -> None:
-        if name in ("host", "value"):  # (unset in storages that recording creates)
+        if name in ("host", "lender", "value"):  # (unset in storages that recording creates)
             return None
         raise AttributeError(name)
 

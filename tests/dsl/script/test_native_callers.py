@@ -1,0 +1,126 @@
+"""Tests of imports and of `Array.__class__` under ``weft run``, which native code answers."""
+
+from __future__ import annotations
+
+import builtins
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl.immediate import callers
+from weft.dsl.script import native_callers, redirect
+from weft.runtime import CompileError
+
+LIBRARY = """
+import numpy as np
+def sees(x): return isinstance(x, np.ndarray)
+def namespace():
+    import numpy.linalg
+    from numpy import fft
+    return numpy, fft
+def fails():
+    import numpy.nothing
+"""
+PROGRAM = """
+import sys, traceback
+import numpy as np
+from weft.dsl.script import script_function
+sys.path.append(sys.argv[1])
+import library
+script_function.quicken(True)
+for _ in range(3):
+    x = np.arange(3000.0)
+    import numpy, numpy.linalg as linalg
+    print(type(numpy.zeros).__name__, type(linalg.norm).__name__, type(x).__name__, isinstance(x, np.ndarray))
+    print(library.sees(x), type(library.namespace()[0].zeros).__name__, library.namespace()[1].__name__)
+    print(__import__("numpy").zeros is np.zeros, __import__(name="json").__name__)
+for failing in (library.fails, lambda: __import__("no_module"), lambda: __import__(3), lambda: __import__("\\ud800")):
+    try:
+        failing()
+    except Exception as error:
+        print(type(error).__name__, [frame.name for frame in traceback.extract_tb(error.__traceback__)])
+print(type(__import__).__name__)
+"""
+
+
+def test_the_program_and_libraries_get_their_own_numpy(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "library.py").write_text(LIBRARY)
+    (tmp_path / "inside").mkdir()
+    script = tmp_path / "inside" / "script.py"
+    script.write_text(PROGRAM)
+    command = [sys.executable, "-m", "weft", "run", str(script), str(outside)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    once = [
+        "ScriptFunction ScriptFunction Array True",
+        "True builtin_function_or_method numpy.fft",
+        "True json",
+    ]
+    frames = [
+        "ModuleNotFoundError ['<module>', 'fails']",
+        "ModuleNotFoundError ['<module>', '<lambda>']",
+        "TypeError ['<module>', '<lambda>']",
+        "ModuleNotFoundError ['<module>', '<lambda>']",
+        "builtin_function_or_method",
+    ]
+    assert done.stdout.splitlines() == once * 3 + frames
+
+
+@pytest.fixture
+def library() -> Any:
+    """Return the global names of a module that counts as a library."""
+    callers.expect(lambda frame: frame.f_globals is globals())
+    yield types.ModuleType("library").__dict__ | {"__file__": "library.py", "np": np, "answer": None}
+    callers.expect(None)
+
+
+def test_unknown_modules_are_left_to_python(library: dict[str, Any]) -> None:
+    asked: list[Any] = []
+
+    def slow(value: Any, depth: int = 1) -> type:
+        asked.append(value)
+        return np.ndarray
+
+    library["answer"] = native_callers.native_class(slow)
+    exec("def sees(x): return answer(x)", library)
+    x = wf.arange(3)
+    assert library["sees"](x) is np.ndarray and len(asked) == 1
+    for _ in range(2):
+        np.testing.assert_array_equal(eval("np.add(x, x)", library, {"x": x}), [0, 2, 4])  # (now the module is known)
+    assert library["sees"](x) is np.ndarray and len(asked) == 1
+    callers.expect(None)
+    assert library["sees"](x) is np.ndarray and len(asked) == 2
+
+
+def test_a_module_that_imports_numpy_before_weft_uses_weft(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "user.py").write_text("import numpy as np\nimport weft as wf\ndef double(x): return x + x\n")
+    (tmp_path / "inside").mkdir()
+    script = tmp_path / "inside" / "script.py"
+    script.write_text(
+        "import sys\nimport numpy as np\nfrom weft.dsl.script import script_function\nscript_function.quicken(True)\n"
+        "sys.path.append(sys.argv[1])\nimport user\nprint(type(user.double(np.arange(3000.0))).__name__)\n"
+    )
+    command = [sys.executable, "-m", "weft", "run", str(script), str(outside)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "Array\n", done.stderr
+
+
+def test_imports_stay_in_python_where_nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise CompileError("no compiler")
+
+    monkeypatch.setattr(redirect, "_hooks", redirect._hooks[:1])
+    monkeypatch.setattr(native_callers, "native_import", fail)
+    before = builtins.__import__
+    redirect.install_native(native_callers)
+    assert builtins.__import__ is before and len(redirect._hooks) == 1
