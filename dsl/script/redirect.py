@@ -91,6 +91,8 @@ def _is_own(file: str | None) -> bool:
 
 # Numbers of imports after which native code is installed if it is in the disk cache, and after which it is compiled.
 _ENOUGH, _MANY = 300, 30_000
+# Number of imports after which this is tried again if a module is being imported.
+_LATER = 100
 _imports, _due = count(1), [float(_ENOUGH)]
 
 
@@ -103,9 +105,12 @@ class _Import:
     @property
     def __call__(self) -> Any:
         frame, number = sys._getframe(1), next(_imports)
-        if number >= _due[0] and not _is_loading():
-            _due[0] = _MANY if number < _MANY else inf
-            script_function.quicken(number >= _MANY)
+        if number >= _due[0]:
+            if _is_loading():
+                _due[0] = number + _LATER
+            else:
+                _due[0] = _MANY if number < _MANY else inf
+                script_function.quicken(number >= _MANY)
         return _import_numpy if _imported(frame).startswith("numpy") and is_program(frame) else _import
 
 
@@ -115,8 +120,8 @@ _getters: list[Any] = [_seen_class]
 
 
 def _is_loading() -> bool:
-    """Return whether a module of weft is being imported. It may lack the names that native code needs."""
-    specs = [module.__spec__ for name, module in list(sys.modules.items()) if name.partition(".")[0] == "weft"]
+    """Return whether a module is being imported. Native code may need names that the module does not have yet."""
+    specs = [getattr(module, "__dict__", {}).get("__spec__") for module in list(sys.modules.values())]
     return any(getattr(spec, "_initializing", False) for spec in specs)
 
 

@@ -124,3 +124,20 @@ def test_imports_stay_in_python_where_nothing_compiles(monkeypatch: pytest.Monke
     before = builtins.__import__
     redirect.install_native(native_callers)
     assert builtins.__import__ is before and len(redirect._hooks) == 1
+
+
+def test_native_code_is_not_installed_while_a_module_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(
+        "from weft.dsl.script import redirect, script_function\n"
+        "asked = []\nscript_function.quicken = asked.append\n"
+        f"for _ in range({redirect._ENOUGH}):\n    import json\n"
+        "inside = len(asked)\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import half\ndef main():\n    for _ in range({redirect._LATER + 1}):\n        import json\n"
+        "main()\nprint(half.inside, half.asked)\n"
+    )
+    command = [sys.executable, "-m", "weft", "run", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "0 [False]\n", done.stderr
