@@ -148,6 +148,23 @@ class ValueEmitter(Writer):
             whole = self.line(f"select {wide('i1', lanes)} {number}, {wide('i32', lanes)} {whole}, {zero}")
         return self.line(f"trunc {wide('i32', lanes)} {whole} to {wide(scalar_type(target), lanes)}")
 
+    def _round_to_odd(self, text: str, lanes: int) -> str:
+        """Convert a double to a float that is then rounded to a half as the double would be.
+
+        An inexact result is truncated, and its last bit is set (Boldo and Melquiond 2008).
+        """
+        double, single, word = (wide(kind, lanes) for kind in ("double", "float", "i32"))
+        near = self.line(f"fptrunc {double} {text} to {single}")
+        back = self.line(f"fpext {single} {near} to {double}")
+        name = f"llvm.fabs.{suffix('double', lanes)}"
+        own, other = (self.call(name, double, [(double, each)]) for each in (back, text))
+        above = self.line(f"fcmp ogt {double} {own}, {other}")
+        inexact = self.line(f"fcmp one {double} {back}, {text}")
+        bits = self.line(f"bitcast {single} {near} to {word}")
+        one, last = (self.line(f"zext {wide('i1', lanes)} {each} to {word}") for each in (above, inexact))
+        odd = self.line(f"or {word} {self.line(f'sub {word} {bits}, {one}')}, {last}")
+        return self.line(f"bitcast {word} {odd} to {single}")
+
     def convert(self, text: str, source: np.dtype, target: np.dtype, lanes: int) -> str:
         """Convert the value `text` from dtype `source` to dtype `target`."""
         old, new = scalar_type(source), scalar_type(target)
@@ -164,8 +181,8 @@ class ValueEmitter(Writer):
             name = f"llvm.fpto{'s' if target.kind == 'i' else 'u'}i.sat.{suffix(new, lanes)}.{suffix(old, lanes)}"
             return self.call(name, wide(new, lanes), [(wide(old, lanes), text)])
         if old == "double" and new == "half":
-            # in two steps: the direct conversion is a library call that some machines lack
-            text, old = self.line(f"fptrunc {wide(old, lanes)} {text} to {wide('float', lanes)}"), "float"
+            # (the direct conversion is a library call that some machines lack)
+            text, old = self._round_to_odd(text, lanes), "float"
         if source.kind in "biu" and new == "half":
             step = "uitofp" if source.kind != "i" else "sitofp"
             text, old = self.line(f"{step} {wide(old, lanes)} {text} to {wide('float', lanes)}"), "float"

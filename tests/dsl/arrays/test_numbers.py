@@ -11,6 +11,7 @@ import pytest
 
 import weft as wf
 from weft.fusion.graph.expr import topological
+from weft.runtime import override
 
 STATEMENTS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "product": lambda xp, x, k: x * k,
@@ -170,3 +171,17 @@ def test_an_operation_on_a_number_may_be_folded() -> None:
         for name in ("isfinite", "isnan", "isinf"):
             for _ in range(3):
                 assert bool(getattr(wf, name)(number)) == bool(getattr(np, name)(number))
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize("how", ["always", "never"])
+def test_float64_is_rounded_to_float16_once(device: str, how: str) -> None:
+    halves = np.arange(0, 0x7C00, dtype=np.uint16).view(np.float16).astype(float)
+    middles = (halves[:-1] + halves[1:]) / 2
+    near = np.concatenate(
+        [halves, middles, np.nextafter(middles, 9e9), np.nextafter(middles, -1), middles * (1 + 1e-12)]
+    )
+    x = np.concatenate([near, -near, [65520 - 1e-9, 65520, 1e39, -1e300, np.inf, np.nan, 1e-300, -5e-324]])
+    with override(interpret=how), np.errstate(over="ignore"):
+        found = np.asarray(wf.asarray(x, device=device).astype(np.float16))
+        np.testing.assert_array_equal(found.view(np.uint16), x.astype(np.float16).view(np.uint16))
