@@ -14,7 +14,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
 from weft.codegen.target import Target, cuda_target, newest_architecture
-from weft.runtime import CompileError, ObjectCode, load_llvm, undisturbed
+from weft.runtime import CompileError, ObjectCode, load_llvm, uninterruptible
 
 # Architecture whose schedules device `simt` runs by default.
 SIMT_ARCHITECTURE = "sm_90"
@@ -69,7 +69,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
     verify_kernel(kernel)
     backend = _backend(target.kind)
     compiled = backend.compile_host if target.kind == "cpu" else backend.compile_nvptx
-    code: ObjectCode = undisturbed(lambda: compiled(kernel, target), (target, print_kernel(kernel)))
+    code: ObjectCode = uninterruptible(lambda: compiled(kernel, target), (target, print_kernel(kernel)))
     return code
 
 

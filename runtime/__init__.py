@@ -29,7 +29,7 @@ from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, b
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import DeviceFacts, Event, HostKind, HostMemory, Stream
 from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, usable_cores
-from weft.runtime.undisturbed import undisturbed
+from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:
     from weft.runtime.bandwidth import copy_bandwidth
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
     from weft.runtime.host_fallback import is_gpu, report_fallback
     from weft.runtime.launches import Launch, PreparedLaunches
-    from weft.runtime.live import largest_buffers, show_cell, show_file, show_place, source_line
+    from weft.runtime.allocation_report import largest_buffers, show_cell, show_file, show_place, source_line
     from weft.runtime.llvm_files import read_llvm
     from weft.runtime.null import NullDevice
 
@@ -71,7 +71,7 @@ __getattr__ = lazy_names(
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
-        "weft.runtime.live": "largest_buffers show_cell show_file show_place source_line",
+        "weft.runtime.allocation_report": "largest_buffers show_cell show_file show_place source_line",
         "weft.runtime.null": "NullDevice",
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
@@ -189,7 +189,7 @@ __all__ = [
     "slots_of",
     "take_stream",
     "thread_count",
-    "undisturbed",
+    "uninterruptible",
     "usable_cores",
     "warn_user",
     "watching",

@@ -39,7 +39,7 @@ from weft.dsl.arrays.array import (
 from weft.dsl.arrays.delivery import check_cast
 from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.numbers import bind_numbers
-from weft.dsl.arrays.objections import UnsupportedDtypeError
+from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.arrays.on_host import call_numpy, from_host
 from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.recalled import recalled

@@ -33,7 +33,7 @@ from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
-from weft.dsl.arrays.objections import ForeignOperandError, UnsupportedDtypeError, as_dtype
+from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.arrays.places import is_gpu
 from weft.dsl.functions import reductions

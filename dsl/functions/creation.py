@@ -24,7 +24,7 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.foreign import types_in
-from weft.dsl.arrays.objections import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
+from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.immediate.at_call import NUMBERS, make_small
 from weft.dsl.immediate.host_values import values_of

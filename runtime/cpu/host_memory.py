@@ -21,7 +21,7 @@ from weft.runtime.cpu.shelves import Counted, Shelves
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError
 from weft.runtime.immediate import machine_memory
-from weft.runtime.live import out_of_memory
+from weft.runtime.allocation_report import out_of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
