@@ -32,6 +32,7 @@ from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, us
 from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:
+    from weft.runtime.allocation_report import largest_buffers, show_cell, show_file, show_place, source_line
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material
     from weft.runtime.code_cache import CodeCache
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
     from weft.runtime.host_fallback import is_gpu, report_fallback
     from weft.runtime.launches import Launch, PreparedLaunches
-    from weft.runtime.allocation_report import largest_buffers, show_cell, show_file, show_place, source_line
     from weft.runtime.llvm_files import read_llvm
     from weft.runtime.null import NullDevice
 

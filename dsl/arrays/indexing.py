@@ -35,11 +35,11 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.masks import assign_masked, find_true, select
 from weft.dsl.arrays.numbers import note_constant, number_of
-from weft.dsl.arrays.validation import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.arrays.on_host import note_fallback, to_host
 from weft.dsl.arrays.places import assign_places, fold_places
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
 from weft.dsl.arrays.recalled import describe
+from weft.dsl.arrays.validation import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.arrays.windows import key_of, recall_window, remember_window, window
 from weft.dsl.immediate.at_call import MISSED, pick, put, show
 from weft.fusion import (

@@ -34,11 +34,11 @@ from weft.dsl.arrays.array import (
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
-from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
 from weft.dsl.arrays.windows import lies_in_order, recalled_view
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selecting, sorting
 from weft.dsl.functions.own_names import find_own

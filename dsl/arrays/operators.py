@@ -39,11 +39,11 @@ from weft.dsl.arrays.array import (
 from weft.dsl.arrays.delivery import check_cast
 from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.numbers import bind_numbers
-from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.arrays.on_host import call_numpy, from_host
 from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
+from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.functions.own_names import COMPOSED, OWN
 from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, way_of
 from weft.dsl.immediate.callers import is_library

@@ -33,9 +33,9 @@ from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
-from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype
 from weft.dsl.functions import reductions
 from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, way_of
 from weft.dsl.immediate.host_values import values_of

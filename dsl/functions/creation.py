@@ -24,8 +24,8 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.foreign import types_in
-from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.shared_arrays import import_memory
+from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.immediate.at_call import NUMBERS, make_small
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise

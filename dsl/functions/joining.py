@@ -14,8 +14,8 @@ import numpy as np
 from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, start, turned, turned_back
 from weft.dsl.arrays.axes import normalize_axis, settled
 from weft.dsl.arrays.indexing import assign_recorded
-from weft.dsl.arrays.validation import as_dtype
 from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.validation import as_dtype
 from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import (
     atleast_1d,

@@ -16,12 +16,12 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+from weft.runtime.allocation_report import out_of_memory
 from weft.runtime.cpu.shelf_code import KEPT, MADE
 from weft.runtime.cpu.shelves import Counted, Shelves
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError
 from weft.runtime.immediate import machine_memory
-from weft.runtime.allocation_report import out_of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,13 +17,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from weft.runtime.allocation_report import out_of_memory
 from weft.runtime.cpu.shelf_code import KEPT, MADE
 from weft.runtime.cpu.shelves import Counted, Shelves, provide
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, Requests
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError, WeftError
-from weft.runtime.allocation_report import out_of_memory
 
 KEPT_BYTES = 4 << 30  # limit of free blocks; the rest is returned to the driver's pool
 SMALL = 1 << 20

@@ -14,7 +14,9 @@ import pytest
 
 from weft.runtime import CodeCache, run_calls, uninterruptible
 
-work_alone = sys.modules["weft.runtime.uninterruptible"]  # (in the package, the function hides the module of the same name)
+work_alone = sys.modules[
+    "weft.runtime.uninterruptible"
+]  # (in the package, the function hides the module of the same name)
 
 
 def test_results_and_errors_come_back() -> None:

@@ -21,11 +21,11 @@ from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.device_function import KernelFunction
+from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.iteration import item_of, items_of, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError, suggestion
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.members import attribute
-from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.value_operators import binary, compare, componentwise, has_lanes, negate
 from weft.dsl.kernel.language.values import (
     ArrayValue,
