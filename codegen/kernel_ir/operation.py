@@ -268,7 +268,7 @@ STRUCTURAL: dict[str, str] = {
 }
 
 # Operations that synchronize threads.
-MEETINGS = frozenset(
+SYNCHRONIZATION = frozenset(
     {
         "barrier",
         "barrier_vote",

@@ -14,8 +14,8 @@ import numpy as np
 
 from weft.codegen.kernel_ir.dtypes import dtype_kind
 from weft.codegen.kernel_ir.operation import (
-    MEETINGS,
     STRUCTURAL,
+    SYNCHRONIZATION,
     Block,
     Function,
     Kernel,
@@ -213,7 +213,7 @@ class _Verifier:
             self.require(len(o.operands) == 1 and len(o.regions) == 2, o, "an if has a condition and two regions")
         if self.kernel.level != "threaded" and o.opcode in STRUCTURAL.keys() - LOGICAL:
             self.fail(o, "threads exist at the threaded level only")
-        if self.inside is not None and o.opcode in MEETINGS:
+        if self.inside is not None and o.opcode in SYNCHRONIZATION:
             self.fail(o, f"threads cannot meet inside a function: {self.inside.name}")
         fault = signature_fault(self.kernel, o)
         if fault:

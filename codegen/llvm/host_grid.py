@@ -14,12 +14,12 @@ from contextlib import contextmanager
 
 from weft.codegen.kernel_ir.operation import Block, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
-from weft.codegen.llvm.emit_text import NoTurns
-from weft.codegen.llvm.host_asking import Asking
+from weft.codegen.llvm.emit_text import NoPolls
 from weft.codegen.llvm.host_atomics import emit_atomic, emit_compare_and_swap
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_effects import emit_effect
 from weft.codegen.llvm.host_math import HostMath
+from weft.codegen.llvm.host_polls import InterruptPolls
 from weft.codegen.llvm.host_watch import emit_watch
 from weft.codegen.target import Target
 
@@ -67,13 +67,13 @@ class GridDialect(HostDialect):
                 )
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
-    def ask_now_and_then(self, emitter: Emitter) -> None:
+    def poll_interrupts(self, emitter: Emitter) -> None:
         """Enable interrupt polls in the loops of a user-written kernel, from here on.
 
         Functions that the kernel calls contain no polls.
         """
         if emitter.kernel.attributes.get("explicit"):
-            emitter.turns = Asking(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
+            emitter.polls = InterruptPolls(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
 
     @staticmethod
     def read_slot(emitter: Emitter, number: int) -> str:
@@ -269,7 +269,7 @@ def thread_loops(emitter: Emitter, dialect: GridDialect, axis: int, independent:
 def finish(emitter: Emitter, dialect: GridDialect) -> None:
     """Emit the functions of the kernel and the declarations of the C library."""
     emitter.notes = lambda operation: ""
-    emitter.turns = NoTurns()
+    emitter.polls = NoPolls()
     dialect.take_context(emitter)
     emitter.functions()
     dialect.functions.define(emitter)

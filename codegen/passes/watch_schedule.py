@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer, Value
 from weft.codegen.kernel_ir.text import print_operations
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
 _ACCESSES = {"load": "read", "store": "write", "atomic": "atomic", "atomic_cas": "atomic"}
-_MEETINGS = {"barrier": "barrier", "barrier_vote": "barrier", "grid_barrier": "grid", "active_mask": "active"}
+_SYNCHRONIZATION = {"barrier": "barrier", "barrier_vote": "barrier", "grid_barrier": "grid", "active_mask": "active"}
 
 
 class WatchedSite(NamedTuple):
@@ -64,11 +64,11 @@ class _Watcher(Rewriter):
             if operation.attributes.get("order", "monotonic") != "monotonic":  # which includes a fence
                 self.event(builder, WatchedSite("fence", self.texts[operation]))
             self.access(builder, operation)
-        elif operation.opcode == "fence" or operation.opcode in _MEETINGS:
-            self.event(builder, WatchedSite(_MEETINGS.get(operation.opcode, "fence"), self.texts[operation]))
+        elif operation.opcode == "fence" or operation.opcode in _SYNCHRONIZATION:
+            self.event(builder, WatchedSite(_SYNCHRONIZATION.get(operation.opcode, "fence"), self.texts[operation]))
         elif operation.opcode == "shuffle_xor":
             self.event(builder, WatchedSite("warp", self.texts[operation]))
-        elif operation.opcode in MEETINGS:
+        elif operation.opcode in SYNCHRONIZATION:
             mask = builder.cast(operation.operands[0], builder.kernel.index_dtype)
             self.event(builder, WatchedSite("warp", self.texts[operation], numbers=1), mask)
 

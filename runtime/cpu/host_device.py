@@ -18,13 +18,13 @@ from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
 from weft.runtime.cpu.shelves import provide
 from weft.runtime.device import Buffer, Registered, Requests
-from weft.runtime.immediate import Immediate
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import thread_count
+from weft.runtime.synchronous_device import SynchronousDevice
 
 
-class CpuDevice(Immediate):
+class CpuDevice(SynchronousDevice):
     """The CPU as a device. Each call returns when its work has ended.
 
     Short kernels run in the calling thread, and long ones on all cores.

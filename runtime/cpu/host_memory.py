@@ -21,7 +21,7 @@ from weft.runtime.cpu.shelf_code import KEPT, MADE
 from weft.runtime.cpu.shelves import Counted, Shelves
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError
-from weft.runtime.immediate import machine_memory
+from weft.runtime.synchronous_device import machine_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

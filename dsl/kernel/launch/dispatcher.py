@@ -27,7 +27,7 @@ from weft.dsl.kernel.language.types import Signature, Type, as_signatures
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.inspection import Inspection, type_of
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch, run_in_python
-from weft.dsl.kernel.launch.ready import Ready, signature_of
+from weft.dsl.kernel.launch.prepared_launch import PreparedLaunch, signature_of
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
 from weft.dsl.kernel.sanitizer.watch import Watch
 from weft.runtime import PerformanceWarning, default_device, setting, warn_user
@@ -66,7 +66,7 @@ def triple(what: str, size: Any) -> Triple:
 class ConfiguredKernel:
     """A kernel with a grid and a block. Calling it with the kernel's arguments launches the kernel."""
 
-    __slots__ = ("block", "grid", "kernel", "pre_launch_callbacks", "ready", "shared_bytes", "stream")
+    __slots__ = ("block", "grid", "kernel", "pre_launch_callbacks", "prepared", "shared_bytes", "stream")
 
     def __init__(self, kernel: KernelDispatcher, grid: Triple, block: Triple, stream: Any, shared_bytes: int) -> None:
         self.kernel = kernel
@@ -74,7 +74,7 @@ class ConfiguredKernel:
         self.block = block
         self.stream = stream
         self.shared_bytes = shared_bytes
-        self.ready: dict[Any, Ready] = {}  # launches that came before, by the signature of their arguments
+        self.prepared: dict[Any, PreparedLaunch] = {}  # launches that came before, by the signature of their arguments
         self.pre_launch_callbacks: list[Callable[[Any, ConfiguredKernel], Any]] = []  # called with the kernel and this
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
@@ -320,9 +320,9 @@ class KernelDispatcher(KernelFunction, Inspection):
             face.WatchedLaunch(self, launcher, given).run()
         else:
             signature = signature_of(launcher, given)
-            ready = launcher.ready.get(signature) if signature is not None else None
-            if ready is not None:
-                ready.launch(launcher, given)
+            prepared = launcher.prepared.get(signature) if signature is not None else None
+            if prepared is not None:
+                prepared.launch(launcher, given)
             else:
                 DispatchedLaunch(self, launcher, given).run(signature)
 

@@ -23,7 +23,7 @@ from weft.dsl.kernel.language.names import running
 from weft.dsl.kernel.language.values import in_bytes
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.hints import ArgHint, In, InOut
-from weft.dsl.kernel.launch.ready import LIMIT, Ready
+from weft.dsl.kernel.launch.prepared_launch import LIMIT, PreparedLaunch
 from weft.fusion import contiguous_strides, exclusive, realise
 from weft.runtime import (
     Buffer,
@@ -87,9 +87,9 @@ class DispatchedLaunch:
                 )
         self.start(found, function, items)
         if signature is not None and not found.hidden:
-            if len(launcher.ready) >= LIMIT:
-                launcher.ready.clear()
-            launcher.ready[signature] = Ready(launcher, found, function, tuple(self.given), items)
+            if len(launcher.prepared) >= LIMIT:
+                launcher.prepared.clear()
+            launcher.prepared[signature] = PreparedLaunch(launcher, found, function, tuple(self.given), items)
         for copy, host, number in self.copies:
             if number in found.written:
                 copy.copy_to_host(host)

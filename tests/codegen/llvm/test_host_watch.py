@@ -15,8 +15,8 @@ from weft.runtime.cpu import watching as log
 INT = np.dtype(np.int64)
 
 
-def watched(numbers: int, meeting: bool = False, align: int = 1) -> Kernel:
-    """Return a kernel whose threads record an event at site 1 and, if `meeting`, at site 2 after a barrier."""
+def watched(numbers: int, barrier: bool = False, align: int = 1) -> Kernel:
+    """Return a kernel whose threads record an event at site 1 and, if `barrier`, at site 2 after a barrier."""
     b = KernelBuilder("watched", INT, "threaded", explicit=True, watch=3 + numbers)
     x = b.pointer("x", np.float32, writable=True, align=4)
     (thread,) = b.emit("thread_index", (), (INT,), axis=0)
@@ -24,7 +24,7 @@ def watched(numbers: int, meeting: bool = False, align: int = 1) -> Kernel:
     (fine,) = b.emit("watch", (place, *[thread] * numbers), (np.dtype(bool),), site=1, align=align)
     with b.if_(fine):
         b.store(place, b.constant(0), b.constant(1, np.float32))
-    if meeting:
+    if barrier:
         b.emit("barrier")
         b.emit("watch", (), (np.dtype(bool),), site=2)
     return b.finish()
@@ -41,15 +41,15 @@ def run(kernel: Kernel, x: np.ndarray, grid: tuple[int, int, int], block: tuple[
     return events
 
 
-@pytest.mark.parametrize("meeting", [False, True])
-def test_events_in_order(meeting: bool) -> None:
+@pytest.mark.parametrize("barrier", [False, True])
+def test_events_in_order(barrier: bool) -> None:
     x = np.zeros(8, np.float32)
-    events = run(watched(1, meeting), x, (2, 2, 1), (3, 1, 2))
+    events = run(watched(1, barrier), x, (2, 2, 1), (3, 1, 2))
     first = [e for e in events if e[0] & 0xFFFFFFFF == 1]
     assert [(e[0] >> 32, e[1], e[3]) for e in first] == [(t, b, t % 3) for b in range(4) for t in range(6)]
     assert all(e[2] == x.ctypes.data + 4 * e[3] for e in first)
     assert (x == [1, 1, 1, 0, 0, 0, 0, 0]).all()
-    if meeting:
+    if barrier:
         per_block = [[e[0] & 0xFFFFFFFF for e in events if e[1] == b] for b in range(4)]
         assert per_block == [[1] * 6 + [2] * 6] * 4
 

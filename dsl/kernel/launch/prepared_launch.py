@@ -45,7 +45,7 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
     return tuple(parts)
 
 
-class Ready:
+class PreparedLaunch:
     """A cached launch. Only addresses and scalars are new in each call.
 
     Parameters
