@@ -63,5 +63,5 @@ _installed = (methods, operators)
 # Native code is loaded after many calls have run in Python.
 again.set_take_over(lambda: import_module("weft.dsl.arrays.native_operators").quicken_all())
 at_call.set_take_over(lambda compiling: import_module("weft.dsl.immediate.native_immediate").quicken(compiling))
-# The sanitizer is loaded when the first watched kernel runs.
+# The sanitizer is loaded when the first sanitized kernel runs.
 set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").judge(function))

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     )
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
+    from weft.runtime.cpu.trace_log import tracing
     from weft.runtime.cpu.ufuncs import find_inner_loop, make_fold_ufunc, make_map_ufunc, numpy_function
-    from weft.runtime.cpu.watching import watching
     from weft.runtime.cuda.cuda_device import CudaDevice
     from weft.runtime.cuda.foreign_code import ForeignCode, register_foreign
     from weft.runtime.cuda.linker import assemble, disassemble
@@ -84,7 +84,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.operators": "put_call put_operators",
         "weft.runtime.cpu.slots": "slots_of",
         "weft.runtime.cuda.cuda_device": "CudaDevice",
-        "weft.runtime.cpu.watching": "watching",
+        "weft.runtime.cpu.trace_log": "tracing",
         "weft.runtime.cuda.probe": "Probe probe",
         "weft.runtime.cuda.foreign_code": "ForeignCode register_foreign",
         "weft.runtime.cuda.linker": "assemble disassemble",
@@ -192,5 +192,5 @@ __all__ = [
     "uninterruptible",
     "usable_cores",
     "warn_user",
-    "watching",
+    "tracing",
 ]

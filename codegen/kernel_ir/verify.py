@@ -387,14 +387,14 @@ class _Verifier:
             good = re.fullmatch(rf"([-+ 0#]*\d*(\.\d+)?[{letters}])?", text)
             self.require(good is not None, o, f"{text!r} is no format of {show_type(value.type)}")
 
-    def watch(self, o: Operation) -> None:
-        width, numbers = self.kernel.attributes.get("watch"), o.operands
+    def trace(self, o: Operation) -> None:
+        width, numbers = self.kernel.attributes.get("trace"), o.operands
         if numbers and isinstance(numbers[0].type, Pointer):
             numbers = numbers[1:]
         plain = all(isinstance(v.type, np.dtype) and v.type.kind in "biuf" for v in numbers)
         self.require(plain, o, "it takes a pointer and numbers")
         self.require(
-            isinstance(width, int) and width >= 3 + len(numbers), o, "the kernel says how wide events are: watch"
+            isinstance(width, int) and width >= 3 + len(numbers), o, "the kernel says how wide events are: trace"
         )
         self.require([v.type for v in o.results] == [BOOL] and not o.regions, o, "it gives a bool")
         for key, least in (("site", 0), ("align", 1)):
@@ -469,7 +469,7 @@ _RULES: dict[str, Callable[[_Verifier, Operation], None]] = {
     "match": _Verifier.match,
     "warp_reduce": _Verifier.fold,
     "print": _Verifier.print,
-    "watch": _Verifier.watch,
+    "trace": _Verifier.trace,
     "external": _Verifier.external,
     "assembly": _Verifier.assembly,
 }

@@ -20,7 +20,7 @@ from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_effects import emit_effect
 from weft.codegen.llvm.host_math import HostMath
 from weft.codegen.llvm.host_polls import InterruptPolls
-from weft.codegen.llvm.host_watch import emit_watch
+from weft.codegen.llvm.host_trace import emit_trace
 from weft.codegen.target import Target
 
 GROUP = "!1"  # accesses of different threads, which do not depend on each other
@@ -28,7 +28,7 @@ AXES = (0, 1, 2)
 NUMBERS = tuple((name, axis) for name in ("thread_index", "block_index", "block_size", "grid_size") for axis in AXES)
 # Operations that a function can compute only from its caller's context.
 _ASKS = frozenset(
-    {"thread_index", "block_index", "block_size", "grid_size", "lane_index", "shared", "dynamic_shared", "watch"}
+    {"thread_index", "block_index", "block_size", "grid_size", "lane_index", "shared", "dynamic_shared", "trace"}
 )
 
 
@@ -166,8 +166,8 @@ class GridDialect(HostDialect):
                 return False
             case "add" | "multiply" | "cast":
                 return self.position(emitter, operation)
-            case "watch":
-                emit_watch(emitter, operation, self.numbers, self.linear, self.symbols)
+            case "trace":
+                emit_trace(emitter, operation, self.numbers, self.linear, self.symbols)
             case "atomic":
                 emit_atomic(emitter, operation)
             case "atomic_cas":

@@ -25,7 +25,7 @@ def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str
     Returns the text, its external symbols, and additions to the launch parameters.
     """
     ready = forward_variables(ready)
-    if not (ready.attributes.get("watch") or target.backward):
+    if not (ready.attributes.get("trace") or target.backward):
         shared = mark_addresses(store_branch_results(share_strides(ready)))
         if (split := split_at_barriers(shared)) is not None:
             text, symbols, sites = emit_split(shared, target, split)

@@ -23,7 +23,7 @@ from weft.codegen.passes.rewrite import Rewriter, copy_of
 _NUMBERS = {"block_index", "thread_index"}
 _OF_BLOCK = SYNCHRONIZATION | {"shared", "dynamic_shared"}
 # Operations through which threads can wait for each other, which depends on the order of execution.
-_WAITS = frozenset({"atomic", "atomic_cas", "call", "clock", "sleep", "fence", "watch", "print", "assembly"})
+_WAITS = frozenset({"atomic", "atomic_cas", "call", "clock", "sleep", "fence", "trace", "print", "assembly"})
 
 
 @dataclass

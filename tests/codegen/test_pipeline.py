@@ -34,7 +34,7 @@ def test_kernels_of_users_are_expanded_only() -> None:
     assert [each.name for each in find_passes(kernel, kernels.HOST)] == names[:3]
 
 
-@pytest.mark.parametrize("name", ["host", "sm_90", "simt:sm_90", "simt:sm_90:watched"])
+@pytest.mark.parametrize("name", ["host", "sm_90", "simt:sm_90", "simt:sm_90:sanitized"])
 def test_every_pass_leaves_a_valid_kernel(name: str) -> None:
     target = resolve_target(name)
     for kernel in (kernels.line("f8"), kernels.line("c8"), kernels.rows("f4", ("add", "argmin")), kernels.scan("i8")):

@@ -28,7 +28,7 @@ N = RNG.integers(-9, 9, LONG)
 D = RNG.standard_normal(LONG)
 F = D.astype(np.float32)
 Z = F + 1j * F[::-1]
-DEVICES = ["simt", "simt::backward", "simt::watched"]
+DEVICES = ["simt", "simt::backward", "simt::sanitized"]
 
 PROGRAMS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
     "integers": lambda xp, c: xp.cumsum(c(N)) * 3 + c(N),

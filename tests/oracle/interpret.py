@@ -328,7 +328,7 @@ _STRUCTURAL: dict[str, Callable[[Operation, list[Any], Frame], Sequence[Any]]] =
     "sleep": lambda operation, operands, frame: (),
     "clock": lambda operation, operands, frame: (np.int64(next(_clock)),),
     "print": _print,
-    "watch": lambda operation, operands, frame: (np.True_,),  # the interpreter records no events
+    "trace": lambda operation, operands, frame: (np.True_,),  # the interpreter records no events
     "approximate": _approximate,
     "external": _missing,
     "assembly": _missing,

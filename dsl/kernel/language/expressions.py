@@ -208,7 +208,7 @@ def _subscript(frame: FunctionFrame, node: ast.Subscript) -> Any:
 def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> Any:
     """Compile ``owner[index]``."""
     c = frame.compiler
-    if c.watch is not None:
+    if c.tracer is not None:
         c.place = frame.place(node)
     owner = c.unwrap(owner)
     match owner:
@@ -480,7 +480,7 @@ def _bind_parts(
 def set_item(frame: FunctionFrame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
     """Compile ``owner[index] = value``."""
     c = frame.compiler
-    if c.watch is not None:
+    if c.tracer is not None:
         c.place = frame.place(node)
     try:
         match owner:

@@ -29,7 +29,7 @@ from weft.dsl.kernel.launch.inspection import Inspection, type_of
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch, run_in_python
 from weft.dsl.kernel.launch.prepared_launch import PreparedLaunch, signature_of
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
-from weft.dsl.kernel.sanitizer.watch import Watch
+from weft.dsl.kernel.sanitizer.tracer import Tracer
 from weft.runtime import PerformanceWarning, default_device, setting, warn_user
 
 MAX_THREADS = 1024
@@ -209,22 +209,22 @@ class KernelDispatcher(KernelFunction, Inspection):
         target: Any,
         index: np.dtype,
         block: Triple | None,
-        watched: bool = False,
+        sanitized: bool = False,
     ) -> Specialisation:
-        """Return the specialisation for arguments of these types. If `watched`, it is instrumented for the sanitizer.
+        """Return the specialisation for arguments of these types. If `sanitized`, it is instrumented for the sanitizer.
 
         Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """
         if not self._compiling:
             descriptors = self._ahead(descriptors)
-        key = (descriptors, index, target.kind, "watched" if watched else setting("checked"))
+        key = (descriptors, index, target.kind, "sanitized" if sanitized else setting("checked"))
         if key in self._by_block:
             key = (*key, block)  # type: ignore[assignment]
         found = self._found.get(key)
         if found is None:
             try:
                 found = self._specialise(
-                    descriptors, target, index, block if key in self._by_block or len(key) == 5 else None, watched
+                    descriptors, target, index, block if key in self._by_block or len(key) == 5 else None, sanitized
                 )
             except NeedsLaunch as needed:
                 if block is None:
@@ -233,7 +233,7 @@ class KernelDispatcher(KernelFunction, Inspection):
                         needed.args[0],
                     ) from None
                 self._by_block.add(key)
-                return self.specialisation(descriptors, target, index, block, watched)
+                return self.specialisation(descriptors, target, index, block, sanitized)
             self._found[key] = found
         return found
 
@@ -277,17 +277,24 @@ class KernelDispatcher(KernelFunction, Inspection):
     def recompile(self) -> None:
         """Recompile every specialisation, because values of global names may have changed."""
         self.generation += 1
-        keys = [key for key in self._found if key[3] != "watched"]
+        keys = [key for key in self._found if key[3] != "sanitized"]
         self._found.clear()
         for key in keys:
             self.specialisation(key[0], default_device().target, key[1], key[4] if len(key) > 4 else None)
 
     def _specialise(
-        self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, watched: bool
+        self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool
     ) -> Specialisation:
-        watch = Watch() if watched else None
+        tracer = Tracer() if sanitized else None
         made = specialise(
-            self.py_func, descriptors, target, index, self.options, checked=setting("checked"), block=block, watch=watch
+            self.py_func,
+            descriptors,
+            target,
+            index,
+            self.options,
+            checked=setting("checked"),
+            block=block,
+            tracer=tracer,
         )
         if made.doubled is not None and target.machine.is_gpu and not self._hinted and _is_single(made.kernel):
             self._hinted = True
@@ -317,7 +324,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         if setting("kernel_python"):
             run_in_python(self.py_func, launcher, given)
         elif setting("sanitize"):
-            face.WatchedLaunch(self, launcher, given).run()
+            face.SanitizedLaunch(self, launcher, given).run()
         else:
             signature = signature_of(launcher, given)
             prepared = launcher.prepared.get(signature) if signature is not None else None

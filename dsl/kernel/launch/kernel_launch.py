@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class DispatchedLaunch:
     """A launch: its device, its prepared arguments, and the host arrays to copy back after it."""
 
-    watched = False  # whether to launch the kernel instrumented for the sanitizer
+    sanitized = False  # whether to launch the kernel instrumented for the sanitizer
 
     def __init__(self, kernel: KernelDispatcher, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
         self.kernel = kernel
@@ -69,7 +69,7 @@ class DispatchedLaunch:
         launcher = self.launcher
         descriptors = self.describe()
         found = self.kernel.specialisation(
-            descriptors, self.device.target, self.choose_index(), launcher.block, self.watched
+            descriptors, self.device.target, self.choose_index(), launcher.block, self.sanitized
         )
         items: list[int] = []
         # Unshare the memory first, so that an array that is passed twice has one address.
@@ -99,7 +99,7 @@ class DispatchedLaunch:
         """Launch the kernel with argument words that are already packed."""
         self.spans, self.extents = face.spans_of(descriptors, items)
         target, block = self.device.target, self.launcher.block
-        found = self.kernel.specialisation(descriptors, target, self.choose_index(), block, self.watched)
+        found = self.kernel.specialisation(descriptors, target, self.choose_index(), block, self.sanitized)
         record, queue = self._hidden(found, items)
         self.start(found, self._function(found), items)
         self._finish(found, record, queue)
