@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cpu.faults import FaultRecord
+from weft.runtime.cpu.free_lists import provide
 from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, guarded, hidden_slots
 from weft.runtime.cpu.host_launches import HostLaunches, divide, elements_of, launch, runner
 from weft.runtime.cpu.host_memory import HostBuffer, Pool, size_class
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
-from weft.runtime.cpu.shelves import provide
 from weft.runtime.device import Buffer, Registered, Requests
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
@@ -44,15 +44,15 @@ class CpuDevice(SynchronousDevice):
     def allocate(self, nbytes: int) -> Buffer:
         """Allocate uninitialised memory."""
         # a buffer without elements has an address too: a load before an empty loop reads from it
-        shelves = self.memory.shelves
-        if shelves is None:
+        free_lists = self.memory.free_lists
+        if free_lists is None:
             block = self.memory.allocate(nbytes or 1)
             return HostBuffer(self, block.address, nbytes, block)
         size = size_class(nbytes or 1)
-        found = shelves.take(size, nbytes)
+        found = free_lists.take(size, nbytes)
         if found is None:
             block = self.memory.allocate(nbytes or 1)
-            found = shelves.make(size, self, block.address, nbytes, block)
+            found = free_lists.make(size, self, block.address, nbytes, block)
         return found
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:

@@ -200,7 +200,7 @@ def test_code_that_was_made_quickly_is_made_better_for_the_next_process(tmp_path
     code = """
 import sys
 from weft.runtime.cpu import native
-from weft.runtime.cpu.shelves import TAKE, take_text
+from weft.runtime.cpu.free_lists import TAKE, take_text
 native.LATER = 0.0
 made = native.native_object(TAKE, take_text())
 for thread in native.threading.enumerate():
