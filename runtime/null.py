@@ -42,11 +42,11 @@ class NullDevice(SynchronousDevice):
         """Return a buffer without memory."""
         return Buffer(self, 0, nbytes)
 
-    def ticket(self) -> Buffer:
+    def completion_counter(self) -> Buffer:
         """Return a buffer without memory."""
         return Buffer(self, 0, 4)
 
-    def board(self, nbytes: int) -> Buffer:
+    def lookback_descriptors(self, nbytes: int) -> Buffer:
         """Return a buffer without memory."""
         return Buffer(self, 0, nbytes)
 

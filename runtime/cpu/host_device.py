@@ -61,25 +61,25 @@ class CpuDevice(SynchronousDevice):
         if call is None or call(requests.address, table):
             provide(self, table, requests, lambda nbytes: size_class(nbytes or 1))
 
-    def ticket(self) -> Buffer:
+    def completion_counter(self) -> Buffer:
         """Return the completion counter of the calling thread.
 
         The counter is reset to zero, since a failed launch may have changed it.
         """
-        found: Buffer | None = getattr(self._own, "ticket", None)
+        found: Buffer | None = getattr(self._own, "completion_counter", None)
         if found is None:
-            found = self._own.ticket = self.allocate(np.dtype(np.uint32).itemsize)
+            found = self._own.completion_counter = self.allocate(np.dtype(np.uint32).itemsize)
         _view(found, np.dtype(np.uint32), (1,))[0] = 0
         return found
 
-    def board(self, nbytes: int) -> Buffer:
+    def lookback_descriptors(self, nbytes: int) -> Buffer:
         """Return zeroed memory for look-back descriptors. Each thread has its own memory.
 
         The memory is reset to zero, since a failed launch may have changed it.
         """
-        found: Buffer | None = getattr(self._own, "board", None)
+        found: Buffer | None = getattr(self._own, "lookback_descriptors", None)
         if found is None or found.nbytes < nbytes:
-            found = self._own.board = self.allocate(nbytes)
+            found = self._own.lookback_descriptors = self.allocate(nbytes)
         _view(found, np.dtype(np.uint8), (nbytes,))[:] = 0
         return found
 
