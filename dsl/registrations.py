@@ -1,4 +1,4 @@
-"""Entries of weft in the registries of other packages. `dsl.neighbours` calls these functions with the loaded modules.
+"""Entries of weft in the registries of other packages. `dsl.import_hooks` calls these functions with the loaded modules.
 
 Invariant: a package whose table has moved is left as it is, so that another version of it fails as with any unknown type.
 """

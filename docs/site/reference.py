@@ -39,7 +39,7 @@ GROUPS = {
         "Products and calculus",
         "linear calculus signals matvec polyadd polyder polyfit polymul polysub unwrap vecdot vecmat",
     ),
-    "attributes": ("Attributes and memory of arrays", "attribute_functions methods questions"),
+    "attributes": ("Attributes and memory of arrays", "attribute_functions methods introspection"),
 }
 # Elementwise functions that are no single op
 ELEMENTWISE = "divmod fix frexp i0 iscomplex isneginf isposinf isreal modf real_if_close".split()

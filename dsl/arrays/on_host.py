@@ -140,7 +140,7 @@ def _count_alone() -> int:
 ALONE = _count_alone()
 
 
-def take_over(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
+def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
     """Convert a NumPy array that nothing else refers to. On the CPU, a large array's memory is reused, not copied."""
     device, flags = current_epoch().device, made.flags
     own = device.name == "cpu" and flags.carray and flags.owndata and made.dtype.isnative and not is_few(made.size)
@@ -157,7 +157,7 @@ def call_numpy(
     if not Listening.listeners and PLAIN.issuperset(map(type, (*arguments, *options.values()))):
         result = function(*arguments, **options)
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
-        return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
+        return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
     name = getattr(function, "__name__", "")
     note_fallback(f"numpy.{name}", *arguments, *options.values())
     place = place_of_out(function)
@@ -183,7 +183,7 @@ def call_numpy(
     if name == "nan_to_num" and written:
         return written[0][0]
     alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
-    return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
+    return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
 
 
 def note_fallback(operation: str, *given: Any) -> None:

@@ -13,8 +13,8 @@ from weft.dsl.arrays.array import Array, Scalar, convert, expr_of, write
 from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.indexing import nonzero
-from weft.dsl.arrays.places import is_gpu
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.functions.creation import arange
 from weft.dsl.functions.joining import concatenate, stack
 from weft.dsl.functions.manipulation import broadcast_to, ravel
@@ -75,7 +75,7 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
     return x
 
 
-@recalled
+@memoized
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Any:

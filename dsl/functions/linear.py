@@ -18,8 +18,8 @@ from weft.codegen import is_bfloat16, widened
 from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, start
 from weft.dsl.arrays.axes import normalize_axis, settled
 from weft.dsl.arrays.delivery import deliver
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.validation import check_order
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray, in_order
@@ -45,7 +45,7 @@ def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype,
     return reduce_(plus, product, axes, kind, False, location) if axes else cast(product, kind)
 
 
-@recalled
+@memoized
 def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: Any) -> Any:
     """Return the matrix product, broadcast over leading axes. Raises ValueError if the shapes do not match.
 
@@ -98,7 +98,7 @@ def _product(shape: tuple[int, ...]) -> int:
     return total
 
 
-@recalled
+@memoized
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Return the dot product, like `numpy.dot`.
 
@@ -138,7 +138,7 @@ def _show(shape: tuple[int, ...]) -> str:
     return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
-@recalled
+@memoized
 def vdot(a: ArrayLike, b: ArrayLike) -> Any:
     """Return the dot product of the flattened arrays, the first conjugated.
 
@@ -151,7 +151,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Any:
     return dot(x.conj() if x.dtype.kind == "c" else x, y)
 
 
-@recalled
+@memoized
 def inner(a: Any, b: Any) -> Any:
     """Return the sum of products over the last axes.
 
@@ -167,7 +167,7 @@ def inner(a: Any, b: Any) -> Any:
     return found if found.ndim else scalar(found._storage)
 
 
-@recalled
+@memoized
 def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
     """Return the outer product of two vectors.
 
@@ -182,7 +182,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
     return product if out is None else deliver("multiply", expr_of(product), out)
 
 
-@recalled
+@memoized
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Return the sum of products over pairs of axes, like `numpy.tensordot`.
 
@@ -233,7 +233,7 @@ def _einsum_call(subscripts: str) -> Any:
     return einsum_host
 
 
-@recalled
+@memoized
 def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options: Any) -> Any:
     """Return the sum of products given by subscripts, like `numpy.einsum`.
 
@@ -441,7 +441,7 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
     return tuple(sizes[letter] for letter in result)
 
 
-@recalled
+@memoized
 def kron(a: ArrayLike, b: ArrayLike) -> Any:
     """Return the Kronecker product.
 

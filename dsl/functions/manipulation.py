@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, memory_order, record, start, turned, wrap
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.validation import as_shape, check_axes, check_order
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray
@@ -384,7 +384,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
     return transpose(flip(array, second), order) if k == 1 else flip(transpose(array, order), second)
 
 
-@recalled
+@memoized
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     """Repeat each element a number of times.
 
@@ -409,7 +409,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     return array[(slice(None),) * place + (which,)]
 
 
-@recalled
+@memoized
 def tile(A: Any, reps: Any) -> Array:
     """Repeat the whole array a number of times along each axis.
 

@@ -16,7 +16,7 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.axes import settled
 from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.docstrings import describe_function
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.functions.reductions import cumprod, cumsum, mean, std, var
 from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selecting import where
@@ -34,7 +34,7 @@ def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
 
 
-@recalled
+@memoized
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ANY, *, where: Any = _ANY
 ) -> Any:
@@ -109,7 +109,7 @@ def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any
 
     found.__name__ = found.__qualname__ = name
     found.__doc__ = describe_function(name)
-    return recalled(found)
+    return memoized(found)
 
 
 nanvar = _spread("nanvar", var, lambda variance: variance)

@@ -50,7 +50,7 @@ _MODULES = {
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
     "functions.attribute_functions": "real imag astype copyto",
-    "functions.questions": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj isscalar "
+    "functions.introspection": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj isscalar "
     "iterable may_share_memory min_scalar_type mintypecode ndim result_type shape shares_memory size tril_indices_from "
     "triu_indices_from",
     "functions.several_outputs": "divmod=divmod_ frexp matvec modf vecdot vecmat",
@@ -95,7 +95,7 @@ _NEVER_AT_ONCE = (
         "full_like identity imag indices linspace ones ones_like real tri zeros "
         "zeros_like put_along_axis nan_to_num copy".split()
     )
-    | frozenset(_MODULES["functions.questions"].split())
+    | frozenset(_MODULES["functions.introspection"].split())
     | {"choose", "i0", "place", "put", "putmask", "fill_diagonal"}
 )
 

@@ -13,9 +13,9 @@ from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis, settled
 from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver
 from weft.dsl.arrays.docstrings import describe_function
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.places import is_gpu
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import as_dtype
 from weft.dsl.functions.host_loops import reduce_on_host
 from weft.fusion import (
@@ -205,7 +205,7 @@ def _named(name: str, function: Any) -> Any:
     """Name a function, give it its docstring, and memoize its recorded results."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = describe_function(name)
-    return recalled(function)
+    return memoized(function)
 
 
 def _fold(op: str, name: str) -> Any:
@@ -264,7 +264,7 @@ def count_nonzero(a: ArrayLike, axis: ShapeLike | None = None, *, keepdims: bool
     return reduce("add", record(node), axis, np.int64, None, keepdims)
 
 
-@recalled
+@memoized
 def mean(
     a: ArrayLike,
     axis: ShapeLike | None = None,
@@ -314,7 +314,7 @@ def _as_count(count: Any, kind: np.dtype) -> Expr:
     return cast(expr_of(count), kind) if isinstance(count, Array) else constant(count, kind)
 
 
-@recalled
+@memoized
 def var(
     a: ArrayLike,
     axis: ShapeLike | None = None,
@@ -375,7 +375,7 @@ def var(
     return _deliver("divide", cast(quotient, real), out, casting="unsafe")
 
 
-@recalled
+@memoized
 def std(
     a: ArrayLike,
     axis: ShapeLike | None = None,
@@ -476,7 +476,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
     return accumulate("multiply", a, axis, dtype, out)
 
 
-@recalled
+@memoized
 def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, keepdims: bool = False) -> Any:
     """Return the maximum minus the minimum.
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import find_op, is_bfloat16, resolve_dtypes
-from weft.dsl.arrays.again import apply
 from weft.dsl.arrays.array import Array, as_operand, expr_of, start
 from weft.dsl.arrays.axes import normalize_axis
+from weft.dsl.arrays.call_sites import apply
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.indexing import getitem, nonzero
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.manipulation import ravel
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, Output
 
 
-@recalled
+@memoized
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Any:
     """Return `x` where the condition holds and `y` elsewhere.
 
@@ -68,7 +68,7 @@ def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, An
     return a_min, a_max
 
 
-@recalled
+@memoized
 def clip(
     a: ArrayLike,
     min: Any = ...,

@@ -16,11 +16,11 @@ from weft.dsl.arrays.array import Array, expr_of
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.functions.introspection import stand_in
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import moveaxis
-from weft.dsl.functions.questions import stand_in
 from weft.dsl.functions.selecting import where
 from weft.dsl.immediate.at_call import MISSED, call_small
 

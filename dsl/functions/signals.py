@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.delivery import as_array
-from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import as_shape, check_order
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import sliding_window_view

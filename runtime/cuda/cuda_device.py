@@ -144,7 +144,7 @@ class CudaDevice(GpuServices):
             try:
                 self._staging.upload(block.address, np.ascontiguousarray(values), self._order.beside)
             finally:
-                self._order.take_over()
+                self._order.join_copies()
             return block
         buffer = self.allocate(values.nbytes)
         self.write(buffer.address, np.ascontiguousarray(values))

@@ -58,7 +58,7 @@ def is_gpu(device: Device) -> bool:
     return codegen.machine_of(device).is_gpu
 
 
-def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
+def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
     """Combine ``value[k]`` with ``previous[position[k]]`` for each k, and return the resulting elements.
 
     `value` and `position` are flat. Return None if a parallel result would depend on the order of the threads, or if
@@ -167,7 +167,7 @@ def _special_sum(counts: Expr) -> Expr:
     return map_("where", [map_("logical_and", some), nan, one_sign])
 
 
-def assign_places(
+def scatter_assign(
     previous: Expr,
     value: Expr,
     position: Expr,
@@ -206,4 +206,4 @@ def _fold(op: str, places: Expr, value: Expr, position: Expr) -> Expr:
     return scatter(places, value, [position], _FLAT, position.shape, op)
 
 
-__all__ = ["assign_places", "fold_places", "is_gpu", "sum_in_any_order"]
+__all__ = ["scatter_assign", "scatter_reduce", "is_gpu", "sum_in_any_order"]
