@@ -34,7 +34,7 @@ GROUPS = {
         "Sorting, searching and sets",
         "sorting sets quantiles histograms histogram_bin_edges histogramdd sort_complex",
     ),
-    "selecting": ("Selecting elements", "selecting choosing along_axis indexing fill_diagonal piecewise put"),
+    "selecting": ("Selecting elements", "selection along_axis indexing fill_diagonal piecewise put"),
     "algebra": (
         "Products and calculus",
         "linear calculus signals matvec polyadd polyder polyfit polymul polysub unwrap vecdot vecmat",

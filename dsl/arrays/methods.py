@@ -40,7 +40,7 @@ from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
 from weft.dsl.arrays.windows import lies_in_order, memoized_view
-from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selecting, sorting
+from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import find_own
 from weft.dsl.immediate.at_call import MISSED, at_once, hand_out, seen
 from weft.dsl.immediate.callers import is_library
@@ -424,10 +424,10 @@ METHODS: dict[str, Any] = {
     "ravel": ravel,
     "round": _round,
     "sort": sorting.sort_in_place,
-    "take": selecting.take,
+    "take": selection.take,
     "nonzero": indexing.nonzero,
     "dot": linear.dot,
-    "clip": lambda self, min=None, max=None, out=None, **options: selecting.clip(
+    "clip": lambda self, min=None, max=None, out=None, **options: selection.clip(
         self, out=out, min=min, max=max, **options
     ),
     "byteswap": byteswap,

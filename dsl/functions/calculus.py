@@ -21,7 +21,7 @@ from weft.dsl.functions.joining import concatenate, diff, stack
 from weft.dsl.functions.manipulation import moveaxis, ravel, reshape
 from weft.dsl.functions.reductions import accumulate
 from weft.dsl.functions.reductions import sum as sum_
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
 from weft.fusion import cast, constant
 from weft.runtime import device

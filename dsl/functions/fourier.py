@@ -22,7 +22,7 @@ from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.functions.creation import arange, asarray, in_order
 from weft.dsl.functions.manipulation import moveaxis
 from weft.dsl.functions.padding import pad
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import packed
 from weft.fusion import cast, opaque
 from weft.runtime import Buffer, Device, device

@@ -14,7 +14,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, start
 from weft.dsl.arrays.on_host import call_numpy, to_host
 from weft.dsl.arrays.scatter import is_gpu, scatter_reduce, sum_in_any_order
-from weft.dsl.functions.selecting import take
+from weft.dsl.functions.selection import take
 from weft.fusion import (
     Expr,
     broadcast_to,

@@ -19,7 +19,7 @@ from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.functions.reductions import cumprod, cumsum, mean, std, var
 from weft.dsl.functions.reductions import sum as sum_
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
 
 if TYPE_CHECKING:

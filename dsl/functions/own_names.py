@@ -29,7 +29,6 @@ _MODULES = {
     "functions.triangles": "tril triu tri",
     "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "
     "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace matrix_transpose",
-    "functions.selecting": "where clip take",
     "functions.padding": "diag pad",
     "functions.grids": "indices fromfunction meshgrid",
     "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
@@ -44,7 +43,7 @@ _MODULES = {
     "functions.quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
     "functions.sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
     "functions.along_axis": "put_along_axis take_along_axis",
-    "functions.choosing": "allclose append argwhere array_equal compress delete choose extract flatnonzero isclose nan_to_num place putmask select",
+    "functions.selection": "where clip take allclose append argwhere array_equal compress delete choose extract flatnonzero isclose nan_to_num place putmask select",
     "functions.nan_statistics": "nancumprod nancumsum nanmean nanstd nanvar",
     "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid cumulative_sum",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",

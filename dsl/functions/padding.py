@@ -15,7 +15,7 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.functions.creation import asarray, empty, eye, zeros
 from weft.dsl.functions.manipulation import diagonal, expand_dims
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.fusion import broadcast_to as broadcast_expr
 from weft.fusion import constant
 

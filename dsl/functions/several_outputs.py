@@ -21,7 +21,7 @@ from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.introspection import stand_in
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import moveaxis
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.immediate.at_call import MISSED, call_small
 
 if TYPE_CHECKING:

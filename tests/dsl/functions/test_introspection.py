@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.functions import own_names
+from weft.dsl.functions import introspection, own_names
 
 SHAPE = (40, 30)
 
