@@ -87,7 +87,7 @@ def asarray(
     return result if device is None else to_device(result, device)
 
 
-def _without_copy(values: Any, dtype: Any, order: str, device: Any) -> Array:
+def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any) -> Array:
     """Return an array over the memory of an array or a buffer. Raises ValueError if that is not possible."""
     home = default_device() if device is None else get_device(device)
     shared: Array | None = None
@@ -144,7 +144,7 @@ def set_stack(stack: Callable[[list[Array]], Array]) -> None:
     _stack[:] = [stack]
 
 
-def in_order(values: Array, order: Any, source: Any = None) -> Array:
+def in_order(values: Array, order: str | None, source: Any = None) -> Array:
     """Return the elements in the memory order that `order` requests, without a copy if they lie in it.
 
     "A" and "K" request the order of the source.
@@ -207,7 +207,7 @@ def to_device(values: Array, device: Device | str) -> Array:
 def full(
     shape: ShapeLike,
     fill_value: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
     device: Any = None,
@@ -242,11 +242,11 @@ def full(
         return record_array(broadcast_to(node, as_shape(shape)))
 
 
-def _reversed(shape: Any) -> tuple[int, ...]:
+def _reversed(shape: ShapeLike) -> tuple[int, ...]:
     return as_shape(shape)[::-1]
 
 
-def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Array:
+def _constant(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | None, device: Any) -> Array:
     check_order(order)
     if order in ("F", "f"):
         return _constant(value, _reversed(shape), dtype, None, device).T
@@ -495,7 +495,7 @@ def linspace(
 def _frequencies(name: str) -> Callable[..., Array]:
     """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's `dtype` and `device` arguments."""
 
-    def frequencies(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+    def frequencies(n: int, d: float = 1.0, dtype: DTypeLike | None = None, device: Any = None) -> Array:
         found = getattr(np.fft, name)(n, d)
         return asarray(found if dtype is None else found.astype(dtype), device=device)
 

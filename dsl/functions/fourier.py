@@ -81,7 +81,7 @@ class DeviceTransform:
         return f"by cuFFT, {prod(shape[:-1])} rows of {self.n}"
 
 
-def _transform(kind: str, a: Any, n: int | None, axis: int, norm: str | None, out: Any) -> Any:
+def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | None, out: Output | None) -> Any:
     location = start()
     x = asarray(a)
     numpys: Callable[..., Any] = getattr(np.fft, kind)

@@ -99,7 +99,7 @@ def _product(shape: tuple[int, ...]) -> int:
 
 
 @memoized
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
     """Return the dot product, like `numpy.dot`.
 
     Examples
@@ -152,7 +152,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 @memoized
-def inner(a: Any, b: Any) -> Any:
+def inner(a: ArrayLike, b: Any) -> Any:
     """Return the sum of products over the last axes.
 
     Examples
@@ -183,7 +183,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
 
 
 @memoized
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
     """Return the sum of products over pairs of axes, like `numpy.tensordot`.
 
     Examples
@@ -256,7 +256,7 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
     return value if order == "K" or is_view else in_order(value, order)
 
 
-def _check_einsum_casts(operands: list[Array], out: Any, casting: str) -> None:
+def _check_einsum_casts(operands: list[Array], out: Output | None, casting: str) -> None:
     """Raise NumPy's TypeError if a casting rule forbids the casts of the operands or of the result."""
     kind, rule = np.result_type(*(a.dtype for a in operands)), f"according to the rule {casting!r}"
     for k, array in enumerate(operands):

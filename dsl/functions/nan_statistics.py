@@ -23,12 +23,12 @@ from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
 
 if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
 
 _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
-def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
+def _is_ours(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
     """Return whether weft computes the statistic. This requires real floats of at least 32 bits and only common
     options."""
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
@@ -63,14 +63,14 @@ def _numbers(values: Array) -> tuple[Array, Array]:
     return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
 
 
-def _mean(values: Array, axis: Any, keepdims: Any) -> Any:
+def _mean(values: Array, axis: ShapeLike | None, keepdims: bool) -> Any:
     axis = settled(axis)
     numbers, there = _numbers(values)
     total = sum_(numbers, axis, None, None, keepdims)
     return (total / sum_(there, axis, np.int64, None, keepdims)).astype(values.dtype)
 
 
-def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
+def _variance(values: Array, axis: ShapeLike | None, ddof: Any, keepdims: bool) -> Any:
     axis, ddof = settled(axis), settled(ddof)
     centre = _mean(values, axis, True)
     numbers, there = _numbers(values)

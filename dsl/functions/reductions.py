@@ -56,7 +56,7 @@ def _kind_with(out: Any, own: np.dtype) -> np.dtype:
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
 
-def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any:
+def _deliver(name: str, node: Expr, out: Output | None, casting: str = "same_kind") -> Any:
     """Return a reduction's result as a new array, or write it to `out`, which must have the same shape."""
     out = out[0] if isinstance(out, tuple) else out
     if out is not None and tuple(out.shape) != node.shape:
@@ -67,9 +67,9 @@ def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any
 def reduce(
     op: str,
     values: ArrayLike,
-    axis: Any = None,
+    axis: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: Output | None = None,
     keepdims: bool = False,
     initial: complex | None = None,
     where: ArrayLike = True,
@@ -130,7 +130,7 @@ def _check_bits(op: str, dtype: np.dtype) -> None:
         resolve_dtypes(find_op(op), (dtype, dtype))
 
 
-def _masked(op: str, node: Expr, where: Any) -> Expr:
+def _masked(op: str, node: Expr, where: ArrayLike) -> Expr:
     mask = as_operand(as_mask(where))[0]
     shape = broadcast_shapes(node.shape, mask.shape)
     neutral = constant(identity_of(op, node.dtype), node.dtype)
@@ -142,7 +142,7 @@ _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logic
 
 
 def accumulate(
-    op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Any = None
+    op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Output | None = None
 ) -> Any:
     """Compute a scan of an array with op `op` along an axis."""
     axis = settled(axis)
@@ -210,13 +210,13 @@ def _named(name: str, function: Any) -> Any:
 
 def _fold(op: str, name: str) -> Any:
     def function(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: Any = False,
-        initial: Any = None,
-        where: Any = True,
+        a: ArrayLike,
+        axis: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
+        out: Output | None = None,
+        keepdims: bool = False,
+        initial: complex | None = None,
+        where: ArrayLike = True,
     ) -> Any:
         return reduce(op, a, axis, dtype, out, keepdims, initial, where)
 
@@ -225,7 +225,12 @@ def _fold(op: str, name: str) -> Any:
 
 def _extreme(op: str, name: str) -> Any:
     def function(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+        a: ArrayLike,
+        axis: ShapeLike | None = None,
+        out: Output | None = None,
+        keepdims: bool = False,
+        initial: complex | None = None,
+        where: ArrayLike = True,
     ) -> Any:
         return reduce(op, a, axis, None, out, keepdims, initial, where)
 
@@ -239,7 +244,14 @@ min = _extreme("minimum", "min")
 
 
 def _truth(op: str, name: str) -> Any:
-    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    def function(
+        a: ArrayLike,
+        axis: ShapeLike | None = None,
+        out: Output | None = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Any:
         return reduce(op, a, axis, None, out, keepdims, None, where)
 
     return _named(name, function)
@@ -294,7 +306,7 @@ def mean(
     return _deliver("divide", cast(quotient, result), out, casting="unsafe")
 
 
-def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
+def _mean_dtypes(own: np.dtype, dtype: DTypeLike | None) -> tuple[np.dtype, np.dtype]:
     if dtype is not None:
         return as_dtype(dtype), as_dtype(dtype)
     if own.kind in "biu":
@@ -302,7 +314,7 @@ def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
     return widened(own), own
 
 
-def _count(values: Array, axis: Any, keepdims: Any, where: Any) -> Any:
+def _count(values: Array, axis: ShapeLike | None, keepdims: bool, where: ArrayLike) -> Any:
     axes = normalize_axes(axis, values.ndim) if values.ndim else ()
     if where is True or where is _NO_VALUE:
         return prod(values.shape[k] for k in axes)
@@ -325,7 +337,7 @@ def var(
     *,
     where: ArrayLike = True,
     mean: Any = None,
-    correction: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """Return the variance: the mean of squared deviations from the mean, computed in two passes.
 
@@ -386,7 +398,7 @@ def std(
     *,
     where: ArrayLike = True,
     mean: Any = None,
-    correction: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """Return the standard deviation: the square root of the variance.
 
@@ -417,7 +429,7 @@ def std(
     return _deliver("sqrt", node, out)
 
 
-def _place_out(op: str, node: Expr, out: Any) -> Any:
+def _place_out(op: str, node: Expr, out: Output | None) -> Any:
     """Return indices as a new array, or write them to `out` if its dtype casts safely to int64."""
     if out is not None and not np.can_cast(out.dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
@@ -495,13 +507,13 @@ def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, 
 
 def _nan_fold(op: str, neutral: float, name: str) -> Any:
     def function(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: Any = False,
-        initial: Any = None,
-        where: Any = True,
+        a: ArrayLike,
+        axis: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
+        out: Output | None = None,
+        keepdims: bool = False,
+        initial: complex | None = None,
+        where: ArrayLike = True,
     ) -> Any:
         start()
         node = expr_of(as_array(a))

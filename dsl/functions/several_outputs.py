@@ -25,7 +25,7 @@ from weft.dsl.functions.selection import where
 from weft.dsl.immediate.at_call import MISSED, call_small
 
 if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike
+    from weft.dsl.arrays.annotations import ArrayLike, Output
 
 
 class ComposedUfunc:
@@ -37,7 +37,7 @@ class ComposedUfunc:
         self.wrapped: np.ufunc = getattr(np, self.__name__)
         self._compute = compute
 
-    def __call__(self, *operands: Any, out: Any = None, **options: Any) -> Any:
+    def __call__(self, *operands: Any, out: Output | None = None, **options: Any) -> Any:
         """Apply the function to operands. Outputs may follow them."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
         if options.keys() == {"axis"} and self.wrapped is np.vecdot:
