@@ -300,14 +300,19 @@ def _slice(frame: FunctionFrame, node: ast.Slice) -> Any:
     return Sliced(*parts)
 
 
-def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
+def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
+    """Evaluate the items of a display or a call, and unpack those with a star."""
     items: list[Any] = []
-    for part in node.elts:
+    for part in parts:
         if isinstance(part, ast.Starred):
             items.extend(unpack(frame, evaluate(frame, part.value)))
         else:
             items.append(evaluate(frame, part))
-    return TupleValue(tuple(items))
+    return items
+
+
+def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
+    return TupleValue(tuple(_items(frame, node.elts)))
 
 
 def unpack(frame: FunctionFrame, value: Any) -> tuple[Any, ...]:
@@ -379,12 +384,7 @@ def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure
 
 def _call(frame: FunctionFrame, node: ast.Call) -> Any:
     function = evaluate(frame, node.func)
-    arguments: list[Any] = []
-    for part in node.args:
-        if isinstance(part, ast.Starred):
-            arguments.extend(unpack(frame, evaluate(frame, part.value)))
-        else:
-            arguments.append(evaluate(frame, part))
+    arguments = _items(frame, node.args)
     keywords = {}
     for keyword in node.keywords:
         if keyword.arg is None:
