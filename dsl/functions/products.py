@@ -7,7 +7,7 @@ other operation would fuse with it.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import dot_whole
 from weft.fusion import Storage, evaluate, recording
 from weft.runtime import IMMEDIATE, Device, Listening
-
-if TYPE_CHECKING:
-    pass
 
 # A sum of so few products is bound by memory bandwidth, and so are batches of such small matrices.
 SHORT_SUM = 8

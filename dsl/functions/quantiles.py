@@ -11,7 +11,7 @@ order of operations.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import is_sorted_here, on_host, sort
 from weft.runtime import device
-
-if TYPE_CHECKING:
-    pass
 
 # Offsets that Hyndman and Fan add to the position, at the lower and the upper end.
 _SHIFTS = {

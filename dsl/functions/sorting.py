@@ -32,7 +32,7 @@ _FLAT = ((0, (), 0),)
 _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
-def is_sorted_here(a: ArrayLike, axis: ShapeLike | None, kinds: str = "biufc") -> bool:
+def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
     """Return whether the array is on a GPU and kernels can sort it along an axis. An axis of None flattens the
     array."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
