@@ -181,7 +181,7 @@ def scatter_assign(
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > PLACES_A_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
     if not _is_one(value):
-        number = _number(shape)
+        number = reshape(iota((count,), 0, _INT32), shape)  # the flat index of each element
         none = broadcast_to(constant(-1, _INT32), (previous.size,))
         last = scatter(none, number, [position], terms, shape, "maximum")
         value = gather(reshape(value, (count,)), [gather(last, [position], terms, shape)], _FLAT, shape)
@@ -191,11 +191,6 @@ def scatter_assign(
 def _is_one(value: Expr) -> bool:
     """Return whether all elements are equal because the expression is a constant or one broadcast element."""
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
-
-
-def _number(shape: tuple[int, ...]) -> Expr:
-    """Return an array in which each element is its own flat index in C order."""
-    return reshape(iota((prod(shape),), 0, _INT32), shape)
 
 
 def _at(values: Expr, position: Expr) -> Expr:

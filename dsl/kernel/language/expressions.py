@@ -365,10 +365,6 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
     return frame.compiler.load(variable)
 
 
-def _lambda(frame: FunctionFrame, node: ast.Lambda) -> Any:
-    return closure(frame, node)
-
-
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
     """Evaluate the definition of a function inside a kernel. The body is compiled at each call."""
     arguments = node.args
@@ -533,7 +529,7 @@ _HANDLERS: dict[type[ast.AST], Callable[[FunctionFrame, Any], Any]] = {
     ast.List: _display,
     ast.JoinedStr: _formatted,
     ast.NamedExpr: _walrus,
-    ast.Lambda: _lambda,
+    ast.Lambda: closure,
     ast.Call: _call,
     ast.ListComp: comprehension,
     ast.GeneratorExp: lambda frame, node: Generator(node, frame),
