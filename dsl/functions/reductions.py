@@ -225,12 +225,7 @@ def _fold(op: str, name: str) -> Any:
 
 def _extreme(op: str, name: str) -> Any:
     def function(
-        a: ArrayLike,
-        axis: ShapeLike | None = None,
-        out: Output | None = None,
-        keepdims: bool = False,
-        initial: complex | None = None,
-        where: ArrayLike = True,
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
     ) -> Any:
         return reduce(op, a, axis, None, out, keepdims, initial, where)
 
@@ -244,14 +239,7 @@ min = _extreme("minimum", "min")
 
 
 def _truth(op: str, name: str) -> Any:
-    def function(
-        a: ArrayLike,
-        axis: ShapeLike | None = None,
-        out: Output | None = None,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-    ) -> Any:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         return reduce(op, a, axis, None, out, keepdims, None, where)
 
     return _named(name, function)

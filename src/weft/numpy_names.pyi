@@ -128,42 +128,18 @@ tanh: _Elementwise
 true_divide: _Elementwise
 trunc: _Elementwise
 
-def all(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    *,
-    where: ArrayLike = True,
-) -> Array: ...
+def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Array: ...
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> bool: ...
 def amax(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Array: ...
 def amin(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Array: ...
 def angle(z: ArrayLike, deg: bool = False) -> Array: ...
-def any(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    *,
-    where: ArrayLike = True,
-) -> Array: ...
+def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Array: ...
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array: ...
 def apply_over_axes(func: Any, a: Any, axes: Any) -> Any: ...
 def arange(
@@ -422,12 +398,7 @@ def linspace(
 def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: Any) -> Array: ...
 def matrix_transpose(x: ArrayLike, /) -> Array: ...
 def max(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Array: ...
 def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool: ...
 def mean(
@@ -444,12 +415,7 @@ def median(
 ) -> Array: ...
 def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]: ...
 def min(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Array: ...
 def min_scalar_type(a: ArrayLike, /) -> np.dtype: ...
 def mintypecode(typechars: Any, typeset: Any = "GDFgdf", default: Any = "d") -> Any: ...
