@@ -13,7 +13,7 @@ from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.kernel_ir.verify import verify_kernel
 from weft.codegen.target import Target, cuda_target, newest_architecture
-from weft.runtime import CompileError, ObjectCode, load_llvm, source_digest, undisturbed
+from weft.runtime import CompileError, ObjectCode, load_llvm, source_digest, uninterruptible
 
 # Architecture whose schedules device `simt` runs by default.
 SIMT_ARCHITECTURE = "sm_90"
@@ -34,7 +34,7 @@ def code_version() -> str:
 def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
     """Return the target of a name such as "host", "sm_90" or "simt:sm_90".
 
-    "cpu" is the host. "simt:sm_90" runs the schedules of that GPU on the host. A suffix "backward" or "watched" after a
+    "cpu" is the host. "simt:sm_90" runs the schedules of that GPU on the host. A suffix "backward" or "sanitized" after a
     second colon selects how threads run.
 
     If `newest_ptx` is given (as LLVM counts PTX versions), a GPU's architecture may be unknown. The target is then the
@@ -45,12 +45,12 @@ def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
         target = host_target()
     elif place == "simt":
         architecture, _, way = rest.partition(":")
-        if way not in ("", "backward", "watched"):
-            raise CompileError(f"threads run backward or watched, not {way!r}")
+        if way not in ("", "backward", "sanitized"):
+            raise CompileError(f"threads run backward or sanitized, not {way!r}")
         schedule = cuda_target(architecture or SIMT_ARCHITECTURE)
         called = ":".join(part for part in ("simt", schedule.name, way) if part)
         target = replace(
-            host_target(), name=called, schedule=schedule, backward=way == "backward", watched=way == "watched"
+            host_target(), name=called, schedule=schedule, backward=way == "backward", sanitized=way == "sanitized"
         )
     else:
         target = cuda_target(name if newest_ptx is None else newest_architecture(name, newest_ptx))
@@ -65,7 +65,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
     verify_kernel(kernel)
     backend = _backend(target.kind)
     compiled = backend.compile_host if target.kind == "cpu" else backend.compile_nvptx
-    code: ObjectCode = undisturbed(lambda: compiled(kernel, target), (target, print_kernel(kernel)))
+    code: ObjectCode = uninterruptible(lambda: compiled(kernel, target), (target, print_kernel(kernel)))
     return code
 
 

@@ -23,8 +23,8 @@ from weft.codegen.passes.keep_rows import keep_rows
 from weft.codegen.passes.map_axes import map_axes
 from weft.codegen.passes.split_borders import split_borders
 from weft.codegen.passes.tile_transposes import tile_transposes
+from weft.codegen.passes.trace_schedule import trace_schedule
 from weft.codegen.passes.unroll_loops import unroll_loops
-from weft.codegen.passes.watch_schedule import watch_schedule
 from weft.codegen.target import Target
 
 
@@ -50,8 +50,8 @@ def _expand_division(kernel: Kernel, target: Target) -> Kernel:
     return kernel if kernel.attributes.get("fast") else expand_division(kernel)
 
 
-def _watch_schedule(kernel: Kernel, target: Target) -> Kernel:
-    return watch_schedule(kernel) if target.watched and "scheme" in kernel.attributes else kernel
+def _trace_schedule(kernel: Kernel, target: Target) -> Kernel:
+    return trace_schedule(kernel) if target.sanitized and "scheme" in kernel.attributes else kernel
 
 
 PREPARE = (
@@ -155,11 +155,11 @@ INSTRUCTIONS = (
         fused=False,
     ),
 )
-WATCH = (
+SANITIZE = (
     Pass(
-        "watch_schedule",
+        "trace_schedule",
         "Report each access and barrier of a kernel with a schedule to the sanitizer.",
-        _watch_schedule,
+        _trace_schedule,
         fused=False,
     ),
 )
@@ -167,7 +167,7 @@ WATCH = (
 PIPELINES: dict[str, tuple[Pass, ...]] = {
     "host": (*PREPARE, *LOOPS, *EXPAND),
     "cuda": (*PREPARE, *THREADS, *EXPAND, *INSTRUCTIONS),
-    "simt": (*PREPARE, *THREADS, *EXPAND, *WATCH),  # a GPU's schedule, run on the host
+    "simt": (*PREPARE, *THREADS, *EXPAND, *SANITIZE),  # a GPU's schedule, run on the host
 }
 
 

@@ -37,7 +37,7 @@ class Target:
     Attributes
     ----------
     name : str
-        "host", "sm_70" to "sm_121", or "simt:sm_90" and "simt:sm_90:watched": the schedules of that GPU, run in host
+        "host", "sm_70" to "sm_121", or "simt:sm_90" and "simt:sm_90:sanitized": the schedules of that GPU, run in host
         code.
     kind : {"cpu", "cuda"}
         What the code runs on.
@@ -56,7 +56,7 @@ class Target:
         the host.
     backward : bool
         Whether the last runnable threads of a block run first (device `simt`).
-    watched : bool
+    sanitized : bool
         Whether fused kernels record every access and every barrier of their threads (device `simt`).
     """
 
@@ -69,7 +69,7 @@ class Target:
     threads: int = 0
     schedule: Target | None = None
     backward: bool = False
-    watched: bool = False
+    sanitized: bool = False
 
     @property
     def scheduled_for(self) -> Target:

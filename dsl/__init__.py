@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft.dsl.arrays import again, methods, operators
+from weft.dsl.arrays import call_sites, methods, operators
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
@@ -60,7 +60,7 @@ def find_name(name: str) -> Any:
 
 _installed = (methods, operators)
 # Native code is loaded after many calls have run in Python.
-again.set_take_over(lambda: import_module("weft.dsl.arrays.native_operators").quicken_all())
-at_call.set_take_over(lambda compiling: import_module("weft.dsl.immediate.native_immediate").quicken(compiling))
-# The sanitizer is loaded when the first watched kernel runs.
+call_sites.set_quicken(lambda: import_module("weft.dsl.arrays.native_operators").quicken_all())
+at_call.set_quicken(lambda compiling: import_module("weft.dsl.immediate.native_immediate").quicken(compiling))
+# The sanitizer is loaded when the first sanitized kernel runs.
 set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").judge(function))

@@ -1,6 +1,6 @@
 """Registration of weft arrays as chunks of dask arrays.
 
-`dsl.neighbours` registers `weft.Array` with dask when both packages are loaded. Invariant: no array is evaluated, except for
+`dsl.import_hooks` registers `weft.Array` with dask when both packages are loaded. Invariant: no array is evaluated, except for
 percentiles and for tokens, which depend on the elements.
 """
 

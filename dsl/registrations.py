@@ -1,4 +1,4 @@
-"""Entries of weft in the registries of other packages. `dsl.neighbours` calls these functions with the loaded modules.
+"""Entries of weft in the registries of other packages. `dsl.import_hooks` calls these functions with the loaded modules.
 
 Invariant: a package whose table has moved is left as it is, so that another version of it fails as with any unknown type.
 """
@@ -41,7 +41,8 @@ def register_backend(module: ModuleType) -> None:
 def register_collate(module: ModuleType) -> None:
     """Let torch's data loaders make batches of weft arrays, as of NumPy's."""
     table = getattr(module, "default_collate_fn_map", {})
-    arrays, numbers = table.get(np.ndarray), next((f for kinds, f in table.items() if _holds(kinds, np.number)), None)
+    arrays = table.get(np.ndarray)
+    numbers = next((f for kinds, f in table.items() if isinstance(kinds, tuple) and np.number in kinds), None)
     if arrays is None:
         return
 
@@ -54,10 +55,6 @@ def register_collate(module: ModuleType) -> None:
     table[Array] = collate
     if numbers is not None:
         table[Scalar] = collate_scalars
-
-
-def _holds(kinds: Any, wanted: type) -> bool:
-    return isinstance(kinds, tuple) and wanted in kinds
 
 
 def register_box(module: ModuleType) -> None:

@@ -33,7 +33,6 @@ from weft.fusion.graph.expr import (
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
 from weft.fusion.record.collecting import keep_apart
 from weft.fusion.record.evaluate import evaluate, fill_memory, realise, release_memory, was_alone
-from weft.fusion.record.exclusive import exclusive, flush, share_memory
 from weft.fusion.record.loops import site_of
 from weft.fusion.record.recording import (
     assign,
@@ -41,8 +40,11 @@ from weft.fusion.record.recording import (
     cut,
     end_recording,
     end_small_run,
+    exclusive,
+    flush,
     operand,
     pending,
+    share_memory,
     uncut,
     write_anew,
     write_view,

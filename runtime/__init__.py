@@ -29,9 +29,10 @@ from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, b
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import DeviceFacts, Event, HostKind, HostMemory, Stream
 from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, usable_cores
-from weft.runtime.undisturbed import undisturbed
+from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:
+    from weft.runtime.allocation_report import counted, largest_buffers, show_cell, show_file, show_place, source_line
     from weft.runtime.background import Request, prepare, submit, waiting
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material, source_digest
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
     )
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
+    from weft.runtime.cpu.trace_log import tracing
     from weft.runtime.cpu.ufuncs import find_inner_loop, make_fold_ufunc, make_map_ufunc, numpy_function
-    from weft.runtime.cpu.watching import watching
     from weft.runtime.cuda.cuda_device import CudaDevice
     from weft.runtime.cuda.foreign_code import ForeignCode, register_foreign
     from weft.runtime.cuda.linker import assemble, disassemble
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
     from weft.runtime.host_fallback import is_gpu, report_fallback
     from weft.runtime.launches import Launch, PreparedLaunches
-    from weft.runtime.live import counted, largest_buffers, show_cell, show_file, show_place, source_line
     from weft.runtime.llvm_files import read_llvm
     from weft.runtime.null import NullDevice
 
@@ -74,7 +74,7 @@ __getattr__ = lazy_names(
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
-        "weft.runtime.live": "counted largest_buffers show_cell show_file show_place source_line",
+        "weft.runtime.allocation_report": "counted largest_buffers show_cell show_file show_place source_line",
         "weft.runtime.null": "NullDevice",
         "weft.runtime.background": "Request prepare submit waiting",
         "weft.runtime.cpu.llvm_library": "load_llvm",
@@ -90,7 +90,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.operators": "put_call put_operators",
         "weft.runtime.cpu.slots": "slots_of",
         "weft.runtime.cuda.cuda_device": "CudaDevice",
-        "weft.runtime.cpu.watching": "watching",
+        "weft.runtime.cpu.trace_log": "tracing",
         "weft.runtime.cuda.probe": "Probe probe",
         "weft.runtime.cuda.foreign_code": "ForeignCode register_foreign",
         "weft.runtime.cuda.linker": "assemble disassemble",
@@ -208,9 +208,9 @@ __all__ = [
     "take_position",
     "take_stream",
     "thread_count",
-    "undisturbed",
+    "uninterruptible",
     "usable_cores",
     "waiting",
     "warn_user",
-    "watching",
+    "tracing",
 ]

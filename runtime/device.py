@@ -136,14 +136,14 @@ class Device(Services, Protocol):
         """
         ...
 
-    def ticket(self) -> Buffer:
+    def completion_counter(self) -> Buffer:
         """Return a 32-bit completion counter for a launch. It is zero before the launch, and the launch resets it.
 
         Each thread or stream has its own counter.
         """
         ...
 
-    def board(self, nbytes: int) -> Buffer:
+    def lookback_descriptors(self, nbytes: int) -> Buffer:
         """Return memory for the look-back descriptors of a launch.
 
         Only the calling thread or its stream uses it. The memory is zero at first. Successive launches reuse it, and

@@ -29,7 +29,7 @@ _stack = _Stack()
 def get_device(name: str | Device) -> Device:
     """Return the device with a name such as "cpu", "cuda:1", "simt" or "null:sm_90".
 
-    Further names are "cuda", "simt:sm_90", "simt::watched" and "null".
+    Further names are "cuda", "simt:sm_90", "simt::sanitized" and "null".
 
     Raises DeviceNotFoundError with the missing part and a remedy.
     """

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.runtime.device import Buffer, Registered
-from weft.runtime.immediate import Immediate, NoMemory
 from weft.runtime.object_code import ObjectCode
+from weft.runtime.synchronous_device import NoMemory, SynchronousDevice
 
 if TYPE_CHECKING:
     from weft.runtime.services import Stream
 
 
-class NullDevice(Immediate):
+class NullDevice(SynchronousDevice):
     """A device that generates code for its target, and counts launches. All arrays read as zeros.
 
     Parameters
@@ -42,11 +42,11 @@ class NullDevice(Immediate):
         """Return a buffer without memory."""
         return Buffer(self, 0, nbytes)
 
-    def ticket(self) -> Buffer:
+    def completion_counter(self) -> Buffer:
         """Return a buffer without memory."""
         return Buffer(self, 0, 4)
 
-    def board(self, nbytes: int) -> Buffer:
+    def lookback_descriptors(self, nbytes: int) -> Buffer:
         """Return a buffer without memory."""
         return Buffer(self, 0, nbytes)
 

@@ -37,7 +37,7 @@ class ObjectCode:
         "spans": [[operand, distance, length], ...]}``.
         GPU, and GPU schedules on the CPU: ``{"scheme": "elements"|"rows"|..., "block": threads, "per_block": items of
         the launch domain per block, "most_blocks": maximum number of blocks, or 0 if every block has to run}``.
-        Instrumented kernels also have ``{"watch": words per event, "watched": [description of each site]}``.
+        Instrumented kernels also have ``{"trace": words per event, "traced": [description of each site]}``.
     """
 
     kind: Kind

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from weft.dsl.arrays import again
+from weft.dsl.arrays import call_sites
 from weft.fusion.plan import resized
 from weft.fusion.record import recording, storage
 from weft.fusion.run import execute
@@ -24,7 +24,7 @@ from weft.runtime import override, set_default_device
 from weft.runtime.devices import _devices
 
 # (native recorders are not installed automatically: their own tests install and remove them)
-again.ENOUGH = -1
+call_sites.ENOUGH = -1
 
 
 @pytest.fixture(autouse=True)

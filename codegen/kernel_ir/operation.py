@@ -118,7 +118,7 @@ class Kernel:
     `index_dtype` is int32 or int64; every loop index, extent and address of the kernel has it.
     `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:
     ``explicit`` (True), ``launch_bounds`` (threads per block, blocks per multiprocessor), ``max_registers``,
-    ``line_info``, ``file``, ``watch``; an operation's attribute ``line`` is the user's line.
+    ``line_info``, ``file``, ``trace``; an operation's attribute ``line`` is the user's line.
     ``links``: digests of the code that it is linked with.
     ``register_aims`` of a fused kernel: limits on the registers per thread. The first without spills is used.
     ``schedule`` is how its work is divided among a GPU's threads (`schedules/decision.py`).
@@ -251,10 +251,10 @@ STRUCTURAL: dict[str, str] = {
         "A format a value, as C's printf has them without the %: `.3f`, `08x`; where it is empty (or there are none): "
         "d for integers, g for floats, True or False for bools"
     ),
-    "watch": (
+    "trace": (
         "(pointer, *numbers) or (*numbers) {site, align=1} -> bool; tells the listener of the launch that the thread comes "
         "by this site, with the address and the numbers (floats by their bits); true where the address is a multiple of "
-        "`align`. On the host only, where the kernel's attribute ``watch`` is the words of an event: 3 and the most numbers"
+        "`align`. On the host only, where the kernel's attribute ``trace`` is the words of an event: 3 and the most numbers"
     ),
     "approximate": (
         "(x) {function: reciprocal, reciprocal root} -> about that, as the machine has it: of float32 within a unit (2^-22.4 for "
@@ -268,7 +268,7 @@ STRUCTURAL: dict[str, str] = {
 }
 
 # Operations that synchronize threads.
-MEETINGS = frozenset(
+SYNCHRONIZATION = frozenset(
     {
         "barrier",
         "barrier_vote",

@@ -95,7 +95,7 @@ CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
 # attribute -> its type, and the operations that may have it ("": all).
 ATTRIBUTES: dict[str, tuple[type, str]] = {
     "across": (bool, "for"),
-    "align": (int, "load store local watch"),
+    "align": (int, "load store local trace"),
     "apart": (bool, "for"),
     "axis": (int, "thread_index block_index block_size grid_size"),
     "combine": (tuple, "for"),
@@ -120,7 +120,7 @@ ATTRIBUTES: dict[str, tuple[type, str]] = {
     "role": (str, "for"),
     "rolled": (bool, "for"),
     "scope": (str, "atomic atomic_cas fence"),
-    "site": (int, "watch"),
+    "site": (int, "trace"),
     "size": (int, "transposed"),
     "step": (int, "for"),
     "step_from": (bool, "for"),

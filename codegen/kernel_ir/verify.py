@@ -14,8 +14,8 @@ import numpy as np
 
 from weft.codegen.kernel_ir.dtypes import dtype_kind
 from weft.codegen.kernel_ir.operation import (
-    MEETINGS,
     STRUCTURAL,
+    SYNCHRONIZATION,
     Block,
     Function,
     Kernel,
@@ -213,7 +213,7 @@ class _Verifier:
             self.require(len(o.operands) == 1 and len(o.regions) == 2, o, "an if has a condition and two regions")
         if self.kernel.level != "threaded" and o.opcode in STRUCTURAL.keys() - LOGICAL:
             self.fail(o, "threads exist at the threaded level only")
-        if self.inside is not None and o.opcode in MEETINGS:
+        if self.inside is not None and o.opcode in SYNCHRONIZATION:
             self.fail(o, f"threads cannot meet inside a function: {self.inside.name}")
         fault = signature_fault(self.kernel, o)
         if fault:
@@ -387,14 +387,14 @@ class _Verifier:
             good = re.fullmatch(rf"([-+ 0#]*\d*(\.\d+)?[{letters}])?", text)
             self.require(good is not None, o, f"{text!r} is no format of {show_type(value.type)}")
 
-    def watch(self, o: Operation) -> None:
-        width, numbers = self.kernel.attributes.get("watch"), o.operands
+    def trace(self, o: Operation) -> None:
+        width, numbers = self.kernel.attributes.get("trace"), o.operands
         if numbers and isinstance(numbers[0].type, Pointer):
             numbers = numbers[1:]
         plain = all(isinstance(v.type, np.dtype) and v.type.kind in "biuf" for v in numbers)
         self.require(plain, o, "it takes a pointer and numbers")
         self.require(
-            isinstance(width, int) and width >= 3 + len(numbers), o, "the kernel says how wide events are: watch"
+            isinstance(width, int) and width >= 3 + len(numbers), o, "the kernel says how wide events are: trace"
         )
         self.require([v.type for v in o.results] == [BOOL] and not o.regions, o, "it gives a bool")
         for key, least in (("site", 0), ("align", 1)):
@@ -469,7 +469,7 @@ _RULES: dict[str, Callable[[_Verifier, Operation], None]] = {
     "match": _Verifier.match,
     "warp_reduce": _Verifier.fold,
     "print": _Verifier.print,
-    "watch": _Verifier.watch,
+    "trace": _Verifier.trace,
     "external": _Verifier.external,
     "assembly": _Verifier.assembly,
 }

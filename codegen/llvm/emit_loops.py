@@ -93,7 +93,7 @@ class LoopEmitter(StreamEmitter):
         else:
             yielded = [self.text_of(v, lanes) for v in self.block(body)]
         yielded += ["poison"] * (len(carried) - len(yielded))  # a body that ends in `leave` has no next iteration
-        self.turns.turn(body)
+        self.polls.end_iteration(body)
         following = self.line(f"add nsw {kind} {index}, {step}")
         self.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{self.label} ]"
         for k, (of, phi) in enumerate(zip(types, phis, strict=True)):

@@ -98,12 +98,12 @@ def _no_notes(operation: Operation) -> str:
     return ""
 
 
-class NoTurns:
+class NoPolls:
     """Counter of loop iterations that emits no code, and so no interrupt polls."""
 
     fault = ""  # the address of a launch's record, a number
 
-    def turn(self, body: Block) -> None:
+    def end_iteration(self, body: Block) -> None:
         """Emit nothing at the end of an iteration of a `for` loop."""
 
     def count(self, turns: int) -> None:
@@ -134,7 +134,7 @@ class Writer:
     # additional text of a load or store: ", !metadata ..."
     notes: Callable[[Operation], str] = _no_notes
     # counter that is notified of loop iterations
-    turns: NoTurns = field(default_factory=NoTurns)
+    polls: NoPolls = field(default_factory=NoPolls)
     # arguments that functions get besides their own: LLVM type and text; inside a function their names are %context.0
     # ...
     context: list[tuple[str, str]] = field(default_factory=list)

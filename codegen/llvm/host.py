@@ -83,10 +83,10 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
         spans = [[k, *span] for k, span in find_spans(ready).items()]
         grain = ready.attributes.get("grain", 1)
         return {"scheme": "chunks", "parallel": outer, "grain": grain, "cost": cost, "spans": spans}
-    alone = bool(ready.attributes.get("watch"))  # watched events must come in order
+    alone = bool(ready.attributes.get("trace"))  # events must come in order
     if "scheme" in ready.attributes:
-        watched = {"watch": ready.attributes["watch"], "watched": ready.attributes["watched"]} if alone else {}
-        return {"parallel": not alone, **launch_data(ready), **watched}
+        traced = {"trace": ready.attributes["trace"], "traced": ready.attributes["traced"]} if alone else {}
+        return {"parallel": not alone, **launch_data(ready), **traced}
     cooperative = any(operation.opcode == "grid_barrier" for operation in ready.walk())
     return {"scheme": "threads", "parallel": not alone, "cooperative": cooperative}
 

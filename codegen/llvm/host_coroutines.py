@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointer
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer
 from weft.codegen.llvm import host_scheduler as scheduler
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
-from weft.codegen.llvm.host_asking import BLOCK
 from weft.codegen.llvm.host_exchange import (
     fold_halves,
     fold_next,
@@ -24,6 +23,7 @@ from weft.codegen.llvm.host_exchange import (
     to_folded,
 )
 from weft.codegen.llvm.host_grid import AXES, GridDialect, counted, finish, walk
+from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.target import Target
 
 FULL = "-1"  # the mask of all lanes
@@ -60,7 +60,7 @@ class CoroutineDialect(GridDialect):
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
         """Emit a synchronization point. Other operations are left to `GridDialect`."""
-        if operation.opcode not in MEETINGS:
+        if operation.opcode not in SYNCHRONIZATION:
             return super().operation(emitter, operation)
         texts = [emitter.scalar_of(v) for v in operation.operands]
         kinds = [v.type for v in operation.operands]
@@ -233,7 +233,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     _place_thread(emitter, dialect)
     dialect.reserve_shared(emitter)
     _suspend(emitter)
-    dialect.ask_now_and_then(emitter)
+    dialect.poll_interrupts(emitter)
     number = emitter.fresh_number()
     before = emitter.label
     emitter.do(f"br label %block{number}")
@@ -244,7 +244,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     _clear_locals(emitter, kernel)
     dialect.give_context(emitter)
     emitter.block(kernel.body)
-    emitter.turns.count(BLOCK)
+    emitter.polls.count(BLOCK)
     dialect.suspend(emitter, scheduler.ENDED, -1, FULL, "0")
     following = emitter.line(f"add nuw nsw i64 {block}, 1")
     emitter.lines[slot] = f"  {block} = phi i64 [ %begin, %{before} ], [ {following}, %{emitter.label} ]"

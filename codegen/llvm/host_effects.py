@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
-from weft.codegen.llvm.host_asking import TURNS
+from weft.codegen.llvm.host_polls import INTERVAL
 from weft.runtime import CompileError
 
 
@@ -60,7 +60,7 @@ def _print(emitter: Emitter, operation: Operation) -> None:
     name = f"@print{emitter.fresh_number()}"
     spelled = "".join(f"\\{byte:02X}" for byte in data)
     emitter.globals.append(f'{name} = internal constant [{len(data)} x i8] c"{spelled}", align 8')
-    emitter.turns.count(TURNS)  # handle a pending signal here, not in the printing function
+    emitter.polls.count(INTERVAL)  # handle a pending signal here, not in the printing function
     emitter.declare("weft_print", "void", ["ptr", "ptr", "i64"])
-    emitter.do(f"call void @weft_print(ptr {name}, ptr {place}, i64 {emitter.turns.fault or '0'})")
-    emitter.turns.count(TURNS)
+    emitter.do(f"call void @weft_print(ptr {name}, ptr {place}, i64 {emitter.polls.fault or '0'})")
+    emitter.polls.count(INTERVAL)

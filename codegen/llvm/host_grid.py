@@ -14,13 +14,13 @@ from contextlib import contextmanager
 
 from weft.codegen.kernel_ir.operation import Block, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
-from weft.codegen.llvm.emit_text import NoTurns
-from weft.codegen.llvm.host_asking import Asking
+from weft.codegen.llvm.emit_text import NoPolls
 from weft.codegen.llvm.host_atomics import emit_atomic, emit_compare_and_swap
 from weft.codegen.llvm.host_dialect import HostDialect
 from weft.codegen.llvm.host_effects import emit_effect
 from weft.codegen.llvm.host_math import HostMath
-from weft.codegen.llvm.host_watch import emit_watch
+from weft.codegen.llvm.host_polls import InterruptPolls
+from weft.codegen.llvm.host_trace import emit_trace
 from weft.codegen.target import Target
 
 GROUP = "!1"  # accesses of different threads, which do not depend on each other
@@ -28,7 +28,7 @@ AXES = (0, 1, 2)
 NUMBERS = tuple((name, axis) for name in ("thread_index", "block_index", "block_size", "grid_size") for axis in AXES)
 # Operations that a function can compute only from its caller's context.
 _ASKS = frozenset(
-    {"thread_index", "block_index", "block_size", "grid_size", "lane_index", "shared", "dynamic_shared", "watch"}
+    {"thread_index", "block_index", "block_size", "grid_size", "lane_index", "shared", "dynamic_shared", "trace"}
 )
 
 
@@ -67,13 +67,13 @@ class GridDialect(HostDialect):
                 )
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
-    def ask_now_and_then(self, emitter: Emitter) -> None:
+    def poll_interrupts(self, emitter: Emitter) -> None:
         """Enable interrupt polls in the loops of a user-written kernel, from here on.
 
         Functions that the kernel calls contain no polls.
         """
         if emitter.kernel.attributes.get("explicit"):
-            emitter.turns = Asking(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
+            emitter.polls = InterruptPolls(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
 
     @staticmethod
     def read_slot(emitter: Emitter, number: int) -> str:
@@ -166,8 +166,8 @@ class GridDialect(HostDialect):
                 return False
             case "add" | "multiply" | "cast":
                 return self.position(emitter, operation)
-            case "watch":
-                emit_watch(emitter, operation, self.numbers, self.linear, self.symbols)
+            case "trace":
+                emit_trace(emitter, operation, self.numbers, self.linear, self.symbols)
             case "atomic":
                 emit_atomic(emitter, operation)
             case "atomic_cas":
@@ -269,7 +269,7 @@ def thread_loops(emitter: Emitter, dialect: GridDialect, axis: int, independent:
 def finish(emitter: Emitter, dialect: GridDialect) -> None:
     """Emit the functions of the kernel and the declarations of the C library."""
     emitter.notes = lambda operation: ""
-    emitter.turns = NoTurns()
+    emitter.polls = NoPolls()
     dialect.take_context(emitter)
     emitter.functions()
     dialect.functions.define(emitter)

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 
-from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Item, memory_type
 from weft.codegen.llvm.emit_memory import array_alignment
-from weft.codegen.llvm.host_asking import BLOCK
 from weft.codegen.llvm.host_grid import GridDialect, counted, finish, thread_loops
+from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
-from weft.codegen.llvm.host_split_meetings import MeetingEmitter
-from weft.codegen.passes.split_at_meetings import BarrierSplit, Run
+from weft.codegen.llvm.host_split_barriers import BarrierEmitter
+from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
 from weft.codegen.target import Target
 
 
-class SplitEmitter(MeetingEmitter):
+class SplitEmitter(BarrierEmitter):
     """Emitter of a kernel split into steps, such as loops over threads and the synchronization points between them."""
 
     # -- the module -----------------------------------------------------------------------------
@@ -47,7 +47,7 @@ class SplitEmitter(MeetingEmitter):
         self.lines.append("")
         if self.split.uniform.returns and any(run.late for run in self.split.runs()):
             self.gone = self.array(1)
-        dialect.ask_now_and_then(self)
+        dialect.poll_interrupts(self)
         if self.grid_in_step:
             self.together()
         else:
@@ -77,7 +77,7 @@ class SplitEmitter(MeetingEmitter):
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
         self.block(self.kernel.body)
-        self.turns.count(BLOCK)
+        self.polls.count(BLOCK)
 
     @contextmanager
     def next_block(self) -> Iterator[str]:
@@ -119,7 +119,7 @@ class SplitEmitter(MeetingEmitter):
         for step in steps:
             if isinstance(step, Run):
                 self.run(step)
-            elif step.opcode in MEETINGS:
+            elif step.opcode in SYNCHRONIZATION:
                 self.meet(step)
             elif step in self.split.in_step:
                 self.branch_in_step(step)
@@ -157,7 +157,7 @@ class SplitEmitter(MeetingEmitter):
         self.do(f"br label %again{number}")
         self.start_label(f"again{number}")
         self.block(operation.regions[0])
-        self.turns.count(1)
+        self.polls.count(1)
         staying = self.alloca("i64", 8)
         self.do(f"store i64 0, ptr {staying}, align 8")
         with counted(self, "i64", "0", self.threads) as thread:

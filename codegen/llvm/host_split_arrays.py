@@ -9,7 +9,7 @@ from __future__ import annotations
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, memory_type
 from weft.codegen.llvm.host_grid import GROUP, GridDialect
-from weft.codegen.passes.split_at_meetings import BarrierSplit, Branch
+from weft.codegen.passes.split_at_barriers import BarrierSplit, Branch
 from weft.codegen.passes.thread_steps import ThreadSteps
 
 NOTE = f", !llvm.access.group {GROUP}"

@@ -14,7 +14,7 @@ from weft.codegen.llvm.host_split import emit_split
 from weft.codegen.passes.forward_variables import forward_variables
 from weft.codegen.passes.mark_addresses import mark_addresses
 from weft.codegen.passes.share_strides import share_strides
-from weft.codegen.passes.split_at_meetings import split_at_meetings
+from weft.codegen.passes.split_at_barriers import split_at_barriers
 from weft.codegen.passes.store_branch_results import store_branch_results
 from weft.codegen.target import Target
 
@@ -25,9 +25,9 @@ def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str
     Returns the text, its external symbols, and additions to the launch parameters.
     """
     ready = forward_variables(ready)
-    if not (ready.attributes.get("watch") or target.backward):
+    if not (ready.attributes.get("trace") or target.backward):
         shared = mark_addresses(store_branch_results(share_strides(ready)))
-        if (split := split_at_meetings(shared)) is not None:
+        if (split := split_at_barriers(shared)) is not None:
             text, symbols, sites = emit_split(shared, target, split)
             return text, symbols, _launch(sites, strided="in_step" in shared.attributes)
     text, symbols, sites = emit_coroutines(mark_addresses(store_branch_results(ready)), target)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Value
 from weft.codegen.passes.index_steps import program_order
 
 # Operations whose results differ between threads even for uniform operands.
-_OWN = frozenset({"thread_index", "lane_index", "atomic", "atomic_cas", "call", "clock", "assembly", *MEETINGS})
+_OWN = frozenset({"thread_index", "lane_index", "atomic", "atomic_cas", "call", "clock", "assembly", *SYNCHRONIZATION})
 Causes = tuple[Operation, ...]
 _SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give all threads the same result
 

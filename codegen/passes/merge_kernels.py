@@ -2,7 +2,7 @@
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
 both and the attribute ``merged``. The GPU block that finishes the first part last runs the second part
-(`split_reductions.py`). The parameter ``ticket`` is its completion counter: a 32-bit zero that blocks increment, and
+(`split_reductions.py`). The parameter ``counter`` is its completion counter: a 32-bit zero that blocks increment, and
 that the last block resets to zero.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Block, Kernel, Parameter, Pointer, Value
 from weft.codegen.passes.rewrite import Rewriter
 
-TICKET = "ticket"
+COUNTER = "counter"
 
 
 class _Renaming(Rewriter):
@@ -33,7 +33,7 @@ def merge_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Ker
 
     `same` maps pointers of the second kernel to pointers of the first kernel.
 
-    The parameters are those of the first kernel, those of the second that are not in `same`, and ``ticket``.
+    The parameters are those of the first kernel, those of the second that are not in `same`, and ``counter``.
     """
     names = {p.value.name: p for p in first.parameters}
     renamed: list[Parameter] = []
@@ -44,11 +44,11 @@ def merge_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Ker
         else:
             values[p.value] = Value(f"{p.value.name}b", p.value.type)
             renamed.append(replace(p, value=values[p.value]))
-    ticket = Parameter(Value(TICKET, Pointer(np.dtype(np.uint32))), writable=True, noalias=True, align=4)
+    counter = Parameter(Value(COUNTER, Pointer(np.dtype(np.uint32))), writable=True, noalias=True, align=4)
     operations = [o for o in first.body.operations if o.opcode != "yield"]
     both = Kernel(
         "merged",
-        [*first.parameters, *renamed, ticket],
+        [*first.parameters, *renamed, counter],
         Block(),
         first.index_dtype,
         "logical",

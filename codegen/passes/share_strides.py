@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import MEETINGS, STRUCTURAL, Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.passes.find_uniform import Uniformity, find_uniform
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.rewrite import Rewriter, copy_of
 
 _NUMBERS = {"block_index", "thread_index"}
-_OF_BLOCK = MEETINGS | {"shared", "dynamic_shared"}
+_OF_BLOCK = SYNCHRONIZATION | {"shared", "dynamic_shared"}
 # Operations through which threads can wait for each other, which depends on the order of execution.
-_WAITS = frozenset({"atomic", "atomic_cas", "call", "clock", "sleep", "fence", "watch", "print", "assembly"})
+_WAITS = frozenset({"atomic", "atomic_cas", "call", "clock", "sleep", "fence", "trace", "print", "assembly"})
 
 
 @dataclass
@@ -238,7 +238,7 @@ def _may_wait(inside: list[Operation]) -> bool:
     """Return whether a loop contains synchronization points, or inner loops in which a thread may wait for another."""
     loops = [o for o in inside if o.opcode == "repeat"]
     waiting = (o for each in loops for o in program_order(each.regions[0].operations))
-    return any(o.opcode in MEETINGS for o in inside) or any(
+    return any(o.opcode in SYNCHRONIZATION for o in inside) or any(
         o.opcode in _WAITS or o.attributes.get("volatile") for o in waiting
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.rewrite import Rewriter
 
@@ -22,7 +22,7 @@ def store_branch_results(kernel: Kernel) -> Kernel:
 def _gives(operation: Operation) -> bool:
     if operation.opcode != "if" or not operation.results or any(isinstance(v.type, Pointer) for v in operation.results):
         return False
-    return any(o.opcode in MEETINGS for region in operation.regions for o in program_order(region.operations))
+    return any(o.opcode in SYNCHRONIZATION for region in operation.regions for o in program_order(region.operations))
 
 
 class _Storer(Rewriter):

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer, Value
 from weft.codegen.passes.find_uniform import Uniformity
 from weft.codegen.passes.index_steps import program_order
 
@@ -148,7 +148,7 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
     along x.
     """
     operations = list(program_order(kernel.body.operations))
-    if any(o.opcode in MEETINGS and o.opcode != "barrier" for o in operations):
+    if any(o.opcode in SYNCHRONIZATION and o.opcode != "barrier" for o in operations):
         return 0
     x, y = (ThreadSteps(kernel, uniform, axis).strides(operations).count("contiguous") for axis in (0, 1))
     return int(y > x)

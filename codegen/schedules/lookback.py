@@ -2,7 +2,7 @@
 
 Each block scans a tile and reads the totals of previous blocks.
 
-In: a logical kernel of scans (`find_scan`) from `share_rows`, with the parameter ``board`` (the look-back
+In: a logical kernel of scans (`find_scan`) from `share_rows`, with the parameter ``descriptors`` (the look-back
 descriptors). Out: the threaded kernel, one launch that reads and writes each element once.
 
 The descriptors are 64-bit words. The first word is a counter. A starting block takes the next number, which is the
@@ -46,7 +46,7 @@ from weft.codegen.schedules.scans import (
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-BOARD = "board"
+DESCRIPTORS = "descriptors"
 SLOTS = 4
 TILE = GPU.block * SLOTS * LANES
 # The counter has its own memory sector.
@@ -87,7 +87,7 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
     if length > MOST_LENGTH or not 0 < rows * tiles <= MOST_BLOCKS or fills_with_columns(nest, scan, rows):
         return None
     notes = sum(map(_parts_of_value, scan.folds)) * rows * _values_of_row(tiles)
-    parameter = Parameter(Value(BOARD, Pointer(_WORD)), writable=True, noalias=True, align=_WORD.itemsize)
+    parameter = Parameter(Value(DESCRIPTORS, Pointer(_WORD)), writable=True, noalias=True, align=_WORD.itemsize)
     attributes = {**kernel.attributes, "schedule": LookbackScan()}
     shared = replace(kernel, parameters=[*kernel.parameters, parameter], attributes=attributes)
     return Shared(shared, rows * tiles, (FIRST_NOTE + notes) * _WORD.itemsize)
@@ -127,8 +127,8 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
     scan = find_scan(nest)
     assert scan is not None
     w = ThreadWriter(kernel, nest, GPU.block)
-    board = next(p.value for p in kernel.parameters if p.value.name == BOARD)
-    number, tag = _take_number(w, board)
+    descriptors = next(p.value for p in kernel.parameters if p.value.name == DESCRIPTORS)
+    number, tag = _take_number(w, descriptors)
     start, stop, *initial = scan.loop.operands
     tiles = w.parts(w.compute("subtract", w.map[stop], w.map[start]), TILE)
     row, tile = w.split(number, tiles) if nest.levels else (w.number(0), number)
@@ -144,7 +144,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
     w.barrier()
     found = [folder.fold_tile() for folder in folders]
     held = [w.shared_array(fold.type, 1) for fold in scan.folds]
-    notes = [_Notes(w, board, tag, scan, fold) for fold in scan.folds]
+    notes = [_Notes(w, descriptors, tag, scan, fold) for fold in scan.folds]
     with w.when(w.test("less", w.thread, GPU.warp)):
         place = _Place(w, row, tile, tiles, lane)
         for k, folder in enumerate(folders):
@@ -158,19 +158,19 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
     return w.finish("lookback", 1, every=True)
 
 
-def _take_number(w: ThreadWriter, board: Value) -> tuple[Value, Value]:
+def _take_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
     """Return the number of this block in the order in which blocks start, and the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)
     with w.when(w.test("equal", w.thread, 0)):
-        (old,) = b.emit("atomic", (board, w.number(0), w.number(1, _WORD)), (_WORD,), kind="add")
+        (old,) = b.emit("atomic", (descriptors, w.number(0), w.number(1, _WORD)), (_WORD,), kind="add")
         blocks = b.cast(w.grid, _WORD)
         after = b.op("add", b.op("bitwise_and", old, low), w.number(1, _WORD))
         with w.when(b.op("equal", after, blocks, dtype=np.bool_)):
             # all numbers are taken: the next launch has a new tag, and its numbers begin at 0
             rest = b.op("subtract", w.number(2**32, _WORD), blocks)
-            b.emit("atomic", (board, w.number(0), rest), (_WORD,), kind="add")
+            b.emit("atomic", (descriptors, w.number(0), rest), (_WORD,), kind="add")
         b.store(held, w.number(0), old)
     w.barrier()
     old = b.load(held, w.number(0))
@@ -266,9 +266,9 @@ class _TileWriter:
 class _Notes:
     """The look-back descriptors of a scan. Each word consists of 32 bits of a value and a tag."""
 
-    def __init__(self, w: ThreadWriter, board: Value, tag: Value, scan: Scan, fold: Fold) -> None:
+    def __init__(self, w: ThreadWriter, descriptors: Value, tag: Value, scan: Scan, fold: Fold) -> None:
         self.w = w
-        self.board = board
+        self.descriptors = descriptors
         self.tag = tag
         parts = [_parts_of_value(f) for f in scan.folds]
         at = scan.folds.index(fold)
@@ -294,7 +294,7 @@ class _Notes:
         b.store(self.value, w.number(0), value)
         for k, place in enumerate(self.places(index)):
             word = b.op("bitwise_or", self.tag, b.cast(b.load(self.bits, w.number(k)), _WORD))
-            b.store(self.board, place, word, volatile=True)
+            b.store(self.descriptors, place, word, volatile=True)
 
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
         """Wait until a value is published, and return the value.
@@ -313,7 +313,7 @@ class _Notes:
         w, b = self.w, self.w.builder
         label = f"wait{place.name}"
         with b.scope(label), b.repeat():
-            word = b.load(self.board, place, volatile=True)
+            word = b.load(self.descriptors, place, volatile=True)
             half = w.number(32, _WORD)
             same = b.op(
                 "equal",

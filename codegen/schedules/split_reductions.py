@@ -18,7 +18,7 @@ from weft.codegen.kernel_ir.operation import Block, Kernel, Value
 from weft.codegen.kernel_ir.verify import parts_of
 from weft.codegen.machines import GPU
 from weft.codegen.passes.known_multiples import Multiples, aligned_vectors
-from weft.codegen.passes.merge_kernels import TICKET
+from weft.codegen.passes.merge_kernels import COUNTER
 from weft.codegen.schedules.columns import find_columns
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest, find_nest
@@ -166,12 +166,12 @@ def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
     """Count this block as finished. Return in all its threads whether it is the last block."""
     b = w.builder
-    ticket = next(p.value for p in kernel.parameters if p.value.name == TICKET)
+    counter = next(p.value for p in kernel.parameters if p.value.name == COUNTER)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)
 
     def count() -> list[Value]:
         # acquire and release: this thread's writes come before, and reads of other blocks' writes come after
-        operands, kind = (ticket, w.number(0), final), np.dtype(np.uint32)
+        operands, kind = (counter, w.number(0), final), np.dtype(np.uint32)
         (old,) = b.emit("atomic", operands, (kind,), kind="increment", order="acq_rel")
         return [b.op("equal", old, final, dtype=np.bool_)]
 

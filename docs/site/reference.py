@@ -34,12 +34,12 @@ GROUPS = {
         "Sorting, searching and sets",
         "sorting sets quantiles histograms histogram_bin_edges histogramdd sort_complex",
     ),
-    "selecting": ("Selecting elements", "selecting choosing along_axis indexing fill_diagonal piecewise put"),
+    "selecting": ("Selecting elements", "selection along_axis indexing fill_diagonal piecewise put"),
     "algebra": (
         "Products and calculus",
         "linear calculus signals matvec poly polyadd polyder polyfit polyint polymul polysub unwrap vecdot vecmat",
     ),
-    "attributes": ("Attributes and memory of arrays", "attribute_functions methods questions"),
+    "attributes": ("Attributes and memory of arrays", "attribute_functions methods introspection"),
 }
 # Elementwise functions that are no single op
 ELEMENTWISE = "divmod fix frexp i0 iscomplex isneginf isposinf isreal modf real_if_close spacing".split()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.objections import as_dtype, as_shape
+from weft.dsl.arrays.validation import as_dtype, as_shape
 from weft.fusion import Storage, contiguous_strides
 from weft.runtime import Buffer, Device, default_device, get_device
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import find_op, resolve_dtypes
-from weft.dsl.arrays.again import IN_PLACE, LEFT, SET, SHOW, check_devices, keep_code, note_found
 from weft.dsl.arrays.array import (
     Array,
     ReadOnly,
@@ -33,13 +32,14 @@ from weft.dsl.arrays.array import (
     wrap,
     write,
 )
+from weft.dsl.arrays.call_sites import IN_PLACE, LEFT, SET, SHOW, check_devices, keep_code, note_found
 from weft.dsl.arrays.masks import assign_masked, find_true, select
+from weft.dsl.arrays.memoized import describe
 from weft.dsl.arrays.numbers import note_constant, number_of
-from weft.dsl.arrays.objections import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.arrays.on_host import note_fallback, to_host
-from weft.dsl.arrays.places import assign_places, fold_places
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
-from weft.dsl.arrays.recalled import describe
+from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
+from weft.dsl.arrays.validation import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.arrays.windows import key_of, recall_window, remember_window, window
 from weft.dsl.immediate.at_call import MISSED, pick, put, show
 from weft.fusion import (
@@ -386,7 +386,7 @@ def assign_recorded(array: Array, key: Any, value: Any) -> None:
     node = _fitted(node, plan.shape, array.dtype)
     storage = array._storage
     places = node, _flat_index(index, plan), _flat_terms(index, plan), plan.shape, storage.device, location
-    write_anew(storage, current_epoch(storage.device), lambda previous: assign_places(previous, *places))
+    write_anew(storage, current_epoch(storage.device), lambda previous: scatter_assign(previous, *places))
 
 
 def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
@@ -489,7 +489,7 @@ def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
     value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms[0], plan.shape)))
 
     def fold(previous: Expr) -> Expr:
-        after = fold_places(op, previous, value, flat, storage.device)
+        after = scatter_reduce(op, previous, value, flat, storage.device)
         return after or scatter(previous, fitted, [positions], terms, plan.shape, op, location)
 
     write_anew(storage, current_epoch(storage.device), fold)

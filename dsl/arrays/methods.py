@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays import indexing, shared_arrays, standard
-from weft.dsl.arrays.again import RECORD_PENDING, accepts
 from weft.dsl.arrays.array import (
     Array,
     ReadOnly,
@@ -34,17 +33,18 @@ from weft.dsl.arrays.array import (
     wrap,
     write,
 )
+from weft.dsl.arrays.call_sites import RECORD_PENDING, accepts
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
-from weft.dsl.arrays.objections import check_order, warn_of_lost_parts
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
-from weft.dsl.arrays.places import is_gpu
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.windows import lies_in_order, recalled_view
-from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selecting, sorting
+from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
+from weft.dsl.arrays.windows import lies_in_order, memoized_view
+from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN, find_own
 from weft.dsl.immediate.at_call import MISSED, at_once, hand_out, seen
 from weft.dsl.immediate.callers import is_library
@@ -90,7 +90,7 @@ def astype(
     return _converted(self, kind, order == "K")
 
 
-@recalled
+@memoized
 def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
     location = start()
     if keeping and (order := memory_order([self])) is not None:
@@ -119,7 +119,7 @@ def _shape_arguments(shape: tuple[Any, ...]) -> Any:
     return shape[0] if len(shape) == 1 else shape
 
 
-@recalled_view
+@memoized_view
 def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
     """Return the same elements in another shape."""
     return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
@@ -132,7 +132,7 @@ def matrix_transpose(self: Array) -> Array:
     return manipulation.swapaxes(self, -1, -2)
 
 
-@recalled_view
+@memoized_view
 def transpose(self: Array, *axes: Any) -> Array:
     """Return a view with permuted axes."""
     return manipulation.transpose(self, None if not axes else _shape_arguments(axes))
@@ -167,7 +167,7 @@ def _part(name: str) -> property:
     return property(get, put, doc=f"The {name} part of the elements. A write to it changes the array.")
 
 
-@recalled
+@memoized
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Round to a number of decimals, ties to even.
 
@@ -461,10 +461,10 @@ METHODS: dict[str, Any] = {
     "ravel": ravel,
     "round": _round,
     "sort": sorting.sort_in_place,
-    "take": selecting.take,
+    "take": selection.take,
     "nonzero": indexing.nonzero,
     "dot": linear.dot,
-    "clip": lambda self, min=None, max=None, out=None, **options: selecting.clip(
+    "clip": lambda self, min=None, max=None, out=None, **options: selection.clip(
         self, out=out, min=min, max=max, **options
     ),
     "byteswap": byteswap,

@@ -13,8 +13,8 @@ from inspect import Parameter, Signature, signature
 from types import EllipsisType, NoneType
 from typing import Any
 
-from weft.dsl.arrays.again import ASSIGN, LEFT, RECORD_PENDING, SET, SHOW, bind_memory
 from weft.dsl.arrays.array import Array, Scalar
+from weft.dsl.arrays.call_sites import ASSIGN, LEFT, RECORD_PENDING, SET, SHOW, bind_memory
 from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.arrays.windows import WINDOWS
@@ -274,7 +274,7 @@ class _Operator(ObjectText):
         self._t.store(count, self._left, 0)
 
     def _describe_all(self) -> None:
-        """Append all arguments to the memo key, as `recalled.describe` does, then branch to ``described``."""
+        """Append all arguments to the memo key, as `memoized.describe` does, then branch to ``described``."""
         t = self._t
         t.label("next")
         left = t.load(self._left, 0)

@@ -141,7 +141,7 @@ def _count_alone() -> int:
 ALONE = _count_alone()
 
 
-def take_over(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
+def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
     """Convert a NumPy array that nothing else refers to. On the CPU, a large array's memory is reused, not copied.
 
     Arrays that are not in C order keep their order.
@@ -164,7 +164,7 @@ def call_numpy(
     if not Listening.listeners and PLAIN.issuperset(map(type, (*arguments, *options.values()))):
         result = function(*arguments, **options)
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
-        return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
+        return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
     name = getattr(function, "__name__", "")
     note_fallback(f"numpy.{name}", *arguments, *options.values())
     place = place_of_out(function)
@@ -196,7 +196,7 @@ def call_numpy(
         if type(value) is WrappedObject and value._wrapped is result:  # (`default_rng(generator)`)
             return value
     alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
-    return take_over(result, taken) if alone and taken is not keep_byte_order else taken(result)
+    return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
 
 
 def _in_place_of(outs: tuple[Any, ...], result: Any, taken: Callable[[Any], Any]) -> Any:

@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS, find_op
-from weft.dsl.arrays.again import (
+from weft.dsl.arrays.array import (
+    LOOKS,
+    Array,
+    ReadOnly,
+    Scalar,
+    as_operand,
+    expr_of,
+    record,
+    user_location,
+    write,
+)
+from weft.dsl.arrays.call_sites import (
     ASSIGN,
     IN_PLACE,
     LEFT,
@@ -25,25 +36,14 @@ from weft.dsl.arrays.again import (
     recall,
     remember,
 )
-from weft.dsl.arrays.array import (
-    LOOKS,
-    Array,
-    ReadOnly,
-    Scalar,
-    as_operand,
-    expr_of,
-    record,
-    user_location,
-    write,
-)
 from weft.dsl.arrays.delivery import check_cast
 from weft.dsl.arrays.foreign import has_foreign, is_foreign
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.numbers import bind_numbers
-from weft.dsl.arrays.objections import UnsupportedDtypeError
 from weft.dsl.arrays.on_host import call_numpy, from_host
 from weft.dsl.arrays.parts import Part
-from weft.dsl.arrays.recalled import recalled
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
+from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.functions.own_names import COMPOSED, OWN
 from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, way_of
 from weft.dsl.immediate.callers import is_library
@@ -290,7 +290,7 @@ def _record_power(base: Array, exponent: Any) -> Any:
     return apply("power", base, exponent, location=where)
 
 
-_recalled_power = recalled(_record_power)
+_memoized_power = memoized(_record_power)
 
 
 def _array_power(self: Array, exponent: Any) -> Any:
@@ -305,10 +305,10 @@ def _array_power(self: Array, exponent: Any) -> Any:
     if not accepts(exponent):
         return by_numpy("power", PLAIN, self, exponent)
     found = _power_at_once(self, exponent)
-    return _recalled_power(self, exponent) if found is MISSED else found
+    return _memoized_power(self, exponent) if found is MISSED else found
 
 
-_array_power.records = _recalled_power.records  # type: ignore[attr-defined]
+_array_power.records = _memoized_power.records  # type: ignore[attr-defined]
 
 
 def _divmod(self: Array, other: Any) -> Any:

@@ -11,7 +11,7 @@ from sys import getrefcount
 from typing import Any
 
 from weft.dsl.arrays.array import Array, Scalar, as_operand, expr_of, record, start, wrap, write
-from weft.dsl.arrays.objections import warn_of_lost_parts
+from weft.dsl.arrays.validation import warn_of_lost_parts
 from weft.fusion import Storage, cast, map_
 
 

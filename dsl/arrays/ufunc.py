@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS, NoLoopError, OpDef, identity_of, is_half, resolve_dtypes
-from weft.dsl.arrays.again import PLAIN, RECORD, apply
 from weft.dsl.arrays.array import (
     Array,
     Scalar,
@@ -28,14 +27,15 @@ from weft.dsl.arrays.array import (
     wrap,
 )
 from weft.dsl.arrays.axes import normalize_axis
+from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply
 from weft.dsl.arrays.delivery import as_array, deliver, hand_over
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
-from weft.dsl.arrays.objections import ForeignOperandError, UnsupportedDtypeError, as_dtype
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
-from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.scatter import is_gpu
+from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype
 from weft.dsl.functions import reductions
 from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, way_of
 from weft.dsl.immediate.host_values import values_of

@@ -62,7 +62,7 @@ def remember_window(key: Any, found: View | int | None) -> None:
     WINDOWS[key] = found
 
 
-def recalled_view(function: Callable[..., Array]) -> Callable[..., Array]:
+def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
     """Decorate a function that returns views: memoize them by the array and the integers (or tuples) passed with it."""
     name = function.__name__
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, convert, expr_of, whole, wrap, write
 from weft.dsl.arrays.foreign_memory import byte_strides, extent_of, over, over_address, over_interface
-from weft.dsl.arrays.objections import as_dtype, as_shape
+from weft.dsl.arrays.validation import as_dtype, as_shape
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.streams import as_queue
 from weft.fusion import contiguous_strides, exclusive, realise

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.foreign_memory import byte_strides
-from weft.dsl.arrays.objections import as_shape
+from weft.dsl.arrays.validation import as_shape
 from weft.dsl.cuda.array_creation import over_memory, strides_like
 from weft.runtime import HostKind, HostMemory, default_device
 

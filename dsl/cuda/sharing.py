@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, whole, wrap
 from weft.dsl.arrays.foreign_memory import byte_strides, over
-from weft.dsl.arrays.objections import as_shape
+from weft.dsl.arrays.validation import as_shape
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.fusion import Storage, exclusive
 from weft.runtime import Device, default_device, get_device

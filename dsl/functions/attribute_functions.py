@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.dsl.arrays import methods
 from weft.dsl.arrays.array import Array
-from weft.dsl.functions import selecting
+from weft.dsl.functions import selection
 from weft.dsl.functions.creation import asarray
 
 if TYPE_CHECKING:
@@ -72,4 +72,4 @@ def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: Array
             f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule {casting!r}"
         )
     # (cast first: two integer dtypes may have none in common but a float)
-    dst[...] = source if where is True else selecting.where(where, source.astype(dst.dtype), dst)
+    dst[...] = source if where is True else selection.where(where, source.astype(dst.dtype), dst)

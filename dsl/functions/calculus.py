@@ -13,15 +13,15 @@ import numpy as np
 from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis
 from weft.dsl.arrays.delivery import as_array
-from weft.dsl.arrays.places import is_gpu
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.functions.creation import zeros_like
 from weft.dsl.functions.histograms import FEW, rank
 from weft.dsl.functions.joining import concatenate, diff, stack
 from weft.dsl.functions.manipulation import moveaxis, ravel, reshape
 from weft.dsl.functions.reductions import accumulate
 from weft.dsl.functions.reductions import sum as sum_
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
 from weft.fusion import cast, constant
 from weft.runtime import device
@@ -66,7 +66,7 @@ def _slope(values: Array, axis: int, h: Any, edge_order: int) -> Any:
     return moveaxis(concatenate([first, inner, last]).astype(values.dtype), 0, axis)  # type: ignore[attr-defined]
 
 
-@recalled
+@memoized
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Any:
     """Integrate along an axis by the trapezoidal rule, like `numpy.trapezoid`.
 
@@ -102,7 +102,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     return flat[1:] - flat[:-1]
 
 
-@recalled
+@memoized
 def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
     """Compute the cross product of vectors, like `numpy.cross`.
 
@@ -138,7 +138,7 @@ def polyval(p: Any, x: Any) -> Any:
     return found
 
 
-@recalled
+@memoized
 def angle(z: ArrayLike, deg: bool = False) -> Any:
     """Return the angle of complex numbers, like `numpy.angle`.
 

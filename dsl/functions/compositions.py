@@ -18,7 +18,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.docstrings import FUNCTIONS, describe_function
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.functions.own_names import OWN, find_own
 from weft.dsl.script.numpy_face import NUMPY, ndarray
 

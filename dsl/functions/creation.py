@@ -23,8 +23,8 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.foreign import types_in
-from weft.dsl.arrays.objections import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.shared_arrays import import_memory
+from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.immediate.at_call import NUMBERS, make_small
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise
@@ -86,7 +86,7 @@ def asarray(
     return result if device is None else to_device(result, device)
 
 
-def _without_copy(values: Any, dtype: Any, order: str, device: Any) -> Array:
+def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any) -> Array:
     """Return an array over the memory of an array or a buffer. Raises ValueError if that is not possible."""
     home = default_device() if device is None else get_device(device)
     shared: Array | None = None
@@ -143,7 +143,7 @@ def set_stack(stack: Callable[[list[Array]], Array]) -> None:
     _stack[:] = [stack]
 
 
-def in_order(values: Array, order: Any, source: Any = None) -> Array:
+def in_order(values: Array, order: str | None, source: Any = None) -> Array:
     """Return the elements in the memory order that `order` requests, without a copy if they lie in it.
 
     "A" and "K" request the order of the source.
@@ -206,7 +206,7 @@ def to_device(values: Array, device: Device | str) -> Array:
 def full(
     shape: ShapeLike,
     fill_value: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
     device: Any = None,
@@ -241,11 +241,11 @@ def full(
         return record_array(broadcast_to(node, as_shape(shape)))
 
 
-def _reversed(shape: Any) -> tuple[int, ...]:
+def _reversed(shape: ShapeLike) -> tuple[int, ...]:
     return as_shape(shape)[::-1]
 
 
-def _constant(value: Any, shape: Any, dtype: Any, order: Any, device: Any) -> Array:
+def _constant(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | None, device: Any) -> Array:
     check_order(order)
     if order in ("F", "f"):
         return _constant(value, _reversed(shape), dtype, None, device).T
@@ -469,7 +469,7 @@ def arange(
 def _frequencies(name: str) -> Callable[..., Array]:
     """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's `dtype` and `device` arguments."""
 
-    def frequencies(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+    def frequencies(n: int, d: float = 1.0, dtype: DTypeLike | None = None, device: Any = None) -> Array:
         found = getattr(np.fft, name)(n, d)
         return asarray(found if dtype is None else found.astype(dtype), device=device)
 

@@ -20,7 +20,7 @@ from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.creation import asarray, eye, in_order
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import broadcast_to, linalg_diagonal, swapaxes
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.functions.triangles import tril, triu
 from weft.fusion import Storage, broadcast_shapes, realise
 from weft.runtime import Buffer, Device, device

@@ -23,7 +23,7 @@ from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.functions.creation import arange, asarray, in_order
 from weft.dsl.functions.manipulation import moveaxis
 from weft.dsl.functions.padding import pad
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import packed
 from weft.fusion import cast, opaque
 from weft.runtime import Buffer, Device, device
@@ -88,7 +88,7 @@ def _library_of(device: Device) -> Any:
     return found if found is not None and found.is_available() else None
 
 
-def _transform(kind: str, a: Any, n: int | None, axis: int, norm: str | None, out: Any) -> Any:
+def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | None, out: Output | None) -> Any:
     location = start()
     x = asarray(a)
     if isinstance(out, Array) and _library_of(x.device) is not None:

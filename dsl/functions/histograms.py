@@ -2,7 +2,7 @@
 
 In: arrays on a device. Out: recorded arrays on the same device. Only bounds that determine a shape or edges are
 evaluated. NumPy processes small arrays in host memory, and rare dtypes and options. Invariant: counts equal NumPy's,
-including elements on an edge. Sums of weights follow one tree (`places.py`).
+including elements on an edge. Sums of weights follow one tree (`scatter.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, start
 from weft.dsl.arrays.on_host import call_numpy, to_host
-from weft.dsl.arrays.places import fold_places, is_gpu, sum_in_any_order
-from weft.dsl.functions.selecting import take
+from weft.dsl.arrays.scatter import is_gpu, scatter_reduce, sum_in_any_order
+from weft.dsl.functions.selection import take
 from weft.fusion import (
     Expr,
     broadcast_to,
@@ -120,7 +120,7 @@ def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device
             return cast(sum_in_any_order(value, place, places, fine=True), kind)
         value = cast(value, _FLOAT64)
     none = broadcast_to(constant(0, value.dtype), (places,))
-    found = fold_places("add", none, value, place, where)
+    found = scatter_reduce("add", none, value, place, where)
     if found is None:
         found = scatter(none, value, [place], ((0, (), 0),), place.shape, "add")
     return found if weights is None else cast(found, kind)

@@ -14,8 +14,8 @@ import numpy as np
 from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, start, turned, turned_back
 from weft.dsl.arrays.axes import normalize_axis, settled
 from weft.dsl.arrays.indexing import assign_recorded
-from weft.dsl.arrays.objections import as_dtype
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.validation import as_dtype
 from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import (
     atleast_1d,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MANY = 64
 
 
-@recalled
+@memoized
 def concatenate(
     arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
 ) -> Array:
@@ -129,7 +129,7 @@ def _listed(arrays: Any) -> Any:
     return arrays
 
 
-@recalled
+@memoized
 def stack(
     arrays: Sequence[ArrayLike],
     axis: int = 0,
@@ -158,7 +158,7 @@ def stack(
 set_stack(stack)
 
 
-@recalled
+@memoized
 def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
     """Join arrays row by row.
 
@@ -187,7 +187,7 @@ def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casti
     return vstack(tup, dtype=dtype, casting=casting)
 
 
-@recalled
+@memoized
 def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
     """Join arrays column by column.
 
@@ -200,7 +200,7 @@ def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting:
     return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
-@recalled
+@memoized
 def dstack(tup: Sequence[ArrayLike]) -> Array:
     """Join arrays along the third axis.
 
@@ -212,7 +212,7 @@ def dstack(tup: Sequence[ArrayLike]) -> Array:
     return concatenate([atleast_3d(a) for a in _listed(tup)], 2)
 
 
-@recalled
+@memoized
 def column_stack(tup: Sequence[ArrayLike]) -> Array:
     """Join vectors and matrices as columns.
 
@@ -291,7 +291,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
     return split(ary, indices_or_sections, 0)
 
 
-@recalled
+@memoized
 def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
     """Shift elements cyclically along axes.
 
@@ -323,7 +323,7 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
     return array if array is not a else array.copy()
 
 
-@recalled
+@memoized
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """Compute differences of consecutive elements along an axis.
 

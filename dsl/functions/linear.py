@@ -18,9 +18,9 @@ from weft.codegen import is_bfloat16, widened
 from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, start
 from weft.dsl.arrays.axes import normalize_axis, settled
 from weft.dsl.arrays.delivery import deliver
-from weft.dsl.arrays.objections import check_order
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.validation import check_order
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray, in_order
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
@@ -45,7 +45,7 @@ def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype,
     return reduce_(plus, product, axes, kind, False, location) if axes else cast(product, kind)
 
 
-@recalled
+@memoized
 def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: Any) -> Any:
     """Return the matrix product, broadcast over leading axes. Raises ValueError if the shapes do not match.
 
@@ -98,8 +98,8 @@ def _product(shape: tuple[int, ...]) -> int:
     return total
 
 
-@recalled
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+@memoized
+def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
     """Return the dot product, like `numpy.dot`.
 
     Examples
@@ -138,7 +138,7 @@ def _show(shape: tuple[int, ...]) -> str:
     return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
-@recalled
+@memoized
 def vdot(a: ArrayLike, b: ArrayLike) -> Any:
     """Return the dot product of the flattened arrays, the first conjugated.
 
@@ -151,8 +151,8 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Any:
     return dot(x.conj() if x.dtype.kind == "c" else x, y)
 
 
-@recalled
-def inner(a: Any, b: Any) -> Any:
+@memoized
+def inner(a: ArrayLike, b: Any) -> Any:
     """Return the sum of products over the last axes.
 
     Examples
@@ -167,7 +167,7 @@ def inner(a: Any, b: Any) -> Any:
     return found if found.ndim else scalar(found._storage)
 
 
-@recalled
+@memoized
 def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
     """Return the outer product of two vectors.
 
@@ -182,8 +182,8 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
     return product if out is None else deliver("multiply", expr_of(product), out)
 
 
-@recalled
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+@memoized
+def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
     """Return the sum of products over pairs of axes, like `numpy.tensordot`.
 
     Examples
@@ -233,7 +233,7 @@ def _einsum_call(subscripts: str) -> Any:
     return einsum_host
 
 
-@recalled
+@memoized
 def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options: Any) -> Any:
     """Return the sum of products given by subscripts, like `numpy.einsum`.
 
@@ -256,7 +256,7 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
     return value if order == "K" or is_view else in_order(value, order)
 
 
-def _check_einsum_casts(operands: list[Array], out: Any, casting: str) -> None:
+def _check_einsum_casts(operands: list[Array], out: Output | None, casting: str) -> None:
     """Raise NumPy's TypeError if a casting rule forbids the casts of the operands or of the result."""
     kind, rule = np.result_type(*(a.dtype for a in operands)), f"according to the rule {casting!r}"
     for k, array in enumerate(operands):
@@ -441,7 +441,7 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
     return tuple(sizes[letter] for letter in result)
 
 
-@recalled
+@memoized
 def kron(a: ArrayLike, b: ArrayLike) -> Any:
     """Return the Kronecker product.
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, memory_order, record, start, turned, wrap
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis
-from weft.dsl.arrays.objections import as_shape, check_axes, check_order
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.validation import as_shape, check_axes, check_order
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray
 from weft.fusion import broadcast_shapes, contiguous_strides
@@ -384,7 +384,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
     return transpose(flip(array, second), order) if k == 1 else flip(transpose(array, order), second)
 
 
-@recalled
+@memoized
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     """Repeat each element a number of times.
 
@@ -409,7 +409,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     return array[(slice(None),) * place + (which,)]
 
 
-@recalled
+@memoized
 def tile(A: Any, reps: Any) -> Array:
     """Repeat the whole array a number of times along each axis.
 
@@ -449,7 +449,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 
 def sliding_window_view(
-    x: ArrayLike, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+    x: ArrayLike, window_shape: Any, axis: ShapeLike | None = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
     """Return a read-only view of all sliding windows over some axes. The axes of the windows come last."""
     array = asarray(x)

@@ -16,11 +16,11 @@ from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.axes import settled
 from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.docstrings import describe_function
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.recalled import recalled
 from weft.dsl.functions.reductions import cumprod, cumsum, mean, reduce, std, var
 from weft.dsl.functions.reductions import sum as sum_
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, map_
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
-def _is_ours(values: Array, dtype: Any, out: Any, where_: Any) -> bool:
+def _is_ours(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
     """Return whether weft computes the statistic. This requires real floats of at least 32 bits and only common
     options."""
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
 
 
-@recalled
+@memoized
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ANY, *, where: Any = _ANY
 ) -> Any:
@@ -67,14 +67,14 @@ def _numbers(values: Array) -> tuple[Array, Array]:
     return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
 
 
-def _mean(values: Array, axis: Any, keepdims: Any) -> Any:
+def _mean(values: Array, axis: ShapeLike | None, keepdims: bool) -> Any:
     axis = settled(axis)
     numbers, there = _numbers(values)
     total = sum_(numbers, axis, None, None, keepdims)
     return (total / sum_(there, axis, np.int64, None, keepdims)).astype(values.dtype)
 
 
-def _variance(values: Array, axis: Any, ddof: Any, keepdims: Any) -> Any:
+def _variance(values: Array, axis: ShapeLike | None, ddof: Any, keepdims: bool) -> Any:
     axis, ddof = settled(axis), settled(ddof)
     centre = _mean(values, axis, True)
     numbers, there = _numbers(values)
@@ -113,7 +113,7 @@ def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any
 
     found.__name__ = found.__qualname__ = name
     found.__doc__ = describe_function(name)
-    return recalled(found)
+    return memoized(found)
 
 
 nanvar = _spread("nanvar", var, lambda variance: variance)

@@ -15,9 +15,9 @@ from typing import Any
 
 from weft.dsl.arrays.array import Array, born
 from weft.dsl.arrays.foreign import has_foreign
-from weft.dsl.arrays.objections import UnsupportedDtypeError
 from weft.dsl.arrays.on_host import call_numpy, keep_byte_order
 from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE, default_device
@@ -30,7 +30,6 @@ _MODULES = {
     "functions.triangles": "tril triu tri",
     "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "
     "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace matrix_transpose",
-    "functions.selecting": "where clip take",
     "functions.padding": "diag pad",
     "functions.grids": "indices fromfunction meshgrid",
     "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
@@ -45,13 +44,13 @@ _MODULES = {
     "functions.quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
     "functions.sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
     "functions.along_axis": "put_along_axis take_along_axis",
-    "functions.choosing": "allclose append argwhere array_equal compress delete choose extract flatnonzero isclose nan_to_num place putmask select",
+    "functions.selection": "where clip take allclose append argwhere array_equal compress delete choose extract flatnonzero isclose nan_to_num place putmask select",
     "functions.nan_statistics": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
     "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid cumulative_sum",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
     "functions.attribute_functions": "real imag astype copyto",
-    "functions.questions": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj isscalar "
+    "functions.introspection": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj isscalar "
     "iterable may_share_memory min_scalar_type mintypecode ndim result_type shape shares_memory size tril_indices_from "
     "triu_indices_from",
     "functions.several_outputs": "divmod=divmod_ frexp matvec modf spacing vecdot vecmat",
@@ -98,7 +97,7 @@ _NEVER_AT_ONCE = (
         "full_like identity imag indices linspace ones ones_like real tri zeros "
         "zeros_like put_along_axis nan_to_num copy".split()
     )
-    | frozenset(_MODULES["functions.questions"].split())
+    | frozenset(_MODULES["functions.introspection"].split())
     | {"choose", "i0", "place", "put", "putmask", "fill_diagonal"}
 )
 

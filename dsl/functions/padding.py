@@ -11,11 +11,11 @@ import numpy as np
 from weft.dsl.arrays.array import Array, memory_order, record, start, turned, turned_back
 from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.indexing import assign_recorded
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.recalled import recalled
 from weft.dsl.functions.creation import asarray, empty, eye, zeros
 from weft.dsl.functions.manipulation import diagonal, expand_dims
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.fusion import broadcast_to as broadcast_expr
 from weft.fusion import constant
 
@@ -65,7 +65,7 @@ def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
     return result
 
 
-@recalled
+@memoized
 def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any) -> Array:
     """Pad an array, like `numpy.pad`.
 
@@ -110,7 +110,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
     return call_numpy(np.pad, (given, pad_width), {"mode": mode, **options})
 
 
-@recalled
+@memoized
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """Return a diagonal of a matrix as a view, or a matrix with a given diagonal.
 

@@ -24,7 +24,7 @@ from weft.dsl.functions.along_axis import take_along_axis
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape
 from weft.dsl.functions.reductions import mean
 from weft.dsl.functions.reductions import sum as sum_
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import is_sorted_here, on_host, sort
 from weft.runtime import device
 

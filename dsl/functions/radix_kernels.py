@@ -298,13 +298,13 @@ def make_find_turns(order: BitOrder) -> KernelDispatcher:
 
 
 @device
-def look_back(board: Any, tile: Any, within: Any, turn: Any) -> Any:
+def look_back(descriptors: Any, tile: Any, within: Any, turn: Any) -> Any:
     """Return how many elements in the preceding tiles of the same row have this thread's digit."""
     seen = np.uint32(0)
     other = tile
     looking = within > 0
     while looking:
-        word = atomic.load(board, (other - np.uint32(1), threadIdx.x))
+        word = atomic.load(descriptors, (other - np.uint32(1), threadIdx.x))
         state = np.uint32(word >> np.uint64(32))
         if state > np.uint32(2 * turn):  # the state belongs to this pass
             seen += np.uint32(word & np.uint64(FULL))
@@ -314,9 +314,9 @@ def look_back(board: Any, tile: Any, within: Any, turn: Any) -> Any:
 
 
 @device
-def note(board: Any, tile: Any, state: Any, count: Any) -> None:
+def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
     """Publish the count of this thread's digit in a tile's look-back descriptor."""
-    atomic.exch(board, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
+    atomic.exch(descriptors, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
 
 
 @cache
@@ -427,7 +427,7 @@ def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
 
 @device
 def offset_of_digit(
-    counters: Any, sums: Any, counts: Any, board: Any, tile: Any, row: Any, within: Any, turn: Any
+    counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, turn: Any
 ) -> Any:
     """Return the offset that converts sorted tile indices to sorted row indices, for this thread's digit.
 
@@ -435,12 +435,12 @@ def offset_of_digit(
     """
     total = sum_of_warps(counters)
     if within > 0:
-        note(board, tile, 2 * turn + 1, total)
+        note(descriptors, tile, 2 * turn + 1, total)
     here = sum_before(sums, total)
     place_warps(counters, here)
     of_row = selp(within == 0, counts[row, turn * DIGITS + threadIdx.x], np.uint32(0))
-    before = sum_before(sums, of_row) + look_back(board, tile, within, turn)
-    note(board, tile, 2 * turn + 2, before + total)
+    before = sum_before(sums, of_row) + look_back(descriptors, tile, within, turn)
+    note(descriptors, tile, 2 * turn + 2, before + total)
     return before - here
 
 
@@ -451,7 +451,7 @@ def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
     The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
     to `odd`, and so on. If `numbered`, the indices of elements are moved too (`even_places`, `odd_places`), and the
     last pass writes only them, as int64, to `out`. `make_count` computes `counts`, `make_find_turns` `moving`. `taken`
-    counts the tiles started in each pass; a row has `tiles` tiles. `board` has the look-back descriptors: for a digit,
+    counts the tiles started in each pass; a row has `tiles` tiles. `descriptors` has the look-back descriptors: for a digit,
     a tile publishes state ``2 * turn + 1`` with its count, then ``2 * turn + 2`` with the offset of the next tile.
     """
     word, size, kept = order.word, THREADS * items, THREADS * items if numbered else 1
@@ -466,7 +466,7 @@ def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
         odd_places: Any,
         out: Any,
         counts: Any,
-        board: Any,
+        descriptors: Any,
         taken: Any,
         moving: Any,
         tiles: Any,
@@ -492,7 +492,7 @@ def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
         read_turn(bits, source, even, odd, begins, to_even, row, begin, first, length)
         count_tile(bits, ranks, counters, first, length, turn)
         syncthreads()
-        offsets[t] = offset_of_digit(counters, sums, counts, board, tile, row, within, turn)
+        offsets[t] = offset_of_digit(counters, sums, counts, descriptors, tile, row, within, turn)
         syncthreads()
         if numbered and begins:
             for k in range(items):

@@ -129,7 +129,7 @@ class Rows:
         tiles = -(-n // (THREADS * items))
         words = rows * tiles * DIGITS, -(-rows * turns * DIGITS // 2), -(-turns // 2), -(-turns // 2)
         held = self.device.allocate(8 * sum(words))
-        board = self._array(held, (rows * tiles, DIGITS), _UINT64)
+        descriptors = self._array(held, (rows * tiles, DIGITS), _UINT64)
         counts = self._array(held, (rows, turns * DIGITS), _UINT32, 8 * words[0])
         taken, moving = (self._array(held, (turns,), _UINT32, 8 * sum(words[:k])) for k in (2, 3))
         make_clear()[-(-sum(words) // THREADS), THREADS](self._array(held, (sum(words),), _UINT64))
@@ -140,7 +140,7 @@ class Rows:
         kernel = make_sweep(order, items, self.numbered)
         stages = self._stages(shape)
         for turn in range(turns):
-            kernel[rows * tiles, THREADS](source, *stages, counts, board, taken, moving, tiles, turn)
+            kernel[rows * tiles, THREADS](source, *stages, counts, descriptors, taken, moving, tiles, turn)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
         """Return the buffers for elements between passes, for their indices, and for the result.

@@ -13,10 +13,10 @@ from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis, settled
 from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver
 from weft.dsl.arrays.docstrings import describe_function
-from weft.dsl.arrays.objections import as_dtype
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.places import is_gpu
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.scatter import is_gpu
+from weft.dsl.arrays.validation import as_dtype
 from weft.dsl.functions.host_loops import reduce_on_host
 from weft.fusion import (
     Expr,
@@ -56,7 +56,7 @@ def _kind_with(out: Any, own: np.dtype) -> np.dtype:
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
 
-def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any:
+def _deliver(name: str, node: Expr, out: Output | None, casting: str = "same_kind") -> Any:
     """Return a reduction's result as a new array, or write it to `out`, which must have the same shape."""
     out = out[0] if isinstance(out, tuple) else out
     if out is not None and tuple(out.shape) != node.shape:
@@ -67,9 +67,9 @@ def _deliver(name: str, node: Expr, out: Any, casting: str = "same_kind") -> Any
 def reduce(
     op: str,
     values: ArrayLike,
-    axis: Any = None,
+    axis: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
+    out: Output | None = None,
     keepdims: bool = False,
     initial: complex | None = None,
     where: ArrayLike = True,
@@ -130,7 +130,7 @@ def _check_bits(op: str, dtype: np.dtype) -> None:
         resolve_dtypes(find_op(op), (dtype, dtype))
 
 
-def _masked(op: str, node: Expr, where: Any) -> Expr:
+def _masked(op: str, node: Expr, where: ArrayLike) -> Expr:
     mask = as_operand(as_mask(where))[0]
     shape = broadcast_shapes(node.shape, mask.shape)
     neutral = constant(identity_of(op, node.dtype), node.dtype)
@@ -142,7 +142,7 @@ _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logic
 
 
 def accumulate(
-    op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Any = None
+    op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Output | None = None
 ) -> Any:
     """Compute a scan of an array with op `op` along an axis."""
     axis = settled(axis)
@@ -209,18 +209,18 @@ def _named(name: str, function: Any) -> Any:
     """Name a function, give it its docstring, and memoize its recorded results."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = describe_function(name)
-    return recalled(function)
+    return memoized(function)
 
 
 def _fold(op: str, name: str) -> Any:
     def function(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: Any = False,
-        initial: Any = None,
-        where: Any = True,
+        a: ArrayLike,
+        axis: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
+        out: Output | None = None,
+        keepdims: bool = False,
+        initial: complex | None = None,
+        where: ArrayLike = True,
     ) -> Any:
         return reduce(op, a, axis, dtype, out, keepdims, initial, where)
 
@@ -268,7 +268,7 @@ def count_nonzero(a: ArrayLike, axis: ShapeLike | None = None, *, keepdims: bool
     return reduce("add", record(node), axis, np.int64, None, keepdims)
 
 
-@recalled
+@memoized
 def mean(
     a: ArrayLike,
     axis: ShapeLike | None = None,
@@ -298,7 +298,7 @@ def mean(
     return _deliver("divide", cast(quotient, result), out, casting="unsafe")
 
 
-def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
+def _mean_dtypes(own: np.dtype, dtype: DTypeLike | None) -> tuple[np.dtype, np.dtype]:
     if dtype is not None:
         return as_dtype(dtype), as_dtype(dtype)
     if own.kind in "biu":
@@ -306,7 +306,7 @@ def _mean_dtypes(own: np.dtype, dtype: Any) -> tuple[np.dtype, np.dtype]:
     return widened(own), own
 
 
-def _count(values: Array, axis: Any, keepdims: Any, where: Any) -> Any:
+def _count(values: Array, axis: ShapeLike | None, keepdims: bool, where: ArrayLike) -> Any:
     axes = normalize_axes(axis, values.ndim) if values.ndim else ()
     if where is True or where is _NO_VALUE:
         return prod(values.shape[k] for k in axes)
@@ -318,7 +318,7 @@ def _as_count(count: Any, kind: np.dtype) -> Expr:
     return cast(expr_of(count), kind) if isinstance(count, Array) else constant(count, kind)
 
 
-@recalled
+@memoized
 def var(
     a: ArrayLike,
     axis: ShapeLike | None = None,
@@ -329,7 +329,7 @@ def var(
     *,
     where: ArrayLike = True,
     mean: Any = None,
-    correction: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """Return the variance: the mean of squared deviations from the mean, computed in two passes.
 
@@ -379,7 +379,7 @@ def var(
     return _deliver("divide", cast(quotient, real), out, casting="unsafe")
 
 
-@recalled
+@memoized
 def std(
     a: ArrayLike,
     axis: ShapeLike | None = None,
@@ -390,7 +390,7 @@ def std(
     *,
     where: ArrayLike = True,
     mean: Any = None,
-    correction: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """Return the standard deviation: the square root of the variance.
 
@@ -421,7 +421,7 @@ def std(
     return _deliver("sqrt", node, out)
 
 
-def _place_out(op: str, node: Expr, out: Any) -> Any:
+def _place_out(op: str, node: Expr, out: Output | None) -> Any:
     """Return indices as a new array, or write them to `out` if its dtype casts safely to int64."""
     if out is not None and not np.can_cast(out.dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
@@ -480,7 +480,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
     return accumulate("multiply", a, axis, dtype, out)
 
 
-@recalled
+@memoized
 def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, keepdims: bool = False) -> Any:
     """Return the maximum minus the minimum.
 

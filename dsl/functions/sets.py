@@ -24,7 +24,7 @@ from weft.fusion import gather, scatter
 from weft.runtime import device
 
 if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike
+    from weft.dsl.arrays.annotations import ArrayLike, ShapeLike
 
 _FLAT = ((0, (), 0),)
 # Maximum number of columns for which rows are sorted column by column.
@@ -41,7 +41,7 @@ def unique(
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
-    axis: Any = None,
+    axis: ShapeLike | None = None,
     *,
     equal_nan: bool = True,
     sorted: bool = True,
@@ -98,7 +98,7 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
     return values[np.concatenate([[True], values[1:] != values[:-1]])]
 
 
-def _are_rows(ar: Any, axis: Any) -> bool:
+def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
     """Return whether kernels can find the unique slices along an axis. Kernels support short slices of real
     elements."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:

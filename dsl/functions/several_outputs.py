@@ -16,16 +16,16 @@ from weft.dsl.arrays.array import Array, expr_of
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.functions.introspection import stand_in
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import moveaxis
-from weft.dsl.functions.questions import stand_in
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.dsl.immediate.at_call import MISSED, call_small
 
 if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike
+    from weft.dsl.arrays.annotations import ArrayLike, Output
 
 
 class ComposedUfunc:
@@ -37,7 +37,7 @@ class ComposedUfunc:
         self.wrapped: np.ufunc = getattr(np, self.__name__)
         self._compute = compute
 
-    def __call__(self, *operands: Any, out: Any = None, **options: Any) -> Any:
+    def __call__(self, *operands: Any, out: Output | None = None, **options: Any) -> Any:
         """Apply the function to operands. Outputs may follow them."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
         if options.keys() == {"axis"} and self.wrapped is np.vecdot:

@@ -12,8 +12,8 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.delivery import as_array
-from weft.dsl.arrays.objections import as_shape, check_order
-from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.scatter import is_gpu
+from weft.dsl.arrays.validation import as_shape, check_order
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import sliding_window_view
 from weft.dsl.functions.padding import pad
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MODES = {"valid": 0, "same": 1, "full": 2, 0: 0, 1: 1, 2: 2, "v": 0, "s": 1, "f": 2}
 
 
-def convolve(a: ArrayLike, v: ArrayLike, mode: Any = "full") -> Any:
+def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
     """Return the discrete convolution of two 1-D arrays, like `numpy.convolve`.
 
     Examples
@@ -41,7 +41,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: Any = "full") -> Any:
     return _slide(x, y[::-1], _MODES[mode])
 
 
-def correlate(a: ArrayLike, v: ArrayLike, mode: Any = "valid") -> Any:
+def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
     """Return the cross-correlation of two 1-D arrays, like `numpy.correlate`.
 
     Examples
@@ -58,7 +58,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: Any = "valid") -> Any:
     return _slide(second, x, _MODES[mode])[::-1]
 
 
-def _is_slid(x: Array, y: Array, mode: Any) -> bool:
+def _is_slid(x: Array, y: Array, mode: str) -> bool:
     """Return whether a convolution is computed by sliding windows. It is on a GPU; on a CPU, NumPy is faster."""
     return x.ndim == y.ndim == 1 and bool(x.size and y.size) and mode in _MODES and is_gpu(x.device)
 
@@ -97,7 +97,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike, order: str = "C") -> Any
     return tuple(found[::-1] if order == "C" else found)
 
 
-def ravel_multi_index(multi_index: Any, dims: ShapeLike, mode: Any = "raise", order: str = "C") -> Any:
+def ravel_multi_index(multi_index: Any, dims: ShapeLike, mode: str = "raise", order: str = "C") -> Any:
     """Convert a tuple of index arrays to flat indices, like `numpy.ravel_multi_index`.
 
     Examples

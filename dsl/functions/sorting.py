@@ -15,7 +15,7 @@ from weft.codegen import dtype_kind
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start, write
 from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.places import is_gpu
+from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.functions.host_loops import host_argsort, host_sort, sort_on_host
 from weft.dsl.functions.manipulation import moveaxis, ravel
 from weft.fusion import Expr, Location, cast, contiguous_strides, gather, map_, opaque
@@ -32,7 +32,7 @@ _FLAT = ((0, (), 0),)
 _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
-def is_sorted_here(a: ArrayLike, axis: Any, kinds: str = "biufc") -> bool:
+def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
     """Return whether the array is on a GPU and kernels can sort it along an axis. An axis of None flattens the
     array."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
@@ -126,7 +126,7 @@ def sort(
     kind: str | None = None,
     order: str | None = None,
     *,
-    stable: Any = None,
+    stable: bool | None = None,
     descending: bool = False,
 ) -> Any:
     """Sort along an axis, like `numpy.sort`. The option `descending` is defined by the array API standard.
@@ -147,7 +147,7 @@ def argsort(
     kind: str | None = None,
     order: str | None = None,
     *,
-    stable: Any = None,
+    stable: bool | None = None,
     descending: bool = False,
 ) -> Any:
     """Return the indices that sort along an axis, like `numpy.argsort`. The array API standard defines `descending`.
@@ -162,7 +162,7 @@ def argsort(
     return _put_in_order(True, a, axis, kind, order, stable, descending)
 
 
-def lexsort(keys: Any, axis: Any = -1) -> Any:
+def lexsort(keys: Any, axis: int = -1) -> Any:
     """Return the indices that sort by the last key, then by the key before it, and so on, like `numpy.lexsort`.
 
     Examples
@@ -223,7 +223,9 @@ def _check_kth(a: Array, kth: Any, axis: Any) -> None:
 # -- methods -------------------------------------------------------------------------------------------
 
 
-def sort_in_place(self: Array, axis: Any = -1, kind: Any = None, order: Any = None, **options: Any) -> None:
+def sort_in_place(
+    self: Array, axis: int = -1, kind: str | None = None, order: str | None = None, **options: Any
+) -> None:
     """Sort along an axis in place."""
     normalize_axis(axis, self.ndim)
     write(self, as_operand(sort(self, axis, kind, order, **options))[0])

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, convert, record
 from weft.dsl.arrays.array import start as begin
-from weft.dsl.arrays.objections import as_dtype
+from weft.dsl.arrays.validation import as_dtype
 from weft.dsl.functions.creation import place
 from weft.dsl.immediate.at_call import NUMBERS
 from weft.fusion import cast, constant, current_epoch, iota, map_

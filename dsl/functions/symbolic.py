@@ -14,7 +14,7 @@ from weft.dsl.functions.attribute_functions import imag, real
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.joining import stack
 from weft.dsl.functions.manipulation import broadcast_arrays, reshape
-from weft.dsl.functions.selecting import where
+from weft.dsl.functions.selection import where
 from weft.fusion import SymbolicProgram, entries_of, take_apart
 from weft.runtime import counted
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, record
 from weft.dsl.arrays.array import start as begin
-from weft.dsl.arrays.recalled import recalled
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.functions.creation import asarray, ones
 from weft.fusion import broadcast_to, constant, iota, map_
 
@@ -32,7 +32,7 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
     return record(map_("where", [keep, node, constant(0, node.dtype)]))
 
 
-@recalled
+@memoized
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """Return the lower triangle of a matrix, with zeros above it.
 
@@ -45,7 +45,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return _triangle(m, k, True)
 
 
-@recalled
+@memoized
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """Return the upper triangle of a matrix, with zeros below it.
 

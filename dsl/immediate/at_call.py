@@ -203,22 +203,22 @@ def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
 # compiled, and number of calls between two checks.
 ENOUGH, COMPILED, BETWEEN = 100, 1000, 500
 _calls = count(1)
-_take_over: list[Callable[[bool], None]] = []
+_quicken: list[Callable[[bool], None]] = []
 
 
-def set_take_over(take_over: Callable[[bool], None]) -> None:
+def set_quicken(quicken: Callable[[bool], None]) -> None:
     """Register the function that installs native code.
 
     The function's argument states whether it may compile code that is not in the disk cache.
     """
-    _take_over[:] = [take_over]
+    _quicken[:] = [quicken]
 
 
 def _note() -> None:
     """Count a call executed in Python. After many calls, install native code."""
     number = next(_calls)
     if number == ENOUGH or not number % BETWEEN:
-        _take_over[0](number >= COMPILED)
+        _quicken[0](number >= COMPILED)
 
 
 # Maximum size of a write in words, per element of the limit: recording the write takes as long.

@@ -40,11 +40,11 @@ _LAZY = {
     "KernelSyntaxError": "language.kernel_errors",
     "KernelTypeError": "language.kernel_errors",
     "LaunchError": "language.kernel_errors",
-    "SanitizerError": "sanitizer.watched_launch",
-    "WatchedLaunch": "sanitizer.watched_launch",
+    "SanitizerError": "sanitizer.sanitized_launch",
+    "SanitizedLaunch": "sanitizer.sanitized_launch",
     "run_python": "python_mode.simulate",
     "stages_of": "launch.ahead",
-    "sanitize": "sanitizer.watched_launch",
+    "sanitize": "sanitizer.sanitized_launch",
     "texture": "library.textures",
 }
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import weft.runtime as runtime
-from weft.dsl.arrays.on_host import ALONE, WrappedFunction, call_numpy, keep_few, take_over
+from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, keep_few
 from weft.dsl.arrays.random_arrays import draw_array, note_draw
 from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
@@ -77,7 +77,7 @@ class Indexed:
     def __getitem__(self, key: Any) -> Any:
         found = self._wrapped[key]
         alone = type(found) is np.ndarray and sys.getrefcount(found) == ALONE
-        return take_over(found, keep_few) if alone else keep_few(found)
+        return adopt_array(found, keep_few) if alone else keep_few(found)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._wrapped, name)
@@ -113,7 +113,7 @@ def _drawing(base: type, name: str) -> Any:
             size = found.size
             if size * size > IMMEDIATE[0] and is_program(sys._getframe(1)):
                 note_draw(current_epoch().device, name, found.nbytes)
-                return take_over(found, keep_few) if sys.getrefcount(found) == ALONE else keep_few(found)
+                return adopt_array(found, keep_few) if sys.getrefcount(found) == ALONE else keep_few(found)
         return found
 
     def shuffle(self: Any, *arguments: Any, **options: Any) -> None:

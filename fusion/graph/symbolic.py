@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from weft.runtime import undisturbed
+from weft.runtime import uninterruptible
 
 # ("symbol", k) | ("number", value) | (op, operand, ...), where operands are indices of instructions.
 Instruction = tuple[Any, ...]
@@ -83,7 +83,7 @@ class SymbolicProgram:
 @lru_cache(maxsize=1)
 def load_sympy() -> Any:
     """Import sympy without interruption by Ctrl-C. A partially imported sympy would have wrong operators."""
-    return undisturbed(lambda: import_module("sympy"), "sympy")
+    return uninterruptible(lambda: import_module("sympy"), "sympy")
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:

@@ -170,7 +170,7 @@ def _share_rows(lowered: Lowered) -> None:
     if shared is not None:
         lowered.kernel = shared.kernel
         lowered.parallel = (shared.blocks,)
-        lowered.bindings.append(("board", shared.nbytes, 0))
+        lowered.bindings.append(("descriptors", shared.nbytes, 0))
 
 
 def _merged(first: Lowered, second: Lowered) -> Lowered:
@@ -180,7 +180,7 @@ def _merged(first: Lowered, second: Lowered) -> Lowered:
     own = [binding for p, binding in second.bound() if p.value.name not in same]
     return Lowered(
         merge_kernels(first.kernel, second.kernel, same),
-        [*first.bindings, *own, ("ticket", 0, 0)],
+        [*first.bindings, *own, ("counter", 0, 0)],
         first.parallel,
         first.work,
         first.partials,

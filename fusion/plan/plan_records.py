@@ -79,7 +79,7 @@ class PlanRecord:
                 case "carve":
                     parts = [(place, numbers[offset], numbers[n]) for place, offset, n in step[2]]
                     steps.append(Carve(step[1], parts))
-        board = data["board"]
+        descriptors = data["descriptors"]
         return Plan(
             steps,
             data["places"],
@@ -87,8 +87,8 @@ class PlanRecord:
             None,
             data["slots"],
             data["scalars"],
-            data["ticket"],
-            None if board is None else (board[0], numbers[board[1]]),
+            data["counter"],
+            None if descriptors is None else (descriptors[0], numbers[descriptors[1]]),
             [(place, slot) for place, slot in data["values"]],
             data["moved"],
         )
@@ -216,10 +216,10 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
         "outputs": outputs,
         "slots": plan.slots,
         "scalars": plan.scalars,
-        "ticket": plan.ticket,
+        "counter": plan.counter,
         "values": plan.values,
         "moved": plan.moved,
-        "board": plan.board and [plan.board[0], at(plan.board[1])],
+        "descriptors": plan.descriptors and [plan.descriptors[0], at(plan.descriptors[1])],
     }
     return PlanRecord(Computation(0, [], results) if trace is None else trace.finish(results), data, kernels)
 

@@ -73,7 +73,7 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
         if isinstance(group, BlockedSteps):
             continue  # its parts read values that other parts write
         ending = {n for n in group.read if n in made and last_use.get(n) == position and not is_stream(n)}
-        _take_over(group, ending - set(outputs))
+        _donate(group, ending - set(outputs))
     return Schedule(list(outputs), groups, in_place, last_use)
 
 
@@ -258,7 +258,7 @@ def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
     return private
 
 
-def _take_over(group: Group, ending: set[Expr]) -> None:
+def _donate(group: Group, ending: set[Expr]) -> None:
     """Donate the memory of values in `ending` to results of a kernel.
 
     The same iteration must read and write an element.

@@ -145,8 +145,8 @@ class Plan:
     schedule: Schedule | None  # None if the plan was read from disk
     slots: int  # number of slots of the epoch when the plan was created
     scalars: list[int]  # slots with scalars that kernels take as arguments
-    ticket: int | None = None  # slot of the completion counter of launches
-    board: tuple[int, int] | None = None  # slot and bytes of the look-back descriptors
+    counter: int | None = None  # slot of the completion counter of launches
+    descriptors: tuple[int, int] | None = None  # slot and bytes of the look-back descriptors
     # (slot for an address, slot of the value whose host bytes the address points to)
     values: list[tuple[int, int]] = field(default_factory=list)
     moved: list[int] = field(default_factory=list)  # slots whose small arrays must be in device memory
@@ -164,7 +164,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.blank = [None] * (self.places - self.slots) + [0]
-        self.asks_more = bool(self.scalars or self.values) or self.ticket is not None or self.board is not None
+        self.asks_more = bool(self.scalars or self.values) or self.counter is not None or self.descriptors is not None
 
 
 # (the scalar's own bytes, at the low end of a slot)

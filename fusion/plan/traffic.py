@@ -6,7 +6,6 @@ several times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import prod
 
 from weft.fusion.graph.expr import Expr, value_bytes
@@ -94,7 +93,7 @@ def bytes_written(task: Task) -> int:
     """Return the bytes that a task writes."""
     loops = range(len(task.loops)) if task.kind == "scatter" else (loop for loop, _ in task.target[1])
     beside = beside_bytes(task) if task.kind == "rebuild" else 0
-    return _walked(task, loops) * task.node.dtype.itemsize + beside
+    return prod(task.loops[k].extent for k in set(loops)) * task.node.dtype.itemsize + beside
 
 
 def beside_bytes(task: Task) -> int:
@@ -138,7 +137,3 @@ def _result_bytes(node: Expr, made: dict[Expr, Task | None], in_place: set[Expr]
     if current in made or current.kind == "empty":
         return node.nbytes
     return written
-
-
-def _walked(task: Task, loops: Iterable[int]) -> int:
-    return prod(task.loops[k].extent for k in set(loops))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from sys import getrefcount
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.by_value import take_value
 from weft.fusion.record.evaluate import evaluate, evaluate_epoch, realise
 from weft.fusion.record.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of
-from weft.fusion.record.shared_memory import SharedMemory, find_shared, write_shared
+from weft.fusion.record.shared_memory import SharedMemory, find_shared, share, write_shared
 from weft.fusion.record.storage import (
     HARD_LIMIT,
     HELD_BYTES,
@@ -364,3 +365,67 @@ def _shorten(site: Site, limit: int) -> None:
     if len(limits) >= LIMITS_LIMIT:
         limits.clear()
     limits[site] = min(limits.get(site, limit), limit)
+
+
+def flush() -> None:
+    """Evaluate all pending work of the current thread."""
+    epoch = recording.epoch
+    if epoch is not None and (live := epoch.live()):
+        evaluate_epoch(epoch, live)
+
+
+def exclusive(storage: Storage) -> Buffer:
+    """Return the buffer of `storage` for a direct write. If other storages share the buffer, it is copied first.
+
+    Expressions recorded before the call keep their values.
+
+    Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
+    memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.
+    """
+    while True:
+        if (owner := find_shared(storage)) is not None:
+            return owner.buffer  # (what was recorded has copies)
+        old = realise(storage)
+        epoch = recording.epoch
+        if epoch is not None and id(old) in epoch.slot_of:
+            flush()
+            if recording.epoch is epoch:
+                epoch.forget()
+                recording.epoch = Epoch(epoch.device)
+        before = storage.epoch  # (a reference, so that nothing is deleted in the next three lines)
+        if storage.buffer is not old:
+            continue  # another thread has written to it
+        storage.epoch = storage.expr = None
+        del before
+        if _references(old) > _UNSHARED:
+            fresh = storage.device.allocate(old.nbytes)
+            storage.device.copy(old, fresh, old.nbytes)
+            if storage.buffer is not old:
+                continue
+            storage.buffer = fresh
+            old = fresh
+        old.unwritten = None  # the caller will write to it
+        return old
+
+
+def share_memory(storage: Storage) -> SharedMemory:
+    """Let other code read and write the memory of a storage on the CPU, for as long as the result lives."""
+    while (owner := find_shared(storage)) is None:
+        buffer = exclusive(storage)
+        if storage.buffer is buffer:
+            return share(storage, buffer)
+    return owner
+
+
+def _references(buffer: Buffer) -> int:
+    return getrefcount(buffer)
+
+
+def _count_unshared() -> int:
+    """Return the reference count in `_references` for a buffer that belongs to a single storage."""
+    storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
+    buffer = storage.buffer
+    return _references(buffer)  # type: ignore[arg-type]
+
+
+_UNSHARED = _count_unshared()

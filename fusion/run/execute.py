@@ -284,11 +284,11 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
 def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
     """Fill the remaining table entries: scalars, completion counters and look-back descriptors."""
     device = epoch.device
-    if plan.ticket is not None:
-        table[plan.ticket] = device.ticket()
-    if plan.board is not None:
-        place, nbytes = plan.board
-        table[place] = device.board(nbytes)
+    if plan.counter is not None:
+        table[plan.counter] = device.completion_counter()
+    if plan.descriptors is not None:
+        place, nbytes = plan.descriptors
+        table[place] = device.lookback_descriptors(nbytes)
     for place, slot in plan.values:
         table[place] = epoch.slots[slot].address
     STATISTICS.by_value += len(plan.values)

@@ -140,8 +140,8 @@ class PlanWriter:
         self.scalars: dict[int, None] = {}
         self.values: dict[int, int] = {}
         self.moved: dict[int, None] = {}
-        self.ticket: int | None = None
-        self.board: tuple[int, int] | None = None
+        self.counter: int | None = None
+        self.descriptors: tuple[int, int] | None = None
 
     def write(self) -> Plan:
         """Return the finished plan."""
@@ -179,8 +179,8 @@ class PlanWriter:
             self.schedule,
             self.slots,
             [*self.scalars],
-            self.ticket,
-            self.board,
+            self.counter,
+            self.descriptors,
             [(place, slot) for slot, place in self.values.items()],
             [*self.moved],
         )
@@ -258,18 +258,18 @@ class PlanWriter:
                     scalars.append((k, self.values[value.attrs[0]]))
                 case "partial":
                     patches.append((k, self.partial_places[value], 0))
-                case "ticket":
-                    if self.ticket is None:
-                        self.ticket = self.places
+                case "counter":
+                    if self.counter is None:
+                        self.counter = self.places
                         self.places += 1
-                    patches.append((k, self.ticket, 0))
-                case "board":
+                    patches.append((k, self.counter, 0))
+                case "descriptors":
                     # kernels of a plan run one after another, and share the descriptors
-                    if self.board is None:
-                        self.board = self.places, 0
+                    if self.descriptors is None:
+                        self.descriptors = self.places, 0
                         self.places += 1
-                    place, nbytes = self.board
-                    self.board = place, greatest(nbytes, value)
+                    place, nbytes = self.descriptors
+                    self.descriptors = place, greatest(nbytes, value)
                     patches.append((k, place, 0))
                 case "scalar":
                     scalars.append((k, value))

@@ -11,7 +11,7 @@ import ctypes
 
 # Words: the function of interrupt polls; whether all threads must exit; the address of the shared words; the exception
 # that ended the kernel (type, value, traceback); the number of words.
-ASK, STOP, SHARED, RAISED, END = 6, 7, 8, 9, 12
+POLL, STOP, SHARED, RAISED, END = 6, 7, 8, 9, 12
 # Words shared by all launches: the main thread's ID in the C library; the time of the next check for signals; the key
 # of the thread-specific jump buffer.
 MAIN, NEXT, KEY = 0, 1, 2

@@ -28,7 +28,7 @@ class FaultRecord:
         self.address = self._words.buffer_info()[0]
         found = interrupts.guard()
         if found is not None:
-            self._words[fault_words.ASK], self._words[fault_words.SHARED] = found.asked, found.shared
+            self._words[fault_words.POLL], self._words[fault_words.SHARED] = found.asked, found.shared
 
     def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
         """Raise KernelFault if the kernel has failed.

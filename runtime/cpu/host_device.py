@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cpu.faults import FaultRecord
+from weft.runtime.cpu.free_lists import provide
 from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, guarded, hidden_slots
 from weft.runtime.cpu.host_launches import HostLaunches, divide, elements_of, launch, runner
 from weft.runtime.cpu.host_memory import HostBuffer, Pool, size_class
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
-from weft.runtime.cpu.shelves import provide
 from weft.runtime.device import Buffer, Registered, Requests
-from weft.runtime.immediate import Immediate
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import thread_count
+from weft.runtime.synchronous_device import SynchronousDevice
 
 
-class CpuDevice(Immediate):
+class CpuDevice(SynchronousDevice):
     """The CPU as a device. Each call returns when its work has ended.
 
     Short kernels run in the calling thread, and long ones on all cores.
@@ -44,15 +44,15 @@ class CpuDevice(Immediate):
     def allocate(self, nbytes: int) -> Buffer:
         """Allocate uninitialised memory."""
         # a buffer without elements has an address too: a load before an empty loop reads from it
-        shelves = self.memory.shelves
-        if shelves is None:
+        free_lists = self.memory.free_lists
+        if free_lists is None:
             block = self.memory.allocate(nbytes or 1)
             return HostBuffer(self, block.address, nbytes, block)
         size = size_class(nbytes or 1)
-        found = shelves.take(size, nbytes)
+        found = free_lists.take(size, nbytes)
         if found is None:
             block = self.memory.allocate(nbytes or 1)
-            found = shelves.make(size, self, block.address, nbytes, block)
+            found = free_lists.make(size, self, block.address, nbytes, block)
         return found
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
@@ -61,25 +61,25 @@ class CpuDevice(Immediate):
         if call is None or call(requests.address, table):
             provide(self, table, requests, lambda nbytes: size_class(nbytes or 1))
 
-    def ticket(self) -> Buffer:
+    def completion_counter(self) -> Buffer:
         """Return the completion counter of the calling thread.
 
         The counter is reset to zero, since a failed launch may have changed it.
         """
-        found: Buffer | None = getattr(self._own, "ticket", None)
+        found: Buffer | None = getattr(self._own, "completion_counter", None)
         if found is None:
-            found = self._own.ticket = self.allocate(np.dtype(np.uint32).itemsize)
+            found = self._own.completion_counter = self.allocate(np.dtype(np.uint32).itemsize)
         _view(found, np.dtype(np.uint32), (1,))[0] = 0
         return found
 
-    def board(self, nbytes: int) -> Buffer:
+    def lookback_descriptors(self, nbytes: int) -> Buffer:
         """Return zeroed memory for look-back descriptors. Each thread has its own memory.
 
         The memory is reset to zero, since a failed launch may have changed it.
         """
-        found: Buffer | None = getattr(self._own, "board", None)
+        found: Buffer | None = getattr(self._own, "lookback_descriptors", None)
         if found is None or found.nbytes < nbytes:
-            found = self._own.board = self.allocate(nbytes)
+            found = self._own.lookback_descriptors = self.allocate(nbytes)
         _view(found, np.dtype(np.uint8), (nbytes,))[:] = 0
         return found
 

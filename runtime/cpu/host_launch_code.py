@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from weft.runtime.cpu.free_lists import kind_words
 from weft.runtime.cpu.host_memory import HostBuffer
 from weft.runtime.cpu.native import KIND, Builtin, Text
-from weft.runtime.cpu.shelves import kind_words
 
 # Words of a record: number of kernels; total number of argument words; whether the GIL is released.
 KERNELS, SLOTS, LETS_GO, HEAD = range(4)

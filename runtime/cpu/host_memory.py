@@ -16,12 +16,12 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.runtime.cpu.shelf_code import KEPT, MADE
-from weft.runtime.cpu.shelves import Counted, Shelves
+from weft.runtime.allocation_report import out_of_memory
+from weft.runtime.cpu.free_list_code import KEPT, MADE
+from weft.runtime.cpu.free_lists import Counted, FreeLists
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CompileError
-from weft.runtime.immediate import machine_memory
-from weft.runtime.live import out_of_memory
+from weft.runtime.synchronous_device import machine_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ class Pool(Counted):
     ----------
     limit : int or None
         The maximum number of bytes of all blocks, in use or free.
-    shelves : Shelves or None
+    free_lists : FreeLists or None
         The free lists of most deleted buffers. They are created when a plan runs repeatedly.
     """
 
@@ -83,18 +83,18 @@ class Pool(Counted):
         self._free: dict[int, list[HostBlock]] = {}
         self._lock = threading.RLock()  # reentrant: garbage collection inside may return blocks
         self.limit: int | None = None
-        self.shelves: Shelves | None = None
+        self.free_lists: FreeLists | None = None
 
-    def obtain_shelves(self) -> Shelves | None:
+    def obtain_free_lists(self) -> FreeLists | None:
         """Return the free lists of buffers, or None if they cannot be created."""
-        if self.shelves is None:
+        if self.free_lists is None:
             try:
-                found = Shelves(HostBuffer, self, {})
+                found = FreeLists(HostBuffer, self, {})
             except CompileError:
                 return None
             with self._lock:
-                self.shelves = self.shelves or found
-        return self.shelves
+                self.free_lists = self.free_lists or found
+        return self.free_lists
 
     def allocate(self, nbytes: int) -> HostBlock:
         """Return a block of at least `nbytes`.
@@ -148,8 +148,8 @@ class Pool(Counted):
 
     def empty(self) -> int:
         """Free all unused blocks, and return their size in bytes."""
-        if self.shelves is not None:
-            self.shelves.clear()
+        if self.free_lists is not None:
+            self.free_lists.clear()
         given = 0
         for size, free in list(self._free.items()):
             while free:  # (one by one, so that concurrent changes by other threads count)

@@ -10,13 +10,13 @@ from typing import Any
 
 from weft.runtime.cpu import elf
 from weft.runtime.cpu.printing import CALLBACK
-from weft.runtime.cpu.watching import FULL, LOG
+from weft.runtime.cpu.trace_log import FULL, LOG
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import BlockSchedule, ObjectCode
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 # The runtime's own functions and memory that host code may use.
-_OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_watch_log": LOG, "weft_watch_full": FULL}
+_OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_trace_log": LOG, "weft_trace_full": FULL}
 
 
 def _math_library() -> ctypes.CDLL:
@@ -70,7 +70,7 @@ class HostFunction:
     does.
     A `strided` kernel has grid-stride loops, which process all elements with any number of threads.
     `sites` describes the synchronization points of an explicit kernel, `schedule` the launch of a GPU schedule.
-    `watch` is the number of words per event of an instrumented kernel, and `watched` describes its instrumented sites.
+    `trace` is the number of words per event of an instrumented kernel, and `traced` describes its instrumented sites.
     """
 
     __slots__ = (
@@ -85,8 +85,8 @@ class HostFunction:
         "sites",
         "spans",
         "strided",
-        "watch",
-        "watched",
+        "trace",
+        "traced",
     )
 
     def __init__(self, call: Callable[[int, int, int], None], address: int, code: ObjectCode) -> None:
@@ -101,8 +101,8 @@ class HostFunction:
         self.schedule = BlockSchedule.of(code)
         self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))
         self.strided = bool(code.launch.get("strided"))
-        self.watch: int = code.launch.get("watch", 0)
-        self.watched: tuple[Any, ...] = tuple(code.launch.get("watched", ()))
+        self.trace: int = code.launch.get("trace", 0)
+        self.traced: tuple[Any, ...] = tuple(code.launch.get("traced", ()))
 
 
 def load_object(code: ObjectCode) -> HostFunction:

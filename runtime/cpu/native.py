@@ -26,7 +26,7 @@ from weft.runtime.device import Registered
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import usable_cores
-from weft.runtime.undisturbed import undisturbed
+from weft.runtime.uninterruptible import uninterruptible
 
 _T = TypeVar("_T")
 
@@ -92,7 +92,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
         return code
     code = cache.get(quick) if cache is not None else None
     if code is None:
-        code = ObjectCode("object", entry, undisturbed(lambda: _compile(text, False), text), "host", (), symbols)
+        code = ObjectCode("object", entry, uninterruptible(lambda: _compile(text, False), text), "host", (), symbols)
         if cache is not None:
             cache.put(quick, code)
     if cache is not None and usable_cores() > 1:
@@ -119,7 +119,7 @@ def optimised_object(
     empty = ObjectCode("object", entry, b"", "host", (), symbols)
     if cache is not None and usable_cores() > 1 and _improve_later(empty, text, processor):
         return None
-    code = replace(empty, code=undisturbed(lambda: _compile(text, True, processor), text))
+    code = replace(empty, code=uninterruptible(lambda: _compile(text, True, processor), text))
     if cache is not None:
         cache.put(key, code)
     return code

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.runtime.cpu.host_device import CpuDevice
 from weft.runtime.cpu.loader import HostFunction
-from weft.runtime.cpu.watching import watching
+from weft.runtime.cpu.trace_log import tracing
 from weft.runtime.device import Registered
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import MAX_BLOCKS
@@ -26,7 +26,7 @@ class SimtDevice(CpuDevice):
     ----------
     name : str
         "simt", or "simt:sm_80" for the schedules of that architecture. "simt:sm_80:backward" and "simt::backward" run
-        the last warps and lanes first: a result that differs then reveals a missing barrier. "simt::watched" checks
+        the last warps and lanes first: a result that differs then reveals a missing barrier. "simt::sanitized" checks
         every access and barrier of fused kernels, and raises `SanitizerError` for races, barriers that not all threads
         reach, shared memory that is read before it is written, and vectors that are not aligned.
 
@@ -39,7 +39,7 @@ class SimtDevice(CpuDevice):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.small_on_host = not name.endswith((":backward", ":watched"))  # (these devices are for testing kernels)
+        self.small_on_host = not name.endswith((":backward", ":sanitized"))  # (these devices are for testing kernels)
         super().__init__()
         self.most_blocks = MAX_BLOCKS
 
@@ -56,8 +56,8 @@ class SimtDevice(CpuDevice):
         blocks = function.schedule.blocks(parallel, work)
         grid = (min(blocks, self.most_blocks) if function.schedule.repeats else blocks, 1, 1)
         block = (function.schedule.threads, 1, 1)
-        if not function.watch:
+        if not function.trace:
             self.launch_grid(function, grid, block, 0, slots)
             return
-        with Registered.judge(function) as reader, watching(function.watch, reader):
+        with Registered.judge(function) as reader, tracing(function.trace, reader):
             self.launch_grid(function, grid, block, 0, slots)

@@ -31,7 +31,7 @@ from weft.runtime.settings import setting
 
 # Maximum number of plans that use the same descriptors, with a few launches each: the launches are identified by 32
 # bits.
-BOARD_USES = 1 << 20
+DESCRIPTOR_USES = 1 << 20
 
 Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
@@ -72,8 +72,8 @@ class CudaDevice(GpuServices):
         self.solver = Solver(self._driver, self._order, self.allocate, self.read)
         self._launcher = CudaLauncher(self._driver, self._order)
         self._modules = Modules(self._driver, self.synchronize)
-        self._tickets: WeakKeyDictionary[CudaStream, Buffer] = WeakKeyDictionary()
-        self._boards: WeakKeyDictionary[CudaStream, tuple[Buffer, Iterator[int]]] = WeakKeyDictionary()
+        self._counters: WeakKeyDictionary[CudaStream, Buffer] = WeakKeyDictionary()
+        self._descriptors: WeakKeyDictionary[CudaStream, tuple[Buffer, Iterator[int]]] = WeakKeyDictionary()
         self._target: Any = None
         if setting("nvtx") and not any(isinstance(listener, Ranges) for listener in Listening.listeners):
             Listening.add(Ranges())
@@ -100,27 +100,27 @@ class CudaDevice(GpuServices):
         """Allocate uninitialised memory for each requested table entry."""
         self.memory.allocate_into(table, requests)
 
-    def ticket(self) -> Buffer:
+    def completion_counter(self) -> Buffer:
         """Return the completion counter for the stream of the calling thread.
 
         Kernels of one stream run one after another.
         """
         stream = self._order.current
-        found = self._tickets.get(stream)
+        found = self._counters.get(stream)
         if found is None:
-            found = self._tickets[stream] = self._zeros(4)
+            found = self._counters[stream] = self._zeros(4)
         return found
 
-    def board(self, nbytes: int) -> Buffer:
+    def lookback_descriptors(self, nbytes: int) -> Buffer:
         """Return look-back descriptors for the stream of the calling thread.
 
         The descriptors contain launch numbers, and are replaced before the numbers run out.
         """
         stream = self._order.current
-        found, uses = self._boards.get(stream, (None, iter(())))
+        found, uses = self._descriptors.get(stream, (None, iter(())))
         if found is None or found.nbytes < nbytes or next(uses, None) is None:
             found = self._zeros(1 << (nbytes - 1).bit_length())
-            self._boards[stream] = found, iter(range(BOARD_USES))
+            self._descriptors[stream] = found, iter(range(DESCRIPTOR_USES))
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
@@ -144,7 +144,7 @@ class CudaDevice(GpuServices):
             try:
                 self._staging.upload(block.address, np.ascontiguousarray(values), self._order.beside)
             finally:
-                self._order.take_over()
+                self._order.join_copies()
             return block
         buffer = self.allocate(values.nbytes)
         self.write(buffer.address, np.ascontiguousarray(values))

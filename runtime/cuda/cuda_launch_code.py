@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from weft.runtime.cpu.free_lists import kind_words
 from weft.runtime.cpu.native import KIND, Builtin, Text
-from weft.runtime.cpu.shelves import kind_words
 from weft.runtime.cuda.device_memory import PoolBlock
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.records import (

@@ -17,13 +17,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from weft.runtime.cpu.shelf_code import KEPT, MADE
-from weft.runtime.cpu.shelves import Counted, Shelves, provide
+from weft.runtime.allocation_report import out_of_memory
+from weft.runtime.cpu.free_list_code import KEPT, MADE
+from weft.runtime.cpu.free_lists import Counted, FreeLists, provide
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, Requests
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError, WeftError
-from weft.runtime.live import out_of_memory
 
 KEPT_BYTES = 4 << 30  # limit of free blocks; the rest is returned to the driver's pool
 SMALL = 1 << 20
@@ -47,7 +47,7 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-def _shelved_class(nbytes: int) -> int | None:
+def _listed_class(nbytes: int) -> int | None:
     size = size_class(nbytes)
     return size if size <= SMALL else None
 
@@ -190,7 +190,7 @@ class MemoryPool(Counted):
         The device's own stream.
     limit : int or None
         The maximum number of bytes of all blocks, in use or free.
-    shelves : Shelves or None
+    free_lists : FreeLists or None
         The free lists of most small blocks of the device's own stream. They are created when a plan runs repeatedly.
     """
 
@@ -204,7 +204,7 @@ class MemoryPool(Counted):
         self._lock = order.lock
         self._crossed = CrossedList()
         self.limit: int | None = None
-        self.shelves: Shelves | None = None
+        self.free_lists: FreeLists | None = None
         # address -> position in the device's own stream at which a large block was returned; used once a copy has
         # overtaken the stream
         self._left: dict[int, CudaEvent] | None = None
@@ -238,9 +238,9 @@ class MemoryPool(Counted):
         stream = self._order.current
         # a buffer without elements has an address too: a load before an empty loop reads from it
         size = size_class(nbytes)
-        shelves = self.shelves if stream is self.own and size <= SMALL else None
-        if shelves is not None:
-            block: Any = shelves.take(size, nbytes)
+        free_lists = self.free_lists if stream is self.own and size <= SMALL else None
+        if free_lists is not None:
+            block: Any = free_lists.take(size, nbytes)
             if block is not None:
                 return block  # type: ignore[no-any-return]
         free = stream.free.addresses.get(size) if stream.free is not None else None
@@ -255,8 +255,8 @@ class MemoryPool(Counted):
         if self._left:
             self._left.pop(address, None)
         self.note_peak()
-        if shelves is not None and size <= SMALL:
-            block = shelves.make(size, self, address, size, nbytes, stream)
+        if free_lists is not None and size <= SMALL:
+            block = free_lists.make(size, self, address, size, nbytes, stream)
             return block  # type: ignore[no-any-return]
         return PoolBlock(self, address, size, nbytes, stream)
 
@@ -264,19 +264,19 @@ class MemoryPool(Counted):
         """Allocate a block for each requested table entry."""
         call = requests.call
         if call is None or self._order.current is not self.own or call(requests.address, table):
-            provide(self.device, table, requests, _shelved_class)
+            provide(self.device, table, requests, _listed_class)
 
-    def obtain_shelves(self) -> Shelves | None:
+    def obtain_free_lists(self) -> FreeLists | None:
         """Return the free lists of buffers, or None if they cannot be created."""
-        if self.shelves is None:
+        if self.free_lists is None:
             expected = {"home": self.own, "writer": self.own, "readers": NOBODY}
             try:
-                found = Shelves(PoolBlock, self, expected)
+                found = FreeLists(PoolBlock, self, expected)
             except CompileError:
                 return None
             with self._lock:
-                self.shelves = self.shelves or found
-        return self.shelves
+                self.free_lists = self.free_lists or found
+        return self.free_lists
 
     def allocate_beside(self, nbytes: int) -> PoolBlock:
         """Return a block of the device's own stream, to which the copy stream uploads.
@@ -392,8 +392,8 @@ class MemoryPool(Counted):
 
         Return the number of bytes.
         """
-        if self.shelves is not None:
-            self.shelves.clear()
+        if self.free_lists is not None:
+            self.free_lists.clear()
         with self._lock:
             given = 0
             if not self._driver.lost:

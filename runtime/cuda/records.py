@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from weft.runtime.live import show_place
+from weft.runtime.allocation_report import show_place
 
 # Words of a record: numbers of launches, of addresses, of scalars and of changes; addresses of the indices, of the
 # values, of the launches and of the changes; the executable graph, or 0; the call that failed.

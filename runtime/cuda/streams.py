@@ -225,7 +225,7 @@ class StreamOrder:
             self._beside = CudaStream(self, queue, _number(queue), owned=True)
         return self._beside
 
-    def take_over(self) -> None:
+    def join_copies(self) -> None:
         """Make the device's own stream wait for the copy stream.
 
         From then on, the copies count as work of the device's own stream.

@@ -30,7 +30,7 @@ def _check_platform() -> None:
 
 _check_platform()
 from weft.dsl import OWN, Array, UFunc, find_name
-from weft.dsl.neighbours import install as install_registrations
+from weft.dsl.import_hooks import install as install_registrations
 from weft.fusion import reset_statistics, statistics
 from weft.runtime import (
     CacheWarning,

@@ -289,7 +289,7 @@ def check(seed: int, assembled: bool = False) -> None:
     np.testing.assert_array_equal(back, wanted, err_msg=f"seed {seed}: backwards")
     found = launched(lambda given: run(kernel, given, grid, block))
     np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}: compiled for the CPU")
-    with patch.object(host_threads, "split_at_meetings", lambda kernel: None):
+    with patch.object(host_threads, "split_at_barriers", lambda kernel: None):
         found = launched(lambda given: run(kernel, given, grid, block))
     np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}: a coroutine a thread")
     arch = writer.random.choice(["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])

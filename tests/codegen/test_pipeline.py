@@ -14,7 +14,7 @@ from weft.codegen.pipeline import PIPELINES, find_passes, run_passes
 # Files that are not passes of a pipeline: they are called while kernels are built, or by several passes.
 OTHERS = set(
     "describe_shapes find_common_loops find_spans find_uniform flatten_branches reduction_identities forward_variables index_steps merge_kernels "
-    "known_multiples mark_addresses merge_pointers rewrite share_strides split_at_meetings store_branch_results "
+    "known_multiples mark_addresses merge_pointers rewrite share_strides split_at_barriers store_branch_results "
     "thread_steps".split()
 )
 
@@ -35,7 +35,7 @@ def test_kernels_of_users_are_expanded_only() -> None:
     assert [each.name for each in find_passes(kernel, kernels.HOST)] == names[:3]
 
 
-@pytest.mark.parametrize("name", ["host", "sm_90", "simt:sm_90", "simt:sm_90:watched"])
+@pytest.mark.parametrize("name", ["host", "sm_90", "simt:sm_90", "simt:sm_90:sanitized"])
 def test_every_pass_leaves_a_valid_kernel(name: str) -> None:
     target = resolve_target(name)
     for kernel in (kernels.line("f8"), kernels.line("c8"), kernels.rows("f4", ("add", "argmin")), kernels.scan("i8")):

@@ -96,7 +96,7 @@ def test_a_cell_of_a_notebook_has_its_number(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
     assert show_place((code, 0)).startswith("Cell In[4]:")
     assert place.show() == "  Cell In[4], line 2\n    x = y\n    ^"
-    assert show_place((show_place.__code__, 0)).startswith("live.py:")
+    assert show_place((show_place.__code__, 0)).startswith("allocation_report.py:")
 
 
 def test_explaining_prints_nothing_by_itself(capsys: pytest.CaptureFixture[str]) -> None:

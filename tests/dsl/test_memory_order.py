@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.arrays import again
+from weft.dsl.arrays import call_sites
 from weft.dsl.arrays.on_host import call_numpy
 from weft.runtime import override
 
@@ -78,13 +78,13 @@ def test_padding_keeps_the_order(immediate: int) -> None:
 
 def test_operations_on_turned_arrays_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    real: Callable[..., Any] = again.map_
+    real: Callable[..., Any] = call_sites.map_
 
     def counted(op: str, *arguments: Any, **options: Any) -> Any:
         made.append(op)
         return real(op, *arguments, **options)
 
-    monkeypatch.setattr(again, "map_", counted)
+    monkeypatch.setattr(call_sites, "map_", counted)
 
     def step(x: Any, number: float) -> Any:
         return (x[1:] - x[:-1]) * number + 2 / (np.sqrt(x[1:]) + 1)

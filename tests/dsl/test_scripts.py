@@ -138,7 +138,7 @@ def test_large_arrays_are_wefts(program: str, xp: Any) -> None:
 
 def test_a_large_grid_is_not_copied(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[np.ndarray] = []
-    monkeypatch.setattr("weft.dsl.script.script_namespace.take_over", lambda grid, taken: made.append(grid))
+    monkeypatch.setattr("weft.dsl.script.script_namespace.adopt_array", lambda grid, taken: made.append(grid))
     xp.mgrid[0:30, 0:30]
     assert made[0].shape == (2, 30, 30) and made[0].flags.owndata
 

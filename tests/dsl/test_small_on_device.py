@@ -163,7 +163,7 @@ def test_a_pointer_is_to_memory_of_the_device(device: Any) -> None:
     assert there["data"][0] == x._storage.buffer.address and device.memory.held > held
 
 
-def test_kernels_under_watch_run_also_on_few_elements() -> None:
-    with on_device("simt::watched"):
+def test_sanitized_kernels_run_also_on_few_elements() -> None:
+    with on_device("simt::sanitized"):
         x = wf.asarray(np.arange(5.0))
         assert not is_on_host(x + 1) and not is_on_host(x)

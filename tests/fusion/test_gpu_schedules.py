@@ -152,7 +152,7 @@ def test_a_block_that_folds_several_results_meets_between_them(monkeypatch: pyte
     # (otherwise, only rows of 8 M elements are split like this)
     monkeypatch.setattr("weft.codegen.schedules.split_reductions.FEW_PARTS", 1)
     x = RNG.random((3, 40_000), np.float32)
-    with wf.device("simt::watched"):
+    with wf.device("simt::sanitized"):
         a = wf.asarray(x)
         found = a.sum(axis=1)
         assert attributes(found)["schedule"].finish[0] == 512
@@ -387,7 +387,7 @@ def test_vectors_stay_inside_arrays(
     form, seen = VIEWS[view]
     turn = list(MOVED).index(name) + list(VIEWS).index(view) + ("any sizes" in request.node.callspec.id)
     dtype = (np.float32, np.uint8)[turn % 2]
-    with wf.device("simt::watched"):
+    with wf.device("simt::sanitized"):
         for r, c in EDGES:
             x = RNG.integers(0, 9, form(r, c)).astype(dtype)
             if "point" in name and min(r, c) == 0:
@@ -404,7 +404,7 @@ def test_what_is_beside_a_view_is_not_written(forget: Callable[[], None], shape:
     forget()
     wide = (c + 7) // 4 * 4  # all rows begin at an aligned address
     x, canvas = RNG.random((r, wide)).astype(np.float32), np.full((r + 2, wide), 7, np.float32)
-    with wf.device("simt::watched"):
+    with wf.device("simt::sanitized"):
         found, a = wf.asarray(canvas.copy()), wf.asarray(x)[:, :c]
         found[1:-1, offset : offset + c] = a - a[0]
         wf.evaluate(found)
@@ -417,7 +417,7 @@ def test_what_is_beside_a_view_is_not_written(forget: Callable[[], None], shape:
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_channels_have_numpys_bits(forget: Callable[[], None], channels: int, dtype: Any) -> None:
     mean, scale = RNG.random((2, channels)).astype(np.float32)
-    with wf.device("simt::watched"):
+    with wf.device("simt::sanitized"):
         for shape in [(1, 1), (5, 7), (3, 352), (0, 3)]:
             image = RNG.integers(0, 256, (*shape, channels)).astype(dtype)
             a = wf.asarray(image)

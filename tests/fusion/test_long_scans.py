@@ -28,7 +28,7 @@ N = RNG.integers(-9, 9, LONG)
 D = RNG.standard_normal(LONG)
 F = D.astype(np.float32)
 Z = F + 1j * F[::-1]
-DEVICES = ["simt", "simt::backward", "simt::watched"]
+DEVICES = ["simt", "simt::backward", "simt::sanitized"]
 
 PROGRAMS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
     "integers": lambda xp, c: xp.cumsum(c(N)) * 3 + c(N),
@@ -172,7 +172,7 @@ def test_in_place() -> None:
         np.testing.assert_array_equal(np.asarray(x), np.cumsum(N) + N)
 
 
-def test_threads_of_the_program_have_boards_of_their_own() -> None:
+def test_threads_of_the_program_have_descriptors_of_their_own() -> None:
     wrong: list[int] = []
 
     def work(number: int) -> None:
@@ -221,16 +221,16 @@ def test_launches_and_replays_use_one_board_after_another(device: Any) -> None:
         np.testing.assert_array_equal(np.asarray(wf.cumsum(wf.asarray(values))), np.cumsum(values))
 
 
-def test_streams_have_boards_of_their_own(device: Any) -> None:
-    first = device.board(100)
+def test_streams_have_descriptors_of_their_own(device: Any) -> None:
+    first = device.lookback_descriptors(100)
     with wf.stream():
-        assert device.board(100) is not first
-    assert device.board(100) is first
-    assert device.board(first.nbytes + 1) is not first
+        assert device.lookback_descriptors(100) is not first
+    assert device.lookback_descriptors(100) is first
+    assert device.lookback_descriptors(first.nbytes + 1) is not first
 
 
 def test_a_board_is_new_before_launches_run_out_of_numbers(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_device, "BOARD_USES", 3)
+    monkeypatch.setattr(cuda_device, "DESCRIPTOR_USES", 3)
     with wf.stream():
-        boards = [device.board(100) for _ in range(9)]
-    assert len({id(board) for board in boards}) == 3
+        descriptors = [device.lookback_descriptors(100) for _ in range(9)]
+    assert len({id(d) for d in descriptors}) == 3

@@ -60,7 +60,7 @@ def test_lanes_that_run_last_first_find_the_same() -> None:
 
 @pytest.mark.slow
 def test_no_thread_reads_what_another_one_writes() -> None:
-    check_bits(sums, RNG.standard_normal((300, 1100)).astype(np.float32), "simt::watched")
+    check_bits(sums, RNG.standard_normal((300, 1100)).astype(np.float32), "simt::sanitized")
 
 
 def test_a_value_that_is_wanted_itself_is_written_on_the_way() -> None:

@@ -13,14 +13,14 @@ from math import prod
 
 from tests.fuzz import children, steps
 
-WATCHED = 700  # maximum number of elements, since checking every access is slow
+MOST_SANITIZED = 700  # maximum number of elements, since checking every access is slow
 
 
 def check(seed: int) -> str:
     """Return the differences between NumPy and weft, or ""."""
-    device = ("simt", "simt", "simt::backward", "simt::watched")[seed % 4]
-    if prod(steps.Program(seed).shape) > WATCHED:
-        device = device.replace("::watched", "")
+    device = ("simt", "simt", "simt::backward", "simt::sanitized")[seed % 4]
+    if prod(steps.Program(seed).shape) > MOST_SANITIZED:
+        device = device.replace("::sanitized", "")
     return steps.check(seed, device)
 
 

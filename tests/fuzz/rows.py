@@ -50,8 +50,8 @@ LENGTHS = (
 LENGTHS += (2049, 3000, 4096, 4099, 5000, 8192, 8193, 9000, 16384, 16388, 20000, 40000, 66000, 100_000)
 ROWS = (1, 2, 3, 4, 7, 8, 9, 33, 64, 300, 2100, 5000)
 DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "int16", "uint8", "bool")
-DEVICES = ("cpu", "simt", "simt::backward", "simt::watched")
-WATCHED = 12_000  # maximum number of elements if every access takes a microsecond
+DEVICES = ("cpu", "simt", "simt::backward", "simt::sanitized")
+MOST_SANITIZED = 12_000  # maximum number of elements if every access takes a microsecond
 
 
 class Generator:
@@ -175,7 +175,7 @@ def differing(
     """
     wanted = run("")
     for device in devices:
-        if device.endswith("watched") and size > WATCHED:
+        if device.endswith("sanitized") and size > MOST_SANITIZED:
             continue
         try:
             trouble = differences(run(device), wanted, False)

@@ -30,7 +30,7 @@ def test_random_programs(seed: int) -> None:
 def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
     for k in range(seed, seed + 10):
         generator, start = short_program(k)
-        found = run_program(generator.lines, start, device="simt::watched")
+        found = run_program(generator.lines, start, device="simt::sanitized")
         wrong = differences(found, run_numpy(generator.lines, start), bool(generator.inexact))
         assert wrong == "", "\n".join([f"seed {k}", *generator.lines])
 
@@ -75,7 +75,7 @@ def test_random_programs_evaluated_in_any_order_by_a_gpus_schedules() -> None:
         assert orders.check(k, "simt") == ""
 
 
-@pytest.mark.parametrize("device", ["simt", "simt::backward", "simt::watched"])
+@pytest.mark.parametrize("device", ["simt", "simt::backward", "simt::sanitized"])
 def test_random_mixtures_with_a_gpus_schedules(device: str) -> None:
     for k in range(100, 103):
         assert graphs.check(k, (device,)) == ""

@@ -18,7 +18,7 @@ from tests.oracle import interpret_memory
 from tests.oracle.interpret_memory import access
 from tests.oracle.interpret_threads import WARP, DivergenceError, Thread, finish, run_blocks
 from weft.codegen.kernel_ir.dtypes import dtype_kind
-from weft.codegen.kernel_ir.operation import MEETINGS, Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.ops import find_op
 
 
@@ -155,7 +155,7 @@ def _run(block: Block, frame: Frame) -> Thread:
                     yield from _run(operation.regions[0], frame)
             case "leave":
                 raise _LeaveError(operation.attributes["label"])
-            case name if name in MEETINGS:
+            case name if name in SYNCHRONIZATION:
                 results = yield operation, operands
             case name if name in _STRUCTURAL:
                 results = _STRUCTURAL[name](operation, operands, frame)
@@ -328,7 +328,7 @@ _STRUCTURAL: dict[str, Callable[[Operation, list[Any], Frame], Sequence[Any]]] =
     "sleep": lambda operation, operands, frame: (),
     "clock": lambda operation, operands, frame: (np.int64(next(_clock)),),
     "print": _print,
-    "watch": lambda operation, operands, frame: (np.True_,),  # the interpreter records no events
+    "trace": lambda operation, operands, frame: (np.True_,),  # the interpreter records no events
     "approximate": _approximate,
     "external": _missing,
     "assembly": _missing,

@@ -127,7 +127,7 @@ def _meet_grid(warps: list[list[Warp]]) -> bool:
 def _meet_warp(kernel: Kernel, warp: Warp, backwards: bool) -> bool:
     groups: dict[tuple[Operation, int], list[int]] = {}
     for lane, (operation, operands) in sorted(warp.stops.items()):
-        if operation.opcode in _MEETINGS:
+        if operation.opcode in _SYNCHRONIZATION:
             groups.setdefault((operation, _mask(operation, operands)), []).append(lane)
     for (operation, mask), lanes in groups.items():
         if operation.opcode == "shuffle_xor" and len(warp.threads) != WARP:
@@ -144,7 +144,7 @@ def _meet_warp(kernel: Kernel, warp: Warp, backwards: bool) -> bool:
                 f"kernel {kernel.name}: lane {outside[0]} is at {operation.opcode} with the mask 0x{mask:08x}, "
                 "in which it is not"
             )
-        results = _MEETINGS[operation.opcode](operation, {lane: warp.stops[lane][1] for lane in lanes})
+        results = _SYNCHRONIZATION[operation.opcode](operation, {lane: warp.stops[lane][1] for lane in lanes})
         for lane in reversed(lanes) if backwards else lanes:
             warp.resume(lane, results[lane])
         return True
@@ -242,7 +242,7 @@ def _warp_reduce(operation: Operation, offers: Offers) -> Offers:
     return {lane: [value.astype(kind)] for lane, value in values.items()}
 
 
-_MEETINGS: dict[str, Callable[[Operation, Offers], Offers]] = {
+_SYNCHRONIZATION: dict[str, Callable[[Operation, Offers], Offers]] = {
     "shuffle_xor": _shuffle_xor,
     "shuffle": _shuffle,
     "warp_barrier": _warp_barrier,

@@ -79,11 +79,11 @@ def test_who_uses_a_part_uses_the_whole(device: CudaDevice) -> None:
     assert device.allocate(1000).address == address
 
 
-@pytest.mark.parametrize("shelved", [False, True])
-def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice, shelved: bool) -> None:
+@pytest.mark.parametrize("listed", [False, True])
+def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice, listed: bool) -> None:
     """Test that threads without a lock never get the same block, and that the final counts are right."""
     memory = device.memory
-    assert not shelved or memory.obtain_shelves() is not None
+    assert not listed or memory.obtain_free_lists() is not None
     taken: dict[int, int] = {}
     wrong: list[int] = []
 

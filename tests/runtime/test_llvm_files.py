@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.runtime.cpu import interrupts, pool_code
-from weft.runtime.cpu.shelf_code import keep_text
+from weft.runtime.cpu.free_list_code import keep_text
 from weft.runtime.llvm_files import read_llvm
 
 

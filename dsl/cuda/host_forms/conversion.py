@@ -38,7 +38,7 @@ def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: An
     return apply
 
 
-def round_half_away(x: float) -> Any:
+def round_half_away(x: float) -> float:
     """Round to the nearest integer, halves away from 0."""
     whole = np.trunc(x)
     if abs(x - whole) >= 0.5:
@@ -55,27 +55,27 @@ def view_as(kind: Any) -> Callable[..., Any]:
     return apply
 
 
-def high_word(x: np.float64) -> Any:
+def high_word(x: np.float64) -> np.int32:
     """Return the upper 32 bits of a float64."""
     return np.int32(x.view(np.int64) >> 32)
 
 
-def low_word(x: np.float64) -> Any:
+def low_word(x: np.float64) -> np.int32:
     """Return the lower 32 bits of a float64."""
     return np.int32(x.view(np.int64))
 
 
-def from_words(high: int, low: int) -> Any:
+def from_words(high: int, low: int) -> np.float64:
     """Return the float64 made of an upper and a lower 32-bit word."""
     return ((np.int64(high) << 32) | np.int64(np.uint32(low))).view(np.float64)
 
 
-def to_half(x: float) -> Any:
+def to_half(x: float) -> np.int16:
     """Return the bits of the nearest float16."""
     return np.float16(x).view(np.int16)
 
 
-def from_half(bits: np.integer) -> Any:
+def from_half(bits: np.integer) -> np.float32:
     """Return the value of the float16 with these bits."""
     return np.float32(bits.view(np.float16))
 
@@ -105,7 +105,7 @@ def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[...,
 # -- parts of a float -------------------------------------------------------------------------
 
 
-def split_exponent(x: np.float64) -> Any:
+def split_exponent(x: np.float64) -> tuple[np.float64, np.int32]:
     """Compute `frexp`: a fraction in [0.5, 1) and an exponent of 2.
 
     Zero, infinity and NaN return themselves and the exponent 0.
@@ -120,13 +120,13 @@ def split_exponent(x: np.float64) -> Any:
     return fraction, exponent
 
 
-def split_exponent_single(x: float) -> Any:
+def split_exponent_single(x: float) -> tuple[np.float32, np.int32]:
     """Compute `frexp` of a float32."""
     fraction, exponent = split_exponent(np.float64(x))
     return np.float32(fraction), exponent
 
 
-def scale(x: float, n: int) -> Any:
+def scale(x: float, n: int) -> float:
     """Compute x * 2**n, rounded once even if the result is subnormal."""
     k = np.int64(n)
     if k > 1023:
@@ -141,12 +141,12 @@ def scale(x: float, n: int) -> Any:
     return x * ((k + 1023) << 52).view(np.float64)
 
 
-def scale_single(x: float, n: int) -> Any:
+def scale_single(x: float, n: int) -> np.float32:
     """Compute x * 2**n of a float32, rounded once."""
     return np.float32(scale(np.float64(x), n))
 
 
-def exponent_of(x: float) -> Any:
+def exponent_of(x: float) -> np.int32:
     """Compute `ilogb`: the exponent of 2. Zero and NaN return the minimum int, infinity the maximum int."""
     result = GREATEST_INT
     if x == 0 or x != x:
@@ -157,7 +157,7 @@ def exponent_of(x: float) -> Any:
     return result
 
 
-def float_exponent(x: float) -> Any:
+def float_exponent(x: float) -> float:
     """Compute `logb`: the exponent of 2 as a float. Zero returns -inf, infinity returns inf."""
     result = abs(np.float64(x))
     if x == 0:
@@ -168,7 +168,7 @@ def float_exponent(x: float) -> Any:
     return result
 
 
-def split_whole(x: float) -> Any:
+def split_whole(x: float) -> tuple[float, float]:
     """Compute `modf`: the fractional and the integral part, both with the sign of x."""
     whole = np.trunc(x)
     rest = x - whole
@@ -177,7 +177,7 @@ def split_whole(x: float) -> Any:
     return np.copysign(rest, x), whole
 
 
-def remainder_quotient(x: float, y: float) -> Any:
+def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
     """Compute `remquo`: the exact value of x - n*y, and the low 3 bits of n with its sign. n is the integer nearest to
     x / y.
 
@@ -206,19 +206,19 @@ def remainder_quotient(x: float, y: float) -> Any:
     return rest, quotient
 
 
-def remainder_quotient_single(x: float, y: float) -> Any:
+def remainder_quotient_single(x: float, y: float) -> tuple[np.float32, np.int32]:
     """Compute `remquo` of float32."""
     rest, quotient = remainder_quotient(np.float64(x), np.float64(y))
     return np.float32(rest), quotient
 
 
-def nearest_remainder(x: float, y: float) -> Any:
+def nearest_remainder(x: float, y: float) -> float:
     """Compute `remainder`: the exact value of x - n*y, where n is the integer nearest to x / y."""
     rest, _ = remainder_quotient(np.float64(x), np.float64(y))
     return rest
 
 
-def positive_difference(x: float, y: float) -> Any:
+def positive_difference(x: float, y: float) -> float:
     """Compute `fdim`: x - y if it is positive, else 0."""
     result = x - y
     if x <= y:
@@ -226,6 +226,6 @@ def positive_difference(x: float, y: float) -> Any:
     return result
 
 
-def saturate(x: float) -> Any:
+def saturate(x: float) -> float:
     """Clamp x to [0, 1]. NaN gives 0."""
     return np.fmin(np.fmax(x, 0.0), 1.0)

@@ -24,21 +24,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 # -- from the nearest number and the sign of its error to a direction ------------------------
 
 
-def down(r: float, e: float) -> Any:
+def down(r: float, e: float) -> float:
     """Round down: correct r, a result rounded to nearest, by its error e. Only the sign of e matters."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
-def up(r: float, e: float) -> Any:
+def up(r: float, e: float) -> float:
     """Round up: correct r, a result rounded to nearest, by its error e. Only the sign of e matters."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
-def towards_zero(r: float, e: float) -> Any:
+def towards_zero(r: float, e: float) -> float:
     """Round towards zero: correct r, a result rounded to nearest, by its error e. Only the sign of e matters."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
@@ -48,14 +48,14 @@ def towards_zero(r: float, e: float) -> Any:
 # -- float64: the result rounded to nearest, and its error ------------------------------------
 
 
-def two_sum(x: float, y: float) -> Any:
+def two_sum(x: float, y: float) -> tuple[float, float]:
     """Return x + y rounded, and its exact rounding error."""
     s = x + y
     part = s - x
     return s, (x - (s - part)) + (y - part)
 
 
-def add_error(x: float, y: float) -> Any:
+def add_error(x: float, y: float) -> tuple[float, float]:
     """Return x + y rounded to nearest, and a number with the sign of the error."""
     s, e = two_sum(x, y)
     if np.isinf(s):
@@ -65,7 +65,7 @@ def add_error(x: float, y: float) -> Any:
     return s, e
 
 
-def _scaled_error(x: float, y: float, z: float, r: float) -> Any:
+def _scaled_error(x: float, y: float, z: float, r: float) -> float:
     """Return a number with the sign of x*y + z - r. Operands must be scaled so that no term overflows or underflows."""
     p = x * y
     low = fma(x, y, -p)
@@ -79,7 +79,7 @@ def _scaled_error(x: float, y: float, z: float, r: float) -> Any:
     return e
 
 
-def fma_sign(x: float, y: float, z: float, r: float) -> Any:
+def fma_sign(x: float, y: float, z: float, r: float) -> float:
     """Return a number with the sign of x*y + z - r, where r is the rounded value of x*y + z."""
     p = abs(x * y)
     q = abs(z)
@@ -107,19 +107,19 @@ def fma_sign(x: float, y: float, z: float, r: float) -> Any:
     return e
 
 
-def multiply_error(x: float, y: float) -> Any:
+def multiply_error(x: float, y: float) -> tuple[float, float]:
     """Return x * y rounded to nearest, and a number with the sign of the error."""
     p = x * y
     return p, fma_sign(x, y, 0.0, p)
 
 
-def fma_error(x: float, y: float, z: float) -> Any:
+def fma_error(x: float, y: float, z: float) -> tuple[float, float]:
     """Return x * y + z rounded to nearest, and a number with the sign of the error."""
     r = fma(x, y, z)
     return r, fma_sign(x, y, z, r)
 
 
-def divide_error(x: float, y: float) -> Any:
+def divide_error(x: float, y: float) -> tuple[float, float]:
     """Return x / y rounded to nearest, and a number with the sign of the error."""
     q = x / y
     e = 0.0
@@ -138,7 +138,7 @@ def divide_error(x: float, y: float) -> Any:
     return q, e
 
 
-def sqrt_error(x: float) -> Any:
+def sqrt_error(x: float) -> tuple[float, float]:
     """Return the square root rounded to nearest, and a number with the sign of the error."""
     r = np.sqrt(x)
     e = 0.0
@@ -153,7 +153,7 @@ def sqrt_error(x: float) -> Any:
 # -- float32: float64 holds products exactly and the signs of all errors ----------------------
 
 
-def narrow_error(s: float, low: float) -> Any:
+def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
     """Round the sum s + low of two float64 numbers to float32. Return the result and its error.
 
     |low| is at most half a unit in the last place of s.
@@ -162,30 +162,30 @@ def narrow_error(s: float, low: float) -> Any:
     return r, (s - np.float64(r)) + low
 
 
-def narrow_one(x: float) -> Any:
+def narrow_one(x: float) -> tuple[np.float32, float]:
     """Round a float64 to float32. Return the result and its error."""
     return narrow_error(x, 0.0)
 
 
-def add_error_single(x: float, y: float) -> Any:
+def add_error_single(x: float, y: float) -> tuple[np.float32, float]:
     """Return the float32 sum x + y rounded to nearest, and its error."""
     s, low = two_sum(np.float64(x), np.float64(y))
     return narrow_error(s, low)
 
 
-def multiply_error_single(x: float, y: float) -> Any:
+def multiply_error_single(x: float, y: float) -> tuple[np.float32, float]:
     """Return the float32 product x * y rounded to nearest, and its error."""
     return narrow_error(np.float64(x) * np.float64(y), 0.0)
 
 
-def fma_error_single(x: float, y: float, z: float) -> Any:
+def fma_error_single(x: float, y: float, z: float) -> tuple[np.float32, float]:
     """Return x * y + z in float32 and its error. The result is rounded twice, so it may not be the nearest float32."""
     p = np.float64(x) * np.float64(y)
     s, low = two_sum(p, np.float64(z))
     return narrow_error(s, low)
 
 
-def divide_error_single(x: float, y: float) -> Any:
+def divide_error_single(x: float, y: float) -> tuple[float, float]:
     """Return the float32 quotient x / y rounded to nearest, and a number with the sign of the error."""
     q = x / y
     e = np.float64(x) - np.float64(q) * np.float64(y)
@@ -194,7 +194,7 @@ def divide_error_single(x: float, y: float) -> Any:
     return q, e
 
 
-def sqrt_error_single(x: float) -> Any:
+def sqrt_error_single(x: float) -> tuple[float, float]:
     """Return the square root of a float32 rounded to nearest, and a number with the sign of the error."""
     r = np.sqrt(x)
     return r, np.float64(x) - np.float64(r) * np.float64(r)
@@ -203,18 +203,18 @@ def sqrt_error_single(x: float) -> Any:
 # -- integers ---------------------------------------------------------------------------------
 
 
-def wide_integer(x: int) -> Any:
+def wide_integer(x: int) -> tuple[float, float]:
     """Convert a 64-bit integer to float64. Return the nearest float64 and its error."""
     return two_sum(np.float64(x >> 32) * 4294967296.0, np.float64(x & 0xFFFFFFFF))
 
 
-def wide_integer_single(x: int) -> Any:
+def wide_integer_single(x: int) -> tuple[np.float32, float]:
     """Convert a 64-bit integer to float32. Return a float32 and its error."""
     s, low = wide_integer(x)
     return narrow_error(s, low)
 
 
-def integer_single(x: int) -> Any:
+def integer_single(x: int) -> tuple[np.float32, float]:
     """Convert a 32-bit integer to float32. Return the nearest float32 and its error."""
     return narrow_error(np.float64(x), 0.0)
 
@@ -225,7 +225,7 @@ def integer_single(x: int) -> Any:
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of one operand that rounds the result of `error` with `choose`."""
 
-    def apply(x: float) -> Any:
+    def apply(x: float) -> float:
         r, e = error(x)
         return choose(r, e)
 
@@ -235,7 +235,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of two operands that rounds the result of `error` with `choose`."""
 
-    def apply(x: float, y: float) -> Any:
+    def apply(x: float, y: float) -> float:
         r, e = error(x, y)
         return choose(r, e)
 
@@ -245,7 +245,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: Any) -> Callable[..., Any]:
     """Return the function ``one / x``, rounded with `choose`."""
 
-    def apply(x: float) -> Any:
+    def apply(x: float) -> float:
         r, e = divide(one, x)
         return choose(r, e)
 
@@ -256,7 +256,7 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
     """Return the function x + y, or x - y if `sign` is -1. A zero sum rounded down is -0 if a term has a sign bit."""
     below = choose is down
 
-    def apply(x: float, y: float) -> Any:
+    def apply(x: float, y: float) -> float:
         other = y if sign > 0 else -y
         r, e = error(x, other)
         r = choose(r, e)
@@ -271,7 +271,7 @@ def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[
     """Return the function x * y + z. The sign of a zero result is as in `sum_of`."""
     below = choose is down
 
-    def apply(x: float, y: float, z: float) -> Any:
+    def apply(x: float, y: float, z: float) -> float:
         r, e = error(x, y, z)
         r = choose(r, e)
         if below and r == 0 and e == 0 and (np.signbit(z) or np.signbit(x) != np.signbit(y)):

@@ -36,27 +36,27 @@ def pair_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-def exp10(x: float) -> Any:
+def exp10(x: float) -> float:
     """Compute 10**x, within 2 ulp."""
     return np.power(10.0, x)
 
 
-def integer_power(x: float, n: int) -> Any:
+def integer_power(x: float, n: int) -> float:
     """Compute x**n for an integer n, within 2 ulp."""
     return np.power(x, np.float64(n))
 
 
-def integer_power_single(x: float, n: int) -> Any:
+def integer_power_single(x: float, n: int) -> np.float32:
     """Compute x**n of a float32."""
     return np.float32(np.power(np.float64(x), np.float64(n)))
 
 
-def reciprocal_sqrt(x: float) -> Any:
+def reciprocal_sqrt(x: float) -> float:
     """Compute 1 / sqrt(x), within 2 ulp."""
     return 1 / np.sqrt(x)
 
 
-def reciprocal_cbrt(x: float) -> Any:
+def reciprocal_cbrt(x: float) -> float:
     """Compute 1 / cbrt(x), within 2 ulp."""
     start = 1 / np.cbrt(x)
     if start == 0 or not np.isfinite(start):
@@ -65,37 +65,37 @@ def reciprocal_cbrt(x: float) -> Any:
     return start + start * fma(-(x * start * start), start, np.float32(1)) / 3
 
 
-def reciprocal_hypot(x: float, y: float) -> Any:
+def reciprocal_hypot(x: float, y: float) -> float:
     """Compute 1 / hypot(x, y), within 2 ulp."""
     return 1 / np.hypot(x, y)
 
 
-def length_3(x: float, y: float, z: float) -> Any:
+def length_3(x: float, y: float, z: float) -> float:
     """Compute sqrt(x*x + y*y + z*z) without overflow, within 2 ulp."""
     return np.hypot(np.hypot(x, y), z)
 
 
-def length_4(x: float, y: float, z: float, w: float) -> Any:
+def length_4(x: float, y: float, z: float, w: float) -> float:
     """Compute sqrt(x*x + y*y + z*z + w*w) without overflow, within 3 ulp."""
     return np.hypot(np.hypot(x, y), np.hypot(z, w))
 
 
-def reciprocal_length_3(x: float, y: float, z: float) -> Any:
+def reciprocal_length_3(x: float, y: float, z: float) -> float:
     """Compute 1 / sqrt(x*x + y*y + z*z), within 3 ulp."""
     return 1 / length_3(x, y, z)
 
 
-def reciprocal_length_4(x: float, y: float, z: float, w: float) -> Any:
+def reciprocal_length_4(x: float, y: float, z: float, w: float) -> float:
     """Compute 1 / sqrt(x*x + y*y + z*z + w*w), within 4 ulp."""
     return 1 / length_4(x, y, z, w)
 
 
-def sin_cos(x: float) -> Any:
+def sin_cos(x: float) -> tuple[float, float]:
     """Compute the sine and cosine."""
     return np.sin(x), np.cos(x)
 
 
-def sin_cos_pi(x: float) -> Any:
+def sin_cos_pi(x: float) -> tuple[float, float]:
     """Compute sin(pi*x) and cos(pi*x), within 2 ulp.
 
     x is reduced exactly to [-1/4, 1/4]. The product with pi is computed in twice the working precision.
@@ -122,13 +122,13 @@ def sin_cos_pi(x: float) -> Any:
     return s, abs(c) if c == 0 else c
 
 
-def sin_pi(x: float) -> Any:
+def sin_pi(x: float) -> float:
     """Compute sin(pi*x), within 2 ulp."""
     s, _ = sin_cos_pi(x)
     return s
 
 
-def cos_pi(x: float) -> Any:
+def cos_pi(x: float) -> float:
     """Compute cos(pi*x), within 2 ulp."""
     _, c = sin_cos_pi(x)
     return c

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 
-def count_bits(x: int) -> Any:
+def count_bits(x: int) -> np.int32:
     """Count the set bits of a 32-bit integer."""
     return np.int32(np.bitwise_count(np.uint32(x)))
 
 
-def count_bits_wide(x: int) -> Any:
+def count_bits_wide(x: int) -> np.int32:
     """Count the set bits of a 64-bit integer."""
     return np.int32(np.bitwise_count(np.uint64(x)))
 
 
-def leading_zeros(x: int) -> Any:
+def leading_zeros(x: int) -> np.int32:
     """Count the leading zero bits of a 32-bit integer."""
     u = np.uint32(x)
     u |= u >> 1
@@ -32,7 +32,7 @@ def leading_zeros(x: int) -> Any:
     return np.int32(32) - np.int32(np.bitwise_count(u))
 
 
-def leading_zeros_wide(x: int) -> Any:
+def leading_zeros_wide(x: int) -> np.int32:
     """Count the leading zero bits of a 64-bit integer."""
     u = np.uint64(x)
     u |= u >> 1
@@ -44,21 +44,21 @@ def leading_zeros_wide(x: int) -> Any:
     return np.int32(64) - np.int32(np.bitwise_count(u))
 
 
-def first_set(x: int) -> Any:
+def first_set(x: int) -> np.int32:
     """Return the position of the lowest set bit of a 32-bit integer, counted from 1, or 0 if there is none."""
     u = np.uint32(x)
     place = np.int32(np.bitwise_count(u ^ (u - 1)))
     return place if u != 0 else np.int32(0)
 
 
-def first_set_wide(x: int) -> Any:
+def first_set_wide(x: int) -> np.int32:
     """Return the position of the lowest set bit of a 64-bit integer, counted from 1, or 0 if there is none."""
     u = np.uint64(x)
     place = np.int32(np.bitwise_count(u ^ (u - 1)))
     return place if u != 0 else np.int32(0)
 
 
-def reverse_bits(x: int | np.signedinteger) -> Any:
+def reverse_bits(x: int | np.signedinteger) -> np.int32:
     """Reverse the bits of a 32-bit integer."""
     u = np.uint32(x)
     u = ((u >> 1) & 0x55555555) | ((u & 0x55555555) << 1)
@@ -68,14 +68,14 @@ def reverse_bits(x: int | np.signedinteger) -> Any:
     return np.int32((u >> 16) | (u << 16))
 
 
-def reverse_bits_wide(x: int) -> Any:
+def reverse_bits_wide(x: int) -> np.int64:
     """Reverse the bits of a 64-bit integer."""
     low = np.uint32(reverse_bits(np.int32(x)))
     high = np.uint32(reverse_bits(np.int32(x >> 32)))
     return np.int64((np.uint64(low) << 32) | np.uint64(high))
 
 
-def select_bytes(x: int, y: int, selector: int) -> Any:
+def select_bytes(x: int, y: int, selector: int) -> np.int32:
     """Select four of the eight bytes of `y` and `x`, like PTX's `prmt`.
 
     The low 3 bits of each nibble of the selector number a byte.
@@ -89,27 +89,27 @@ def select_bytes(x: int, y: int, selector: int) -> Any:
     return np.int32(np.uint32(result))
 
 
-def multiply_24(x: int, y: int) -> Any:
+def multiply_24(x: int, y: int) -> int:
     """Return the product of the lower 24 bits of two signed integers."""
     return ((x << 8) >> 8) * ((y << 8) >> 8)
 
 
-def multiply_24_unsigned(x: int, y: int) -> Any:
+def multiply_24_unsigned(x: int, y: int) -> np.int32:
     """Return the product of the lower 24 bits of two unsigned integers."""
     return np.int32((np.uint32(x) & 0xFFFFFF) * (np.uint32(y) & 0xFFFFFF))
 
 
-def multiply_high(x: int, y: int) -> Any:
+def multiply_high(x: int, y: int) -> np.int32:
     """Return the upper 32 bits of the product of two signed 32-bit integers."""
     return np.int32((np.int64(x) * np.int64(y)) >> 32)
 
 
-def multiply_high_unsigned(x: int, y: int) -> Any:
+def multiply_high_unsigned(x: int, y: int) -> np.int32:
     """Return the upper 32 bits of the product of two unsigned 32-bit integers."""
     return np.int32(np.uint32((np.uint64(np.uint32(x)) * np.uint64(np.uint32(y))) >> 32))
 
 
-def _upper_half(a: np.unsignedinteger, b: np.unsignedinteger) -> Any:
+def _upper_half(a: np.unsignedinteger, b: np.unsignedinteger) -> np.unsignedinteger:
     """Return the upper 64 bits of the product of two uint64, computed from four products of 32-bit halves."""
     a_low, a_high, b_low, b_high = a & 0xFFFFFFFF, a >> 32, b & 0xFFFFFFFF, b >> 32
     middle = a_high * b_low + ((a_low * b_low) >> 32)
@@ -117,7 +117,7 @@ def _upper_half(a: np.unsignedinteger, b: np.unsignedinteger) -> Any:
     return a_high * b_high + (middle >> 32) + (other >> 32)
 
 
-def multiply_high_wide_unsigned(x: int, y: int) -> Any:
+def multiply_high_wide_unsigned(x: int, y: int) -> np.int64:
     """Return the upper 64 bits of the product of two unsigned 64-bit integers."""
     return np.int64(_upper_half(np.uint64(x), np.uint64(y)))
 
@@ -128,32 +128,32 @@ def multiply_high_wide(x: int, y: int) -> Any:
     return high - ((x >> 63) & y) - ((y >> 63) & x)
 
 
-def halved_sum(x: int, y: int) -> Any:
+def halved_sum(x: int, y: int) -> np.int32:
     """Compute (x + y) >> 1 without overflow."""
     return np.int32((np.int64(x) + np.int64(y)) >> 1)
 
 
-def halved_sum_rounded(x: int, y: int) -> Any:
+def halved_sum_rounded(x: int, y: int) -> np.int32:
     """Compute (x + y + 1) >> 1 without overflow."""
     return np.int32((np.int64(x) + np.int64(y) + 1) >> 1)
 
 
-def halved_sum_unsigned(x: int, y: int) -> Any:
+def halved_sum_unsigned(x: int, y: int) -> np.int32:
     """Compute (x + y) >> 1 of unsigned numbers without overflow."""
     return np.int32((np.int64(np.uint32(x)) + np.int64(np.uint32(y))) >> 1)
 
 
-def halved_sum_rounded_unsigned(x: int, y: int) -> Any:
+def halved_sum_rounded_unsigned(x: int, y: int) -> np.int32:
     """Compute (x + y + 1) >> 1 of unsigned numbers without overflow."""
     return np.int32((np.int64(np.uint32(x)) + np.int64(np.uint32(y)) + 1) >> 1)
 
 
-def absolute_difference(x: int, y: int, z: int) -> Any:
+def absolute_difference(x: int, y: int, z: int) -> int:
     """Compute abs(x - y) + z."""
     return (x - y if x > y else y - x) + z
 
 
-def absolute_difference_unsigned(x: int, y: int, z: int) -> Any:
+def absolute_difference_unsigned(x: int, y: int, z: int) -> int:
     """Compute abs(x - y) + z of unsigned numbers."""
     return (x - y if np.uint32(x) > np.uint32(y) else y - x) + z
 

@@ -32,7 +32,7 @@ from weft.dsl.kernel.language.values import (
     is_number,
     memory_dtype,
 )
-from weft.dsl.kernel.sanitizer.watch import SiteKind
+from weft.dsl.kernel.sanitizer.tracer import SiteKind
 from weft.runtime import counted
 
 
@@ -170,7 +170,7 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
         axis += 1
     if len(shape) == array.ndim and all(isinstance(p, Sliced) and p.start is p.stop is p.step is None for p in parts):
         return array
-    label, chosen = (array.label, ()) if c.watch is None else c.watch.bounds(array, parts, asked)
+    label, chosen = (array.label, ()) if c.tracer is None else c.tracer.bounds(array, parts, asked)
     pointer = array.pointer
     if not (isinstance(offset, int) and offset == 0):
         pointer = c.builder.offset(pointer, extent_ir(c, offset))
@@ -243,8 +243,8 @@ def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
     """Load the element of a 0-d view."""
     if in_bytes(view.dtype):
         return RecordValue(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
-    if c.watch is not None:
-        c.watch.access(view, SiteKind.READ, attributes.get("align", 0))
+    if c.tracer is not None:
+        c.tracer.access(view, SiteKind.READ, attributes.get("align", 0))
     loaded = c.builder.load(view.pointer, c.builder.constant(0), **attributes)
     if is_date_dtype(view.dtype):
         return DateValue(ScalarValue(loaded), view.dtype)
@@ -392,8 +392,8 @@ def _put(c: Compiler, view: ArrayValue, value: Any, attributes: dict[str, Any]) 
     if kind.kind == "c" and view.dtype.kind != "c":
         c.fail(f"{describe(number)} cannot be stored in an array of {view.dtype}: take its .real")
     stored = c.ir(number, view.dtype)
-    if c.watch is not None:
-        c.watch.access(view, SiteKind.WRITE, attributes.get("align", 0), stored)
+    if c.tracer is not None:
+        c.tracer.access(view, SiteKind.WRITE, attributes.get("align", 0), stored)
     c.builder.store(view.pointer, c.builder.constant(0), stored, **attributes)
 
 

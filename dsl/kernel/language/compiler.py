@@ -42,7 +42,7 @@ from weft.dsl.kernel.language.values import (
     number_kind,
 )
 from weft.dsl.kernel.language.variables import Unresolved, Variable, Variables
-from weft.dsl.kernel.sanitizer.watch import Watch
+from weft.dsl.kernel.sanitizer.tracer import Tracer
 
 _ERRORS: dict[str, type[KernelError]] = {
     "syntax": KernelSyntaxError,
@@ -105,7 +105,7 @@ class Compiler(Variables):
         self.target = target
         self.checked = checked  # whether every index is checked
         self.lines = False  # whether operations have the user's line numbers
-        self.watch: Watch | None = None  # the sanitizer's instrumentation, which records every access
+        self.tracer: Tracer | None = None  # the sanitizer's instrumentation, which records every access
         self.reporting = True  # whether asserts and raises reach the host
         self.checked_divisions: frozenset[str] = frozenset()  # ops for which a division by zero is an error
         # Whether scalars have Numba's types (int64 and float64 for Python's): as requested, and in the current
@@ -142,7 +142,7 @@ class Compiler(Variables):
         self.run += 1
         self.pending = False
         self.labels = 0
-        self.builder = KernelBuilder(name, self.index_dtype) if self.watch is None else self.watch.begin(self, name)
+        self.builder = KernelBuilder(name, self.index_dtype) if self.tracer is None else self.tracer.begin(self, name)
         self.builder.kernel.level = "threaded"
         self.sites = []
         self.doubles = []

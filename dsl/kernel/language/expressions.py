@@ -21,11 +21,11 @@ from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.device_function import KernelFunction
+from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.iteration import item_of, items_of, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError, suggestion
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.members import attribute
-from weft.dsl.kernel.language.outside import wrap
 from weft.dsl.kernel.language.value_operators import binary, compare, componentwise, has_lanes, negate
 from weft.dsl.kernel.language.values import (
     ArrayValue,
@@ -209,7 +209,7 @@ def _subscript(frame: FunctionFrame, node: ast.Subscript) -> Any:
 def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> Any:
     """Compile ``owner[index]``."""
     c = frame.compiler
-    if c.watch is not None:
+    if c.tracer is not None:
         c.place = frame.place(node)
     owner = c.unwrap(owner)
     match owner:
@@ -301,14 +301,19 @@ def _slice(frame: FunctionFrame, node: ast.Slice) -> Any:
     return Sliced(*parts)
 
 
-def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
+def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
+    """Evaluate the items of a display or a call, and unpack those with a star."""
     items: list[Any] = []
-    for part in node.elts:
+    for part in parts:
         if isinstance(part, ast.Starred):
             items.extend(unpack(frame, evaluate(frame, part.value)))
         else:
             items.append(evaluate(frame, part))
-    return TupleValue(tuple(items))
+    return items
+
+
+def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
+    return TupleValue(tuple(_items(frame, node.elts)))
 
 
 def unpack(frame: FunctionFrame, value: Any) -> tuple[Any, ...]:
@@ -361,10 +366,6 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
     return frame.compiler.load(variable)
 
 
-def _lambda(frame: FunctionFrame, node: ast.Lambda) -> Any:
-    return closure(frame, node)
-
-
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
     """Evaluate the definition of a function inside a kernel. The body is compiled at each call."""
     arguments = node.args
@@ -380,12 +381,7 @@ def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure
 
 def _call(frame: FunctionFrame, node: ast.Call) -> Any:
     function = evaluate(frame, node.func)
-    arguments: list[Any] = []
-    for part in node.args:
-        if isinstance(part, ast.Starred):
-            arguments.extend(unpack(frame, evaluate(frame, part.value)))
-        else:
-            arguments.append(evaluate(frame, part))
+    arguments = _items(frame, node.args)
     keywords = {}
     for keyword in node.keywords:
         if keyword.arg is None:
@@ -481,7 +477,7 @@ def _bind_parts(
 def set_item(frame: FunctionFrame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
     """Compile ``owner[index] = value``."""
     c = frame.compiler
-    if c.watch is not None:
+    if c.tracer is not None:
         c.place = frame.place(node)
     try:
         match owner:
@@ -534,7 +530,7 @@ _HANDLERS: dict[type[ast.AST], Callable[[FunctionFrame, Any], Any]] = {
     ast.List: _display,
     ast.JoinedStr: _formatted,
     ast.NamedExpr: _walrus,
-    ast.Lambda: _lambda,
+    ast.Lambda: closure,
     ast.Call: _call,
     ast.ListComp: comprehension,
     ast.GeneratorExp: lambda frame, node: Generator(node, frame),

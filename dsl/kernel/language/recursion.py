@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.codegen import Pointer
 from weft.dsl.kernel.language import extents
-from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
+from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.statements import enter, lower_body
 from weft.dsl.kernel.language.values import (
@@ -123,7 +123,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
         restored = [_restore(argument, values) for argument in arguments]
         label = c.exit = c.new_label("function")
         with c.builder.scope(label):
-            inner = _frame(call, function, restored)
+            inner = enter(call.frame, call.node, function, restored, {})
             inner.label, inner.result = label, entry.result
             body = inner.source.tree.body
             assert isinstance(body, list)
@@ -134,10 +134,6 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
     c.tables, c.exit, c.checked, c.stack, c.place = saved
     if entry.result.kind != known:
         raise Restart
-
-
-def _frame(call: Invocation, function: Any, arguments: list[Any]) -> FunctionFrame:
-    return enter(call.frame, call.node, function, arguments, {})
 
 
 def result_types(result: Variable) -> list[np.dtype | Pointer]:

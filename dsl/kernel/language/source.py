@@ -21,7 +21,7 @@ from typing import Any
 from weft.dsl.kernel.language.byte_code.instructions import Unreadable
 from weft.dsl.kernel.language.byte_code.reader import equals, read_function
 from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, Place
-from weft.dsl.kernel.language.webs import Webs, find_webs
+from weft.dsl.kernel.language.ssa_webs import Webs, find_webs
 
 Tree = ast.FunctionDef | ast.Lambda
 

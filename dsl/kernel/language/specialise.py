@@ -19,15 +19,15 @@ from weft.codegen import Kernel, verify_kernel
 from weft.dsl.kernel.language.calls import call_value
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
+from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, KernelTypeError, LaunchError, Place
-from weft.dsl.kernel.language.outside import wrap
 from weft.dsl.kernel.language.recursion import result_types, result_values
 from weft.dsl.kernel.language.source import outer_value, source_of
 from weft.dsl.kernel.language.statements import lower_body
 from weft.dsl.kernel.language.values import Constant, ScalarValue, describe, is_number
 from weft.dsl.kernel.language.variables import Restart
 from weft.dsl.kernel.launch.arguments import Descriptor, declare
-from weft.dsl.kernel.sanitizer.watch import Watch
+from weft.dsl.kernel.sanitizer.tracer import Tracer
 
 RUNS_LIMIT = 60
 MAX_STATIC_SHARED = 48 * 1024  # bytes that a block has on every GPU without a special request
@@ -39,7 +39,7 @@ class Specialisation:
     """A kernel compiled for certain argument types.
 
     `descriptors` define how each argument is passed, and `hidden` lists the parameters that follow the user's. `sites`
-    are the errors that the kernel can report, and `written` the numbers of the arguments that it writes to. `watch` is
+    are the errors that the kernel can report, and `written` the numbers of the arguments that it writes to. `tracer` is
     the sanitizer's instrumentation. `doubled` is the first source location at which Numba's types promote a float32 to
     float64.
     """
@@ -50,7 +50,7 @@ class Specialisation:
     written: frozenset[int]
     returns: Any = None
     descriptors: tuple[Descriptor, ...] = ()
-    watch: Watch | None = None
+    tracer: Tracer | None = None
     doubled: Place | None = None
     functions: dict[Any, Any] = field(default_factory=dict)  # by target
 
@@ -112,13 +112,13 @@ def specialise(
     checked: bool = False,
     block: tuple[int, int, int] | None = None,
     device: Any = None,
-    watch: Watch | None = None,
+    tracer: Tracer | None = None,
 ) -> Specialisation:
     """Compile a kernel to kernel IR.
 
     Parameters
     ----------
-    watch : None, or Watch
+    tracer : None, or Tracer
         The sanitizer's instrumentation, which records every access.
     device : None, or (result dtype or None, abi)
         If given, compile a function that other code calls, instead of a kernel. The abi "row" is for the op table.
@@ -130,7 +130,7 @@ def specialise(
     NeedsLaunch
         If a shape depends on the block size of the launch.
     """
-    c = Compiler(call_value, target, (checked or options.debug) and watch is None, index_dtype)
+    c = Compiler(call_value, target, (checked or options.debug) and tracer is None, index_dtype)
     c.reporting = reporting or options.debug
     if options.debug:
         c.checked_divisions = _DIVISIONS - ({"divide"} if options.fastmath else set())
@@ -138,8 +138,8 @@ def specialise(
     c.use_types_for(function)
     c.block = block
     c.function = function
-    c.lines = options.lineinfo or checked or options.debug or watch is not None
-    c.watch = watch
+    c.lines = options.lineinfo or checked or options.debug or tracer is not None
+    c.tracer = tracer
     source = source_of(function)
     for _ in range(RUNS_LIMIT):
         try:
@@ -185,8 +185,8 @@ def _set_attributes(c: Compiler, source: Any, options: Options) -> None:
 
 def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
     kernel = c.builder.finish()
-    if c.watch is not None:
-        kernel.attributes["watch"] = c.watch.width
+    if c.tracer is not None:
+        kernel.attributes["trace"] = c.tracer.width
     shared = sum(
         o.attributes["count"] * o.results[0].type.dtype.itemsize  # type: ignore[union-attr]
         for o in kernel.walk()
@@ -209,7 +209,7 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
         c.sites,
         frozenset(c.written),
         returns,
-        watch=c.watch,
+        tracer=c.tracer,
         doubled=c.doubles[0] if c.doubles else None,
     )
 

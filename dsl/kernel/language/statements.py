@@ -15,9 +15,9 @@ from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import patterns
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.expressions import bind, closure, evaluate, lookup, named_variable, set_item, subscript
+from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.iteration import has_tuple, item_of, known_range, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError
-from weft.dsl.kernel.language.outside import wrap
 from weft.dsl.kernel.language.source import Source, outer_value, source_of
 from weft.dsl.kernel.language.value_operators import binary, negate
 from weft.dsl.kernel.language.values import (

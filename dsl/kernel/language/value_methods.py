@@ -161,14 +161,6 @@ def _mean(call: Invocation, array: ArrayValue) -> Any:
     return c.apply("divide", _sum(call, array), arrays.length(c, arrays.size(c, array)))
 
 
-def _any(call: Invocation, array: ArrayValue) -> Any:
-    return _quantified(call, array, "bitwise_or", False)
-
-
-def _all(call: Invocation, array: ArrayValue) -> Any:
-    return _quantified(call, array, "bitwise_and", True)
-
-
 def _quantified(call: Invocation, array: ArrayValue, row: str, start: bool) -> Any:
     c = call.c
     total = c.variable(
@@ -330,8 +322,8 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "min": _extreme("minimum"),
     "max": _extreme("maximum"),
     "mean": _mean,
-    "any": _any,
-    "all": _all,
+    "any": lambda call, array: _quantified(call, array, "bitwise_or", False),
+    "all": lambda call, array: _quantified(call, array, "bitwise_and", True),
     "argmin": _arg("less"),
     "argmax": _arg("greater"),
     "fill": _fill,

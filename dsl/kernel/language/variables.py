@@ -44,7 +44,7 @@ from weft.dsl.kernel.language.values import (
 )
 
 if TYPE_CHECKING:
-    from weft.dsl.kernel.sanitizer.watch import Watch
+    from weft.dsl.kernel.sanitizer.tracer import Tracer
 
 
 class Restart(Exception):
@@ -91,7 +91,7 @@ class Variables:
     numba: bool
     run: int
     pending: bool
-    watch: Watch | None
+    tracer: Tracer | None
     written: set[int]
 
     def __init__(self) -> None:
@@ -326,8 +326,8 @@ class Variables:
                 f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here"
             )
         return (
-            self.watch.named(value, variable.name)
-            if self.watch is not None and isinstance(value, ArrayValue)
+            self.tracer.named(value, variable.name)
+            if self.tracer is not None and isinstance(value, ArrayValue)
             else value
         )
 

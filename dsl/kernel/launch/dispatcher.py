@@ -27,9 +27,9 @@ from weft.dsl.kernel.language.types import Signature, Type, as_signatures
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.inspection import Inspection, type_of
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch, run_in_python
-from weft.dsl.kernel.launch.ready import Ready, signature_of
+from weft.dsl.kernel.launch.prepared_launch import PreparedLaunch, signature_of
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
-from weft.dsl.kernel.sanitizer.watch import Watch
+from weft.dsl.kernel.sanitizer.tracer import Tracer
 from weft.runtime import PerformanceWarning, counted, default_device, setting, warn_user
 
 MAX_THREADS = 1024
@@ -67,7 +67,7 @@ def triple(what: str, size: Any) -> Triple:
 class ConfiguredKernel:
     """A kernel with a grid and a block. Calling it with the kernel's arguments launches the kernel."""
 
-    __slots__ = ("block", "grid", "kernel", "pre_launch_callbacks", "ready", "shared_bytes", "stream")
+    __slots__ = ("block", "grid", "kernel", "pre_launch_callbacks", "prepared", "shared_bytes", "stream")
 
     def __init__(self, kernel: KernelDispatcher, grid: Triple, block: Triple, stream: Any, shared_bytes: int) -> None:
         self.kernel = kernel
@@ -75,7 +75,7 @@ class ConfiguredKernel:
         self.block = block
         self.stream = stream
         self.shared_bytes = shared_bytes
-        self.ready: dict[Any, Ready] = {}  # launches that came before, by the signature of their arguments
+        self.prepared: dict[Any, PreparedLaunch] = {}  # launches that came before, by the signature of their arguments
         self.pre_launch_callbacks: list[Callable[[Any, ConfiguredKernel], Any]] = []  # called with the kernel and this
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
@@ -210,22 +210,22 @@ class KernelDispatcher(KernelFunction, Inspection):
         target: Any,
         index: np.dtype,
         block: Triple | None,
-        watched: bool = False,
+        sanitized: bool = False,
     ) -> Specialisation:
-        """Return the specialisation for arguments of these types. If `watched`, it is instrumented for the sanitizer.
+        """Return the specialisation for arguments of these types. If `sanitized`, it is instrumented for the sanitizer.
 
         Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """
         if not self._compiling:
             descriptors = self._ahead(descriptors)
-        key = (descriptors, index, target.kind, "watched" if watched else setting("checked"))
+        key = (descriptors, index, target.kind, "sanitized" if sanitized else setting("checked"))
         if key in self._by_block:
             key = (*key, block)  # type: ignore[assignment]
         found = self._found.get(key)
         if found is None:
             try:
                 found = self._specialise(
-                    descriptors, target, index, block if key in self._by_block or len(key) == 5 else None, watched
+                    descriptors, target, index, block if key in self._by_block or len(key) == 5 else None, sanitized
                 )
             except NeedsLaunch as needed:
                 if block is None:
@@ -234,7 +234,7 @@ class KernelDispatcher(KernelFunction, Inspection):
                         needed.args[0],
                     ) from None
                 self._by_block.add(key)
-                return self.specialisation(descriptors, target, index, block, watched)
+                return self.specialisation(descriptors, target, index, block, sanitized)
             self._found[key] = found
         return found
 
@@ -278,17 +278,24 @@ class KernelDispatcher(KernelFunction, Inspection):
     def recompile(self) -> None:
         """Recompile every specialisation, because values of global names may have changed."""
         self.generation += 1
-        keys = [key for key in self._found if key[3] != "watched"]
+        keys = [key for key in self._found if key[3] != "sanitized"]
         self._found.clear()
         for key in keys:
             self.specialisation(key[0], default_device().target, key[1], key[4] if len(key) > 4 else None)
 
     def _specialise(
-        self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, watched: bool
+        self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool
     ) -> Specialisation:
-        watch = Watch() if watched else None
+        tracer = Tracer() if sanitized else None
         made = specialise(
-            self.py_func, descriptors, target, index, self.options, checked=setting("checked"), block=block, watch=watch
+            self.py_func,
+            descriptors,
+            target,
+            index,
+            self.options,
+            checked=setting("checked"),
+            block=block,
+            tracer=tracer,
         )
         if made.doubled is not None and target.machine.is_gpu and not self._hinted and _is_single(made.kernel):
             self._hinted = True
@@ -318,12 +325,12 @@ class KernelDispatcher(KernelFunction, Inspection):
         if setting("kernel_python"):
             run_in_python(self.py_func, launcher, given)
         elif setting("sanitize"):
-            face.WatchedLaunch(self, launcher, given).run()
+            face.SanitizedLaunch(self, launcher, given).run()
         else:
             signature = signature_of(launcher, given)
-            ready = launcher.ready.get(signature) if signature is not None else None
-            if ready is not None:
-                ready.launch(launcher, given)
+            prepared = launcher.prepared.get(signature) if signature is not None else None
+            if prepared is not None:
+                prepared.launch(launcher, given)
             else:
                 DispatchedLaunch(self, launcher, given).run(signature)
 

@@ -23,7 +23,7 @@ from weft.dsl.kernel.language.names import running
 from weft.dsl.kernel.language.values import in_bytes
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.hints import ArgHint, In, InOut
-from weft.dsl.kernel.launch.ready import LIMIT, Ready
+from weft.dsl.kernel.launch.prepared_launch import LIMIT, PreparedLaunch
 from weft.fusion import contiguous_strides, exclusive, realise
 from weft.runtime import (
     Buffer,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class DispatchedLaunch:
     """A launch: its device, its prepared arguments, and the host arrays to copy back after it."""
 
-    watched = False  # whether to launch the kernel instrumented for the sanitizer
+    sanitized = False  # whether to launch the kernel instrumented for the sanitizer
 
     def __init__(self, kernel: KernelDispatcher, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
         self.kernel = kernel
@@ -69,7 +69,7 @@ class DispatchedLaunch:
         launcher = self.launcher
         descriptors = self.describe()
         found = self.kernel.specialisation(
-            descriptors, self.device.target, self.choose_index(), launcher.block, self.watched
+            descriptors, self.device.target, self.choose_index(), launcher.block, self.sanitized
         )
         items: list[int] = []
         # Unshare the memory first, so that an array that is passed twice has one address.
@@ -87,9 +87,9 @@ class DispatchedLaunch:
                 )
         self.start(found, function, items)
         if signature is not None and not found.hidden:
-            if len(launcher.ready) >= LIMIT:
-                launcher.ready.clear()
-            launcher.ready[signature] = Ready(launcher, found, function, tuple(self.given), items)
+            if len(launcher.prepared) >= LIMIT:
+                launcher.prepared.clear()
+            launcher.prepared[signature] = PreparedLaunch(launcher, found, function, tuple(self.given), items)
         for copy, host, number in self.copies:
             if number in found.written:
                 copy.copy_to_host(host)
@@ -99,7 +99,7 @@ class DispatchedLaunch:
         """Launch the kernel with argument words that are already packed."""
         self.spans, self.extents = face.spans_of(descriptors, items)
         target, block = self.device.target, self.launcher.block
-        found = self.kernel.specialisation(descriptors, target, self.choose_index(), block, self.watched)
+        found = self.kernel.specialisation(descriptors, target, self.choose_index(), block, self.sanitized)
         record, queue = self._hidden(found, items)
         self.start(found, self._function(found), items)
         self._finish(found, record, queue)

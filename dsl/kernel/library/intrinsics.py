@@ -23,7 +23,7 @@ from weft.dsl.kernel.language.values import BOOL, INT, ArrayValue, Constant, Ext
 from weft.dsl.kernel.library import groups
 from weft.dsl.kernel.library.functions import call_library
 from weft.dsl.kernel.library.library_functions import BF16, FP16
-from weft.dsl.kernel.sanitizer.watch import SiteKind
+from weft.dsl.kernel.sanitizer.tracer import SiteKind
 from weft.runtime import counted
 
 UINT32 = np.dtype(np.uint32)
@@ -39,7 +39,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
     if path.startswith(("fp16.", "bf16.")):
         space, _, name = path.partition(".")
         return call_library(call, (FP16 if space == "fp16" else BF16)[name], arguments)
-    if c.watch is not None:
+    if c.tracer is not None:
         c.place = call.frame.place(call.node)
     handler = _TABLE.get(path)
     if handler is None:
@@ -216,8 +216,8 @@ def _dynamic(call: Invocation, shape: Any, dtype: Any, offset: Any = 0) -> Any:
     offset = Constant(offset) if isinstance(offset, int) else offset
     start = int(offset.value) if isinstance(offset, Constant) else c.index(offset, "an offset")
     made = _dynamic_array(c, extents, dtype_of(c, dtype), start)
-    if c.watch is not None:
-        c.watch.fits(made, c.hide_scalar("dynamic_bytes"), start)
+    if c.tracer is not None:
+        c.tracer.fits(made, c.hide_scalar("dynamic_bytes"), start)
     return made
 
 
@@ -354,8 +354,8 @@ def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = Fals
         if not view.writable or view.space == "constant":
             c.fail(f"{view.label or 'the array'} is read-only here")
         c.written.add(view.origin)
-    if c.watch is not None:
-        c.watch.access(view, SiteKind.ATOMIC, compares=name == "cas")
+    if c.tracer is not None:
+        c.tracer.access(view, SiteKind.ATOMIC, compares=name == "cas")
     return view
 
 

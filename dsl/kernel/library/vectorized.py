@@ -234,7 +234,8 @@ class VectorFunction(DeviceFunction):
         single = body if len(body.results) == 1 else _only(body, k)
         taken = "".join(v.type.char for v in body.parameters)  # type: ignore[union-attr]
         given = body.results[k].char  # type: ignore[union-attr]
-        cost = sum(_cost(o.opcode) for o in Kernel("row", [], body.body, INDEX).walk())
+        inside = Kernel("row", [], body.body, INDEX).walk()
+        cost = sum(find_op(o.opcode).cost for o in inside if o.opcode not in STRUCTURAL)
         return add_function_row(
             OpDef(
                 name,
@@ -270,10 +271,6 @@ def _only(body: Function, k: int) -> Function:
 
 def _identifier(name: str) -> str:
     return "".join(ch if ch.isascii() and (ch.isalnum() or ch == "_") else "_" for ch in name) or "function"
-
-
-def _cost(opcode: str) -> int:
-    return 0 if opcode in STRUCTURAL else find_op(opcode).cost
 
 
 def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any:

@@ -101,14 +101,6 @@ def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
     return action
 
 
-def _shuffle_up(lane: int, delta: int, width: int) -> int:
-    return lane - delta if lane % width >= delta else lane
-
-
-def _shuffle_down(lane: int, delta: int, width: int) -> int:
-    return lane + delta if lane % width + delta < width else lane
-
-
 def _shuffle_xor(lane: int, mask: int, width: int) -> int:
     place = lane ^ mask
     return place if place < lane - lane % width + width else lane
@@ -140,10 +132,6 @@ def _match_all(thread: RunningThread, mask: int, value: Any) -> tuple[np.uint32,
         return dict.fromkeys(brought, (_lanes(brought if same else ()), same))
 
     return _warp_meet(thread, "match_all_sync", mask, np.asarray(value).tobytes(), fold)
-
-
-def _active(thread: RunningThread) -> np.uint32:
-    return thread.meet("active", "activemask", None, lambda brought: dict.fromkeys(brought, _lanes(brought)))
 
 
 def _warp_reduce(path: str, fold: Callable[[Any, Any], Any]) -> Action:
@@ -231,14 +219,6 @@ def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Ac
     return action
 
 
-def _increment(old: Any, limit: Any) -> Any:
-    return 0 if old >= limit else int(old) + 1
-
-
-def _decrement(old: Any, limit: Any) -> Any:
-    return limit if old == 0 or old > limit else int(old) - 1
-
-
 def _number_wins(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda old, value: value if old != old else better(old, value)
 
@@ -250,14 +230,6 @@ def _cas(thread: RunningThread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     if found.tobytes() == convert(old, array.dtype).tobytes():
         array[place] = val
     return found
-
-
-def _compare_and_swap(thread: RunningThread, ary: Any, old: Any, val: Any) -> Any:
-    return _cas(thread, ary, (0,) * np.ndim(ary), old, val)
-
-
-def _load(thread: RunningThread, array: Any, i: Any) -> Any:
-    return array[i]
 
 
 def _store(thread: RunningThread, array: Any, i: Any, value: Any) -> None:
@@ -275,10 +247,6 @@ def _bits(x: Any) -> tuple[int, int]:
         raise TypeError(f"an integer has bits to count, {type(x).__name__} has not")
     width = 32 if isinstance(x, np.integer) and x.dtype.itemsize < 8 else 64
     return operator.index(x) & ((1 << width) - 1), width
-
-
-def _popc(thread: RunningThread, x: Any) -> int:
-    return _bits(x)[0].bit_count()
 
 
 def _clz(thread: RunningThread, x: Any) -> int:
@@ -311,10 +279,6 @@ def _rsqrt(x: Any) -> Any:
     return (1.0 / np.sqrt(np.float64(x))).astype(x.dtype)
 
 
-def _selp(thread: RunningThread, a: Any, b: Any, c: Any) -> Any:
-    return b if a else c
-
-
 def _gpu_only(thread: RunningThread, template: str, constraints: str, *values: Any) -> Any:
     raise KernelError("cuda.inline_ptx is PTX, which needs a GPU; in Python mode guard it by a test of the device")
 
@@ -341,8 +305,12 @@ ACTIONS: Mapping[str, Action] = {
     "local.array": _local_array,
     "const.array_like": _const_array,
     "shfl_sync": _shuffle("shfl_sync", lambda lane, source, width: lane - lane % width + source % width),
-    "shfl_up_sync": _shuffle("shfl_up_sync", _shuffle_up),
-    "shfl_down_sync": _shuffle("shfl_down_sync", _shuffle_down),
+    "shfl_up_sync": _shuffle(
+        "shfl_up_sync", lambda lane, delta, width: lane - delta if lane % width >= delta else lane
+    ),
+    "shfl_down_sync": _shuffle(
+        "shfl_down_sync", lambda lane, delta, width: lane + delta if lane % width + delta < width else lane
+    ),
     "shfl_xor_sync": _shuffle("shfl_xor_sync", _shuffle_xor),
     "all_sync": _vote("all_sync", all),
     "any_sync": _vote("any_sync", any),
@@ -350,7 +318,9 @@ ACTIONS: Mapping[str, Action] = {
     "ballot_sync": lambda thread, mask, predicate: _warp_meet(thread, "ballot_sync", mask, bool(predicate), _ballot),
     "match_any_sync": _match_any,
     "match_all_sync": _match_all,
-    "activemask": _active,
+    "activemask": lambda thread: thread.meet(
+        "active", "activemask", None, lambda brought: dict.fromkeys(brought, _lanes(brought))
+    ),
     "lanemask_lt": lambda thread: _lanes(range(thread.lane)),
     "reduce_add_sync": _warp_reduce("reduce_add_sync", operator.add),
     "reduce_min_sync": _warp_reduce("reduce_min_sync", _least),
@@ -369,22 +339,22 @@ ACTIONS: Mapping[str, Action] = {
     "atomic.or_": _atomic("or_", operator.or_, "iu"),
     "atomic.xor": _atomic("xor", operator.xor, "iu"),
     "atomic.exch": _atomic("exch", lambda old, value: value),
-    "atomic.inc": _atomic("inc", _increment, "u"),
-    "atomic.dec": _atomic("dec", _decrement, "u"),
+    "atomic.inc": _atomic("inc", lambda old, limit: 0 if old >= limit else int(old) + 1, "u"),
+    "atomic.dec": _atomic("dec", lambda old, limit: limit if old == 0 or old > limit else int(old) - 1, "u"),
     "atomic.cas": _cas,
-    "atomic.compare_and_swap": _compare_and_swap,
-    "popc": _popc,
+    "atomic.compare_and_swap": lambda thread, ary, old, val: _cas(thread, ary, (0,) * np.ndim(ary), old, val),
+    "popc": lambda thread, x: _bits(x)[0].bit_count(),
     "clz": _clz,
     "ffs": _ffs,
     "brev": _brev,
     "fma": lambda thread, a, b, c: fused_multiply_add(a, b, c),
     "cbrt": _float_function(np.cbrt),
     "rsqrt": _float_function(_rsqrt),
-    "selp": _selp,
+    "selp": lambda thread, a, b, c: b if a else c,
     "nanosleep": lambda thread, ns: thread.nap(),
     "clock": lambda thread: time.perf_counter_ns() & 0x7FFFFFFF,
     "clock64": lambda thread: time.perf_counter_ns(),
-    **dict.fromkeys(("ldca", "ldcg", "ldcs", "ldlu", "ldcv"), _load),
+    **dict.fromkeys(("ldca", "ldcg", "ldcs", "ldlu", "ldcv"), lambda thread, array, i: array[i]),
     **dict.fromkeys(("stcg", "stcs", "stwb", "stwt"), _store),
     "inline_ptx": _gpu_only,
     "cg.grid_sync": _barrier("cg.grid_sync", "grid"),

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
+from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
 
 READ, WRITE, ATOMIC = SiteKind.READ, SiteKind.WRITE, SiteKind.ATOMIC
 FINDINGS = 100  # maximum number of findings at different sites

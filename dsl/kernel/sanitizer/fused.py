@@ -1,4 +1,4 @@
-"""Sanitizer for fused kernels: checks of GPU schedules on device ``simt::watched``.
+"""Sanitizer for fused kernels: checks of GPU schedules on device ``simt::sanitized``.
 
 In: a fused kernel compiled with instrumentation, and the events of a launch. Out: a `SanitizerError` if there are
 findings. Its locations are operations of the kernel's IR (line 1 is the first instrumented operation).
@@ -12,8 +12,8 @@ from typing import Any
 
 from weft.dsl.kernel.language.kernel_errors import Place
 from weft.dsl.kernel.sanitizer.detector import Detector
-from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
-from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError, make_report, no_collector
+from weft.dsl.kernel.sanitizer.sanitized_launch import SanitizerError, make_report, no_collector
+from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
 from weft.runtime import KernelFault
 
 _KINDS = {kind.name.lower(): kind for kind in SiteKind}
@@ -29,7 +29,7 @@ def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
 @contextmanager
 def judge(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
     """Check the kernel launch within the ``with`` block. Yield the function that takes the kernel's events."""
-    sites = [_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.watched)]
+    sites = [_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.traced)]
     detector = Detector(sites, function.schedule.threads)
     stuck: KernelFault | None = None
     try:

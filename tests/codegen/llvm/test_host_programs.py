@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if form == "coroutines":
-        monkeypatch.setattr(host_threads, "split_at_meetings", lambda kernel: None)
+        monkeypatch.setattr(host_threads, "split_at_barriers", lambda kernel: None)
     program = PROGRAMS[name]()
     arguments = []
     for parameter, argument in zip(program.kernel.parameters, program.arguments, strict=True):

@@ -12,7 +12,7 @@ from tests.codegen.llvm.random_kernels import Program
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, verify_kernel
 from weft.codegen.llvm import host_threads
-from weft.codegen.passes.split_at_meetings import BarrierSplit
+from weft.codegen.passes.split_at_barriers import BarrierSplit
 
 SEEDS = [*range(8), 120, *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 100))]
 
@@ -34,7 +34,7 @@ def check(seed: int) -> int:
         )
     np.testing.assert_array_equal(expected[0], expected[1])
     splits = 0
-    split = host_threads.split_at_meetings
+    split = host_threads.split_at_barriers
 
     def counted(kernel: Kernel) -> BarrierSplit | None:
         nonlocal splits
@@ -44,7 +44,7 @@ def check(seed: int) -> int:
 
     for form in ("loops", "coroutines"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(host_threads, "split_at_meetings", counted if form == "loops" else lambda kernel: None)
+            patch.setattr(host_threads, "split_at_barriers", counted if form == "loops" else lambda kernel: None)
             found = np.zeros(blocks * threads, np.int32)
             run(kernel, [x, found, 5], (blocks,), (threads,))
             np.testing.assert_array_equal(found, expected[0], err_msg=f"seed {seed}, {form}")

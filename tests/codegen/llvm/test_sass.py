@@ -223,7 +223,7 @@ def test_a_long_fold_is_one_launch(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_columns_are_read_as_vectors_and_folded_at_one_meeting(arch: str) -> None:
+def test_columns_are_read_as_vectors_and_reduced_at_one_barrier(arch: str) -> None:
     code = code_of("sums of columns", arch)
     assert code.count("LDG.E.128") == code.count("LDG") == 4 + 3  # four rows at once, and the remaining rows
     assert code.count("STG.E.128") == code.count("STG") == 1

@@ -48,8 +48,8 @@ def test_steps_are_straight_code_that_meets_once_a_turn(name: str, arch: str) ->
     assert 0 < kernel.resources["shared"] <= 48 << 10
     names = re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", disassemble(kernel.cubin))
     assert not [n for n in names if n.startswith(("LDL", "STL", "CALL", "I2F", "F2I"))]
-    meetings = [k for k, n in enumerate(names) if n.startswith("BAR.SYNC")]
-    assert len(meetings) == 2  # one after the ring buffers are cleared, and one per iteration
-    turn = names[meetings[0] + 1 : meetings[1]]
+    barriers = [k for k, n in enumerate(names) if n.startswith("BAR.SYNC")]
+    assert len(barriers) == 2  # one after the ring buffers are cleared, and one per iteration
+    turn = names[barriers[0] + 1 : barriers[1]]
     assert sum(n.startswith("LDG") for n in turn) == (1 if name == "jacobi" else 2)  # each array is read once
     assert len(turn) <= most * count

@@ -17,7 +17,7 @@ from weft.codegen import verify_kernel
 from weft.codegen.llvm import host_threads
 from weft.codegen.passes.forward_variables import forward_variables
 from weft.codegen.passes.share_strides import share_strides
-from weft.codegen.passes.split_at_meetings import split_at_meetings
+from weft.codegen.passes.split_at_barriers import split_at_barriers
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher
 from weft.runtime import override
 
@@ -203,7 +203,7 @@ def test_loops_that_are_shared(function: Callable[..., None]) -> None:
     verify_kernel(after)
     assert after.attributes["in_step"] == ("grid" if function in GRID else "block")
     assert any(o.attributes.get("in_step") for o in after.walk())
-    assert split_at_meetings(after) is not None
+    assert split_at_barriers(after) is not None
 
 
 @pytest.mark.parametrize("function", ALONE, ids=lambda f: f.__name__)

@@ -11,10 +11,10 @@ from tests.codegen import kernels
 from tests.codegen.kernels import GPU, numbers
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, verify_kernel
-from weft.codegen.kernel_ir.operation import MEETINGS
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.map_axes import map_axes
-from weft.codegen.passes.split_at_meetings import split_at_meetings
+from weft.codegen.passes.split_at_barriers import split_at_barriers
 from weft.codegen.passes.store_branch_results import store_branch_results
 
 
@@ -23,7 +23,7 @@ def giving(kernel: Kernel) -> int:
     return sum(
         o.opcode == "if"
         and bool(o.results)
-        and any(i.opcode in MEETINGS for r in o.regions for i in program_order(r.operations))
+        and any(i.opcode in SYNCHRONIZATION for r in o.regions for i in program_order(r.operations))
         for o in kernel.walk()
     )
 
@@ -40,8 +40,8 @@ def test_folds_of_rows(dtype: str, combine: tuple[str, ...], count: int, length:
     stored = store_branch_results(threaded)
     verify_kernel(stored)
     assert not giving(stored)
-    assert split_at_meetings(threaded) is None
-    assert split_at_meetings(stored) is not None
+    assert split_at_barriers(threaded) is None
+    assert split_at_barriers(stored) is not None
     found = []
     for kernel in (threaded, stored):
         outputs = [np.zeros(count, p.value.type.dtype) for p in kernel.parameters if p.writable]  # type: ignore[union-attr]

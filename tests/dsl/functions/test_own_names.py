@@ -11,7 +11,7 @@ import pytest
 import weft as wf
 from weft.dsl.functions.own_names import OWN, find_own
 
-LISTED = "linear histograms sorting quantiles sets along_axis choosing nan_statistics calculus".split()
+LISTED = "linear histograms sorting quantiles sets along_axis selection nan_statistics calculus".split()
 
 
 @pytest.mark.parametrize("module", LISTED)

@@ -444,4 +444,4 @@ def test_ordinary_launches_stay_as_they_are():
     with wf.sanitize():
         fill[1, 4](x)
     fill[1, 4](x)
-    assert sorted(s.watch is not None for s in fill._found.values()) == [False, True]
+    assert sorted(s.tracer is not None for s in fill._found.values()) == [False, True]

@@ -8,7 +8,7 @@ import pytest
 
 from weft.dsl.kernel.language.kernel_errors import Place
 from weft.dsl.kernel.sanitizer.detector import Detector
-from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
+from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
 
 PLACE = Place("file.py", 1, 0, 1, "x")
 ACCESSES = (SiteKind.READ, SiteKind.WRITE, SiteKind.ATOMIC)

@@ -13,7 +13,7 @@ import weft as wf
 from tests.fusion.plan import test_time_steps as steps
 from weft.codegen import GPU
 from weft.codegen.schedules.writer import ThreadWriter
-from weft.dsl.kernel.sanitizer.watched_launch import SanitizerError
+from weft.dsl.kernel.sanitizer.sanitized_launch import SanitizerError
 from weft.fusion.plan import resized, step_blocks, time_steps
 from weft.fusion.run import execute
 
@@ -129,7 +129,7 @@ def test_same_bits_as_step_by_step(program: Callable[..., Any], shape: tuple[int
     _check(program, shape, count, dtype, "simt")
 
 
-@pytest.mark.parametrize("device", ["simt::backward", "simt::watched"])
+@pytest.mark.parametrize("device", ["simt::backward", "simt::sanitized"])
 @pytest.mark.parametrize(
     ("program", "shape", "count"),
     [(steps.jacobi, (6, 70), 1), (steps.diffusion, (90,), 1), (steps.closed, (7, 40), 1), (brief, (4, 9, 12), 1)],
@@ -167,7 +167,7 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
         return u
 
     with pytest.raises((SanitizerError, AssertionError)):
-        _check(halves, (5, 90), 1, "f4", "simt::watched")
+        _check(halves, (5, 90), 1, "f4", "simt::sanitized")
 
 
 @pytest.mark.usefixtures("cold_cache")

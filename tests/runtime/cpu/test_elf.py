@@ -201,7 +201,7 @@ def test_code_that_was_made_quickly_is_made_better_for_the_next_process(tmp_path
 import sys, time
 from weft.runtime import waiting
 from weft.runtime.cpu import native
-from weft.runtime.cpu.shelves import TAKE, take_text
+from weft.runtime.cpu.free_lists import TAKE, take_text
 made = native.native_object(TAKE, take_text())
 while waiting():
     time.sleep(0.01)

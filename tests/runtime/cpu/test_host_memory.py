@@ -44,12 +44,12 @@ def test_no_more_is_kept_than_the_bound() -> None:
     assert pool.kept == 0
 
 
-@pytest.mark.parametrize("shelved", [False, True])
-def test_many_threads_take_and_give_back(shelved: bool) -> None:
+@pytest.mark.parametrize("listed", [False, True])
+def test_many_threads_take_and_give_back(listed: bool) -> None:
     """Test that no block is used by two threads at the same time, and that the final counts are right."""
     device = CpuDevice()
     pool: Any = device.memory
-    assert not shelved or pool.obtain_shelves() is not None
+    assert not listed or pool.obtain_free_lists() is not None
     source = random.Random(7)
     plans = [[source.choice((100, 1000, 5000)) for _ in range(3000)] for _ in range(4)]
     wrong: list[int] = []
@@ -79,8 +79,8 @@ def test_many_threads_take_and_give_back(shelved: bool) -> None:
     finally:
         sys.setswitchinterval(before)
     assert not wrong
-    if shelved:
-        pool.shelves.clear()
+    if listed:
+        pool.free_lists.clear()
     assert pool.held == 0 and pool.kept == sum(size * len(free) for size, free in pool._free.items())
     assert 5000 < pool.peak <= 4 * 9 * size_class(5000)
 

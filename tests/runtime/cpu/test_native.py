@@ -16,7 +16,7 @@ for _ in range(5):
     y, z = x + 1, x * 2
     wf.evaluate(y, z)
     assert np.asarray(y)[-1] == 10000 and np.asarray(z)[-1] == 19998
-assert runner() is None and wf.default_device().memory.shelves is None
+assert runner() is None and wf.default_device().memory.free_lists is None
 """
 
 

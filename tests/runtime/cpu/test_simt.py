@@ -71,7 +71,7 @@ def run_planted(fault: str, way: str) -> np.ndarray:
 WANTED = np.arange(THREADS, dtype="f4")[::-1]
 
 
-@pytest.mark.parametrize("way", ["", "backward", "watched"])
+@pytest.mark.parametrize("way", ["", "backward", "sanitized"])
 def test_a_kernel_without_a_fault_runs_silently(way: str) -> None:
     assert np.array_equal(run_planted("", way), WANTED)
 
@@ -87,9 +87,9 @@ def test_a_kernel_without_a_fault_runs_silently(way: str) -> None:
         ("same place", "race"),
     ],
 )
-def test_a_planted_fault_is_found_where_threads_are_watched(fault: str, kind: str) -> None:
+def test_a_planted_fault_is_found_where_threads_are_sanitized(fault: str, kind: str) -> None:
     with pytest.raises(wf.SanitizerError) as caught:
-        run_planted(fault, "watched")
+        run_planted(fault, "sanitized")
     assert kind in {report.kind for report in caught.value.reports}
     assert caught.value.kernel == "planted"
 
@@ -163,9 +163,9 @@ def _stepped() -> wf.Array:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_schedules_have_no_races_and_any_number_of_blocks_gives_the_same_bits(name: str) -> None:
     found = []
-    for way in ("simt", "simt::backward", "simt::watched"):
+    for way in ("simt", "simt::backward", "simt::sanitized"):
         # races are found with the blocks that the schedule chooses, and with more iterations per block
-        for blocks in (2**31 - 1, 3) if way == "simt::watched" else (2**31 - 1, 1, 3):
+        for blocks in (2**31 - 1, 3) if way == "simt::sanitized" else (2**31 - 1, 1, 3):
             with wf.device(way) as device:
                 before, device.most_blocks = device.most_blocks, blocks
                 try:
@@ -192,14 +192,14 @@ def test_no_signal_ends_a_plans_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_barriers_of_schedules_are_needed_and_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test that the instrumented device reports races in row reductions without barriers."""
     monkeypatch.setattr(ThreadWriter, "barrier", lambda self: None)
-    with override(cache=False), wf.device("simt::watched"):
+    with override(cache=False), wf.device("simt::sanitized"):
         rows = wf.asarray(X) * 0.4375  # a separate kernel, since cached kernels were compiled with barriers
         with pytest.raises(wf.SanitizerError, match="race"):
             wf.evaluate(rows.sum(axis=1))
 
 
 def test_sm_75_and_sm_100_have_schedules_too() -> None:
-    for name in ("simt:sm_75", "simt:sm_100:watched"):
+    for name in ("simt:sm_75", "simt:sm_100:sanitized"):
         with wf.device(name):
             assert np.array_equal(np.array(wf.asarray(X) + 1), X + 1)
 

@@ -24,7 +24,7 @@ from tests.stand_in.ptx.machine import (
     Table,
     Together,
 )
-from tests.stand_in.ptx.meeting import Meetings, Memory
+from tests.stand_in.ptx.synchronization import Memory, Synchronization
 from tests.stand_in.ptx.text import Module
 
 
@@ -64,7 +64,7 @@ def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[st
     return program
 
 
-class Maker(Arithmetic, Choices, Bits, Memory, Meetings):
+class Maker(Arithmetic, Choices, Bits, Memory, Synchronization):
     """A translator from a PTX instruction to a step of a program."""
 
     def step(self) -> Any:

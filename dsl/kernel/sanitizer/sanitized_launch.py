@@ -26,8 +26,8 @@ from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.kernel.language.kernel_errors import Place
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch
 from weft.dsl.kernel.sanitizer.detector import Detector, Finding, FindingKind, Unwritten
-from weft.dsl.kernel.sanitizer.watch import Site, SiteKind
-from weft.runtime import Buffer, Device, KernelFault, WeftError, get_device, override, watching
+from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
+from weft.runtime import Buffer, Device, KernelFault, WeftError, get_device, override, tracing
 
 if TYPE_CHECKING:
     from weft.dsl.kernel.language.specialise import Specialisation
@@ -170,10 +170,10 @@ def sanitize() -> AbstractContextManager[None]:
     return override(sanitize=True)
 
 
-class WatchedLaunch(DispatchedLaunch):
+class SanitizedLaunch(DispatchedLaunch):
     """A launch of an instrumented kernel."""
 
-    watched = True
+    sanitized = True
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
         """Return the CPU."""
@@ -215,11 +215,11 @@ class WatchedLaunch(DispatchedLaunch):
     def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
         """Launch the kernel and analyse its events. Raises SanitizerError if there are findings."""
         launcher = self.launcher
-        assert found.watch is not None
-        detector = Detector(found.watch.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
+        assert found.tracer is not None
+        detector = Detector(found.tracer.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
         stuck: KernelFault | None = None
         try:
-            with no_collector(), watching(found.kernel.attributes["watch"], detector.take):
+            with no_collector(), tracing(found.kernel.attributes["trace"], detector.take):
                 self.device.launch_grid(
                     function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
                 )

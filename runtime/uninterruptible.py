@@ -65,7 +65,7 @@ PATIENCE = 1.0
 _left: dict[Hashable, _Work[Any]] = {}
 
 
-def undisturbed(work: Callable[[], Result], name: Hashable) -> Result:
+def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
     """Run `work` to its end, and return its result. Ctrl-C ends only the wait.
 
     If work of the same `name` is still running after an interrupt, this function waits for its result instead.

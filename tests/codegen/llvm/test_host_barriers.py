@@ -19,7 +19,7 @@ FULL = 0xFFFFFFFF
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the tests twice: with loops over threads if possible, and with coroutines only."""
     if request.param == "coroutines":
-        monkeypatch.setattr(host_threads, "split_at_meetings", lambda kernel: None)
+        monkeypatch.setattr(host_threads, "split_at_barriers", lambda kernel: None)
 
 
 def builder(name: str, index: type = np.int32) -> KernelBuilder:

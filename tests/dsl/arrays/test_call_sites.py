@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import weft as wf
-from weft.dsl.arrays import again
+from weft.dsl.arrays import call_sites
 
 CELL = """
 for _ in range(40):
@@ -19,13 +19,13 @@ for _ in range(40):
 
 def test_a_cell_run_again_is_recorded_by_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
     anew: list[str] = []
-    real: Callable[..., Any] = again.apply_anew
+    real: Callable[..., Any] = call_sites.apply_anew
 
     def counted(op: str, *arguments: Any) -> Any:
         anew.append(op)
         return real(op, *arguments)
 
-    monkeypatch.setattr(again, "apply_anew", counted)
+    monkeypatch.setattr(call_sites, "apply_anew", counted)
     counts, found = [], []
     for _ in range(3):
         names = {"wf": wf, "x": wf.ones(5), "y": wf.arange(5.0)}

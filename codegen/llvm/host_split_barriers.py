@@ -24,7 +24,7 @@ from weft.codegen.llvm.host_grid import counted
 from weft.codegen.llvm.host_split_arrays import NOTE, ArrayEmitter, memory_of
 
 
-class MeetingEmitter(ArrayEmitter):
+class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
@@ -272,7 +272,7 @@ class MeetingEmitter(ArrayEmitter):
 class _Lanes:
     """A loop over the threads of a warp. The ``with`` yields the number and the lane (i32) of a thread."""
 
-    def __init__(self, emitter: MeetingEmitter, warp: str) -> None:
+    def __init__(self, emitter: BarrierEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")
         behind = emitter.line(f"add nuw nsw i64 {first}, 32")
         few = emitter.line(f"icmp slt i64 {emitter.threads}, {behind}")

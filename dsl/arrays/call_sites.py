@@ -67,13 +67,13 @@ LEFT = 5
 RECORD, ASSIGN, SET, SHOW, RECORD_PENDING = range(5)
 
 # Counts memo hits in Python.
-_found_again = count(1)
-_take_over: list[Callable[[], None]] = []
+_hits = count(1)
+_quicken: list[Callable[[], None]] = []
 
 
-def set_take_over(take_over: Callable[[], None]) -> None:
+def set_quicken(quicken: Callable[[], None]) -> None:
     """Register the function that installs the native recorders."""
-    _take_over[:] = [take_over]
+    _quicken[:] = [quicken]
 
 
 ENOUGH = 2000
@@ -136,8 +136,8 @@ def _look_up(key: Any, epoch: Epoch) -> Expr | None:
 
 def note_found() -> None:
     """Count a memo hit in Python, and install the native recorders after `ENOUGH` hits."""
-    if next(_found_again) == ENOUGH:
-        _take_over[0]()
+    if next(_hits) == ENOUGH:
+        _quicken[0]()
 
 
 def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:

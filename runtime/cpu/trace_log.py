@@ -1,4 +1,4 @@
-"""The event log of instrumented kernels. The operation `watch` writes it, and a reader consumes it.
+"""The event log of instrumented kernels. The operation `trace` writes it, and a reader consumes it.
 
 In: the events of one launch, each a number of 64-bit words. Out: rows of numbers in order. Invariant: one launch is
 instrumented at a time. An exception of the reader is raised at the launch, and ends the reading.
@@ -22,7 +22,7 @@ _lock = threading.Lock()
 Reader = Callable[[list[list[int]]], None]
 
 
-class _Watch:
+class _Trace:
     """The reader of a log, and the first error that the reader has raised."""
 
     __slots__ = ("error", "reader", "width")
@@ -43,7 +43,7 @@ class _Watch:
                 self.error = error
 
 
-_open: _Watch | None = None
+_open: _Trace | None = None
 
 
 def _full() -> None:
@@ -56,7 +56,7 @@ FULL = ctypes.CFUNCTYPE(None)(_full)
 
 
 @contextmanager
-def watching(width: int, reader: Reader) -> Iterator[None]:
+def tracing(width: int, reader: Reader) -> Iterator[None]:
     """Pass the events of the launch within the ``with`` block to `reader`.
 
     All events have been read at the end of the block.
@@ -70,12 +70,12 @@ def watching(width: int, reader: Reader) -> Iterator[None]:
     """
     global _open
     with _lock:
-        watch = _open = _Watch(width, reader)
+        trace = _open = _Trace(width, reader)
         _words[0], _words[1] = 0, WORDS - width
         try:
             yield
         finally:
-            watch.drain()
+            trace.drain()
             _open = None
-        if watch.error is not None:
-            raise watch.error
+        if trace.error is not None:
+            raise trace.error

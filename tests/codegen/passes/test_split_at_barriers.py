@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from weft.codegen import Kernel, KernelBuilder, Value
-from weft.codegen.kernel_ir.operation import MEETINGS
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION
 from weft.codegen.passes.find_uniform import find_uniform
-from weft.codegen.passes.split_at_meetings import BarrierSplit, Run, split_at_meetings
+from weft.codegen.passes.split_at_barriers import BarrierSplit, Run, split_at_barriers
 
 INT = np.dtype(np.int32)
 FULL = 0xFFFFFFFF
@@ -37,7 +37,7 @@ class Source:
 def shape(split: BarrierSplit, kernel: Kernel) -> str:
     """Return the steps of the kernel's body: r for a run, m for a synchronization point, and . for work done once."""
     steps = split.steps[kernel.body]
-    return "".join("r" if isinstance(s, Run) else "m" if s.opcode in MEETINGS else "." for s in steps).strip(".")
+    return "".join("r" if isinstance(s, Run) else "m" if s.opcode in SYNCHRONIZATION else "." for s in steps).strip(".")
 
 
 def test_what_depends_on_the_thread_differs() -> None:
@@ -91,7 +91,7 @@ def test_runs_between_barriers() -> None:
     b.emit("barrier")
     b.store(s.x, b.op("add", s.t, s.one), s.t)
     kernel = b.finish()
-    split = split_at_meetings(kernel)
+    split = split_at_barriers(kernel)
     assert split is not None
     assert shape(split, kernel) == "rmrmr"
     assert split.crossing == {value}  # the thread's index is cheap to recompute
@@ -102,7 +102,7 @@ def test_a_shuffle_is_sent_and_received() -> None:
     result = s.shuffle(s.b.load(s.x, s.t))
     s.b.store(s.x, s.t, result)
     kernel = s.b.finish()
-    split = split_at_meetings(kernel)
+    split = split_at_barriers(kernel)
     assert split is not None
     assert shape(split, kernel) == "rmr"
     first, second = split.runs()
@@ -124,7 +124,7 @@ def test_a_loop_counter_around_a_barrier_is_common() -> None:
         b.emit("barrier")
         b.store(counter, s.zero, b.op("subtract", k, s.one))
     b.store(s.x, s.t, b.load(mine, s.zero))
-    split = split_at_meetings(b.finish())
+    split = split_at_barriers(b.finish())
     assert split is not None
     assert split.common == {counter}
     assert split.kept == {mine}
@@ -138,7 +138,7 @@ def test_variables_of_one_run_are_not_kept() -> None:
         b.store(mine, s.zero, b.load(s.x, s.t))
         b.store(s.x, s.t, b.load(mine, s.zero))
         b.emit("barrier")
-    split = split_at_meetings(b.finish())
+    split = split_at_barriers(b.finish())
     assert split is not None
     assert not split.kept
 
@@ -188,7 +188,7 @@ def whole_grid(s: Source) -> None:
 def test_what_cannot_be_split(build: Callable[[Source], None]) -> None:
     s = Source()
     build(s)
-    assert split_at_meetings(s.b.finish()) is None
+    assert split_at_barriers(s.b.finish()) is None
 
 
 def test_a_branch_with_a_shuffle_is_taken_in_step() -> None:
@@ -197,7 +197,7 @@ def test_a_branch_with_a_shuffle_is_taken_in_step() -> None:
         with s.b.loop(s.n, "serial"):
             s.b.store(s.x, s.t, s.shuffle(s.t))
     kernel = s.b.finish()
-    split = split_at_meetings(kernel)
+    split = split_at_barriers(kernel)
     assert split is not None
     assert [o.opcode for o in split.in_step] == ["if"]
     (shuffle,) = (o for o in kernel.walk() if o.opcode == "shuffle")
@@ -209,6 +209,6 @@ def test_a_branch_with_a_shuffle_is_taken_in_step() -> None:
     with s.b.if_(s.less(s.t, s.n)):
         s.b.store(s.x, s.t, s.shuffle(s.t))
     s.b.emit("barrier")
-    split = split_at_meetings(s.b.finish())
+    split = split_at_barriers(s.b.finish())
     assert split is not None
     assert len(split.strict) == 1

@@ -7,12 +7,12 @@ for good. A loop that LLVM can vectorize contains no poll.
 
 from __future__ import annotations
 
-from weft.codegen.kernel_ir.operation import MEETINGS, Block
-from weft.codegen.llvm.emit_text import NoTurns, Writer
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block
+from weft.codegen.llvm.emit_text import NoPolls, Writer
 from weft.runtime import read_llvm
 
-ASK = 6  # index of the function's address in the record
-TURNS = 1 << 12  # loop iterations between polls: a poll takes about 50 ns
+POLL = 6  # index of the function's address in the record
+INTERVAL = 1 << 12  # loop iterations between polls: a poll takes about 50 ns
 BLOCK = 1 << 8  # iterations that a block of threads counts as
 SHORT = 64  # loops with fewer iterations are short
 
@@ -20,7 +20,7 @@ _WEIGHTS = "!9"
 _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite, inaccessiblemem: readwrite) }"
 
 
-class Asking(NoTurns):
+class InterruptPolls(NoPolls):
     """Counter of the loop iterations of a function. It emits the interrupt polls.
 
     Parameters
@@ -35,12 +35,12 @@ class Asking(NoTurns):
         self._emitter, self.fault = emitter, fault
         self._left = emitter.alloca("i32", 4)
         self._constants = {o.results[0]: o.attributes["value"] for o in emitter.kernel.walk() if o.opcode == "constant"}
-        emitter.do(f"store i32 {TURNS}, ptr {self._left}, align 4")
-        emitter.declarations.setdefault("weft_ask", read_llvm(__file__, "host_asking", ASK=ASK))
+        emitter.do(f"store i32 {INTERVAL}, ptr {self._left}, align 4")
+        emitter.declarations.setdefault("weft_poll", read_llvm(__file__, "host_polls", POLL=POLL))
         emitter.attributes.append(_ATTRIBUTES)
-        emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {TURNS}}}')
+        emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {INTERVAL}}}')
 
-    def turn(self, body: Block) -> None:
+    def end_iteration(self, body: Block) -> None:
         """Emit code that counts an iteration of a `for` loop. Loops whose iterations are short are not counted."""
         if self._may_last(body):
             self.count(1)
@@ -55,8 +55,8 @@ class Asking(NoTurns):
             f"br i1 {emitter.line(f'icmp slt i32 {left}, 0')}, label %ask{number}, label %on{number}, !prof {_WEIGHTS}"
         )
         emitter.start_label(f"ask{number}")
-        emitter.do(f"call void @weft_ask(ptr {emitter.line(f'inttoptr i64 {self.fault} to ptr')})")
-        emitter.do(f"store i32 {TURNS}, ptr {self._left}, align 4")
+        emitter.do(f"call void @weft_poll(ptr {emitter.line(f'inttoptr i64 {self.fault} to ptr')})")
+        emitter.do(f"store i32 {INTERVAL}, ptr {self._left}, align 4")
         emitter.do(f"br label %on{number}")
         emitter.start_label(f"on{number}")
 
@@ -67,7 +67,7 @@ class Asking(NoTurns):
         """
         for operation in body.operations:
             name = operation.opcode
-            if name in ("repeat", "leave") or name in MEETINGS:
+            if name in ("repeat", "leave") or name in SYNCHRONIZATION:
                 return True
             if name == "for" and self._constants.get(operation.operands[1], SHORT) >= SHORT:
                 return True

@@ -15,7 +15,7 @@ import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
 from weft.dsl.kernel.launch.dispatcher import LAUNCHERS_LIMIT
-from weft.dsl.kernel.launch.ready import LIMIT
+from weft.dsl.kernel.launch.prepared_launch import LIMIT
 from weft.runtime import KernelFault, get_device, override, set_default_device
 
 FACTOR = 2.0
@@ -46,7 +46,7 @@ def test_numbers_and_arrays_change() -> None:
         x, out = wf.asarray(host), wf.zeros(100)
         launcher(x, k * 0.5, -k, out)
         assert np.array_equal(out.numpy(), host * (k * 0.5) - k)
-    assert len(launcher.ready) == 1
+    assert len(launcher.prepared) == 1
     assert kernel[2, 64] is launcher
 
 
@@ -63,7 +63,7 @@ def test_what_a_specialisation_depends_on_is_another_launch() -> None:
                 wanted = np.zeros(source.shape, dtype)
                 wanted[:128] = (source * 2 + 1)[:128]
                 assert np.array_equal(out.numpy(), wanted)
-    assert len(launcher.ready) == 12
+    assert len(launcher.prepared) == 12
 
 
 def test_old_values_stay() -> None:
@@ -150,9 +150,9 @@ def test_what_is_kept_is_bounded() -> None:
         kernel[k, 32]
     assert len(kernel._launchers) <= LAUNCHERS_LIMIT
     launcher = kernel[1, 32]
-    launcher.ready.update({("other", k): None for k in range(LIMIT)})
+    launcher.prepared.update({("other", k): None for k in range(LIMIT)})
     launcher(wf.zeros(10), 1.0, 1.0, wf.zeros(10))
-    assert len(launcher.ready) == 1
+    assert len(launcher.prepared) == 1
     with pytest.raises(Exception, match="integers"):
         kernel[True, 32]
 

@@ -17,7 +17,7 @@ from weft.runtime.llvm_files import read_llvm
 # Counters of a pool: bytes of free blocks, bytes of all blocks, peak of the bytes in use, maximum bytes of free blocks.
 KEPT, MADE, PEAK, MOST, COUNTS = range(5)
 # Words of a free list: the top buffer, its size in bytes, the store to which the list belongs.
-TOP, SIZE, STORE, SHELF = range(4)
+TOP, SIZE, STORE = range(3)
 # Words of a store: the address of the pool's counters; whether free lists are closed; the buffers' type; None; offsets
 # of fields in buffers; numbers of expected values and of slots, which follow the functions; then the functions.
 COUNTED, CLOSED, KIND, NOTHING, WEAK, UNWRITTEN, ORIGIN, NBYTES, OWNER, EXPECTED, SLOTS, HEAD = range(12)
@@ -30,7 +30,7 @@ FUNCTIONS = (
     "Py_DecRef",
 )
 LISTS = HEAD + len(FUNCTIONS)
-_CALLED = ("IS_FINALIZED", "UNTRACK", "CLEAR_WEAK", "FINALIZE", "FREE", "RELEASE")  # their names in `shelves.ll`
+_CALLED = ("IS_FINALIZED", "UNTRACK", "CLEAR_WEAK", "FINALIZE", "FREE", "RELEASE")  # their names in `free_lists.ll`
 # Words of an expected value: offset, object. Words of a request: index in the table, free list, size as an int object.
 PAIR, REQUEST = 2, 3
 
@@ -46,7 +46,7 @@ def keep_text(free_list: int) -> str:
     """
     return read_llvm(
         __file__,
-        "shelves",
+        "free_lists",
         KEEP=KEEP,
         FREE_LIST=free_list,
         TYPE=TYPE,
@@ -91,23 +91,23 @@ def take_text() -> str:
     rows = t.at(record, 1)
     k = t.begin_loop("take", t.load(record, 0))
     row = t.at(rows, t.new(f"mul i64 {k}, {REQUEST}"))
-    shelf = t.load(row, 1, "ptr")
-    top = t.load(shelf, TOP, "ptr")
+    free_list = t.load(row, 1, "ptr")
+    top = t.load(free_list, TOP, "ptr")
     t.branch(f"icmp eq ptr {top}, null", "empty", "there")
     t.label("empty")
     t.store(t.new(f"add i64 {t.load(missing, 0)}, 1"), missing, 0)
     t.do("br label %take.end")
     t.label("there")
-    store = t.load(shelf, STORE, "ptr")
+    store = t.load(free_list, STORE, "ptr")
     nothing, kind = t.load(store, NOTHING, "ptr"), t.load(store, KIND, "ptr")
     origin = _field(t, top, store, ORIGIN)
-    t.do(f"store ptr {t.new(f'load ptr, ptr {origin}')}, ptr {shelf}")
+    t.do(f"store ptr {t.new(f'load ptr, ptr {origin}')}, ptr {free_list}")
     nbytes, given = _field(t, top, store, NBYTES), t.load(row, 2, "ptr")
     old = t.new(f"load ptr, ptr {nbytes}")
     for where, thing in ((origin, nothing), (_field(t, top, store, UNWRITTEN), nothing), (nbytes, given)):
         t.do(f"call void {known['Py_IncRef']}(ptr {thing})")
         t.do(f"store ptr {thing}, ptr {where}")
-    _count_taken(t, t.load(store, COUNTED, "ptr"), t.load(shelf, SIZE))
+    _count_taken(t, t.load(store, COUNTED, "ptr"), t.load(free_list, SIZE))
     t.do(f"call ptr {known['PyObject_Init']}(ptr {top}, ptr {kind})")
     t.do(f"call void {known['PyObject_GC_Track']}(ptr {top})")
     t.do(f"call void {known['Py_DecRef']}(ptr {old})")

@@ -1,7 +1,7 @@
-"""Instrument the threads of a fused kernel: a `watch` precedes every access and synchronization.
+"""Instrument the threads of a fused kernel: a `trace` precedes every access and synchronization.
 
-In: a kernel after `map_axes`, with nothing left to expand. Out: the kernel with the attributes ``watch`` (words of an
-event) and ``watched`` (a `WatchedSite` for each site, as a plain tuple). Invariant: the first of several accesses
+In: a kernel after `map_axes`, with nothing left to expand. Out: the kernel with the attributes ``trace`` (words of an
+event) and ``traced`` (a `TraceSite` for each site, as a plain tuple). Invariant: the first of several accesses
 that a GPU executes as one has the alignment of the whole access.
 """
 
@@ -12,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import MEETINGS, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer, Value
 from weft.codegen.kernel_ir.text import print_operations
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
 _ACCESSES = {"load": "read", "store": "write", "atomic": "atomic", "atomic_cas": "atomic"}
-_MEETINGS = {"barrier": "barrier", "barrier_vote": "barrier", "grid_barrier": "grid", "active_mask": "active"}
+_SYNCHRONIZATION = {"barrier": "barrier", "barrier_vote": "barrier", "grid_barrier": "grid", "active_mask": "active"}
 
 
-class WatchedSite(NamedTuple):
+class TraceSite(NamedTuple):
     """An instrumented operation of the kernel.
 
     `kind`: read, write, atomic, barrier, grid, warp, active or fence; `array`, `space`, `size`, `align`: the accessed
@@ -39,43 +39,43 @@ class WatchedSite(NamedTuple):
     compares: bool = False
 
 
-def watch_schedule(kernel: Kernel) -> Kernel:
+def trace_schedule(kernel: Kernel) -> Kernel:
     """Return the instrumented kernel."""
-    watcher = _Watcher(kernel)
-    watched = watcher.run()
-    width = 3 + max((site.numbers + site.valued for site in watcher.sites), default=0)
-    watched.attributes |= {"watch": width, "watched": tuple(tuple(site) for site in watcher.sites)}
-    return watched
+    tracer = _Tracer(kernel)
+    traced = tracer.run()
+    width = 3 + max((site.numbers + site.valued for site in tracer.sites), default=0)
+    traced.attributes |= {"trace": width, "traced": tuple(tuple(site) for site in tracer.sites)}
+    return traced
 
 
-class _Watcher(Rewriter):
+class _Tracer(Rewriter):
     """Rewriter that instruments a kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel, self.watch)
+        super().__init__(kernel, self.trace)
         self.texts = print_operations(kernel)
-        self.sites: list[WatchedSite] = []
+        self.sites: list[TraceSite] = []
         # pointer that an `offset` computed -> the array that it points into
         self.arrays = {o.results[0]: o.operands[0] for o in kernel.walk() if o.opcode == "offset"}
 
-    def watch(self, builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
+    def trace(self, builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
         """Instrument an operation that is about to be copied."""
         if operation.opcode in _ACCESSES:
             if operation.attributes.get("order", "monotonic") != "monotonic":  # which includes a fence
-                self.event(builder, WatchedSite("fence", self.texts[operation]))
+                self.event(builder, TraceSite("fence", self.texts[operation]))
             self.access(builder, operation)
-        elif operation.opcode == "fence" or operation.opcode in _MEETINGS:
-            self.event(builder, WatchedSite(_MEETINGS.get(operation.opcode, "fence"), self.texts[operation]))
+        elif operation.opcode == "fence" or operation.opcode in _SYNCHRONIZATION:
+            self.event(builder, TraceSite(_SYNCHRONIZATION.get(operation.opcode, "fence"), self.texts[operation]))
         elif operation.opcode == "shuffle_xor":
-            self.event(builder, WatchedSite("warp", self.texts[operation]))
-        elif operation.opcode in MEETINGS:
+            self.event(builder, TraceSite("warp", self.texts[operation]))
+        elif operation.opcode in SYNCHRONIZATION:
             mask = builder.cast(operation.operands[0], builder.kernel.index_dtype)
-            self.event(builder, WatchedSite("warp", self.texts[operation], numbers=1), mask)
+            self.event(builder, TraceSite("warp", self.texts[operation], numbers=1), mask)
 
-    def event(self, builder: KernelBuilder, site: WatchedSite, *operands: Value) -> None:
-        """Emit a `watch` for a new site."""
+    def event(self, builder: KernelBuilder, site: TraceSite, *operands: Value) -> None:
+        """Emit a `trace` for a new site."""
         self.sites.append(site)
-        builder.emit("watch", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
+        builder.emit("trace", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
 
     def array(self, pointer: Value) -> Value:
         """Return the array into which a pointer of the kernel points."""
@@ -97,7 +97,7 @@ class _Watcher(Rewriter):
         place = builder.emit("offset", (pointer, index), (pointer.type,))[0]
         # a volatile access communicates with other threads, and takes effect at once or not at all
         kind = "atomic" if volatile else _ACCESSES[operation.opcode]
-        site = WatchedSite(
+        site = TraceSite(
             kind,
             self.texts[operation],
             self.array(operation.operands[0]).name,

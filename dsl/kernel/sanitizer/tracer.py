@@ -1,6 +1,6 @@
-"""Instrumentation of kernels with a `watch` operation before every access and every synchronization.
+"""Instrumentation of kernels with a `trace` operation before every access and every synchronization.
 
-In: accesses and indices during compilation. Out: `watch` operations, and a `Site` for each. Invariant: an index is
+In: accesses and indices during compilation. Out: `trace` operations, and a `Site` for each. Invariant: an index is
 checked before its address is computed, and an address before it is used, so that a thread ends instead of accessing
 invalid memory.
 """
@@ -71,12 +71,12 @@ class Site:
     compares: bool = False
 
 
-class WatchingBuilder(KernelBuilder):
-    """A builder that inserts a `watch` before every operation that synchronizes threads."""
+class TracingBuilder(KernelBuilder):
+    """A builder that inserts a `trace` before every operation that synchronizes threads."""
 
-    def __init__(self, watch: Watch, name: str, index_dtype: np.dtype) -> None:
+    def __init__(self, tracer: Tracer, name: str, index_dtype: np.dtype) -> None:
         super().__init__(name, index_dtype)
-        self._watch = watch
+        self._tracer = tracer
 
     def emit(
         self,
@@ -88,14 +88,14 @@ class WatchingBuilder(KernelBuilder):
     ) -> tuple[Value, ...]:
         """Append an operation of any kind and return its results."""
         if opcode in _KINDS:
-            self._watch.event(Site(_KINDS[opcode], self._watch.place), ())
+            self._tracer.event(Site(_KINDS[opcode], self._tracer.place), ())
         elif opcode in _MASKED:
             mask = self.cast(operands[0], self.kernel.index_dtype)
-            self._watch.event(Site(SiteKind.WARP, self._watch.place, numbers=1), (mask,))
+            self._tracer.event(Site(SiteKind.WARP, self._tracer.place, numbers=1), (mask,))
         return super().emit(opcode, operands, types, regions, **attributes)
 
 
-class Watch:
+class Tracer:
     """The instrumentation of one compilation."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Watch:
         self.sites = []
         self._named = {}
         self.c = c
-        return WatchingBuilder(self, name, c.index_dtype)
+        return TracingBuilder(self, name, c.index_dtype)
 
     @property
     def width(self) -> int:
@@ -122,9 +122,9 @@ class Watch:
         return found
 
     def event(self, site: Site, operands: tuple[Value, ...]) -> Value:
-        """Emit a `watch` operation. Return its run-time result: whether the address is aligned."""
+        """Emit a `trace` operation. Return its run-time result: whether the address is aligned."""
         self.sites.append(site)
-        return self.c.builder.emit("watch", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
+        return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
         """Return an array labelled with its variable's name. A field of a labelled array keeps its label."""
@@ -189,7 +189,7 @@ class Watch:
     def access(
         self, view: ArrayValue, kind: SiteKind, align: int = 0, value: Value | None = None, compares: bool = False
     ) -> None:
-        """Emit a `watch` before an access to one element. A misaligned access ends the thread.
+        """Emit a `trace` before an access to one element. A misaligned access ends the thread.
 
         `align` is the required alignment, or 0 for that of the dtype. `value` is the written value.
         """

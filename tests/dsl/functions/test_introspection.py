@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.functions import own_names, questions
+from weft.dsl.functions import introspection, own_names
 
 SHAPE = (40, 30)
 
@@ -58,9 +58,9 @@ def _plain(found: Any) -> Any:
 
 
 def test_all_functions_of_the_module_are_asked() -> None:
-    listed = set(own_names._MODULES["functions.questions"].split())
+    listed = set(own_names._MODULES["functions.introspection"].split())
     assert listed <= QUESTIONS.keys()
-    assert all(hasattr(questions, name) for name in listed)
+    assert all(hasattr(introspection, name) for name in listed)
 
 
 @pytest.mark.parametrize("namespace", [wf, np], ids=["weft", "numpy"])

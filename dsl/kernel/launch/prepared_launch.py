@@ -45,7 +45,7 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
     return tuple(parts)
 
 
-class Ready:
+class PreparedLaunch:
     """A cached launch. Only addresses and scalars are new in each call.
 
     Parameters
@@ -66,7 +66,8 @@ class Ready:
         self, launcher: ConfiguredKernel, found: Specialisation, function: Any, given: tuple[Any, ...], items: list[int]
     ) -> None:
         self._function = function
-        prepare = getattr(_device_of(given), "prepare_grid", None)
+        device = next(value._storage.device for value in given if type(value) is Array)
+        prepare = getattr(device, "prepare_grid", None)
         self._prepared = prepare and prepare(function, launcher.grid, launcher.block, launcher.shared_bytes, len(items))
         self._items = items
         # Shared and local arrays are also written, but are not arguments.
@@ -106,7 +107,3 @@ class Ready:
             storage.device.launch_grid(
                 self._function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
             )
-
-
-def _device_of(given: tuple[Any, ...]) -> Any:
-    return next(value._storage.device for value in given if type(value) is Array)

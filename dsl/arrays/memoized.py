@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from weft.dsl.arrays.again import CALLED, RECORD, bind_memory, keep_code, keep_zero, note_found
 from weft.dsl.arrays.array import LOOKS, Array, Scalar, record, user_location
+from weft.dsl.arrays.call_sites import CALLED, RECORD, bind_memory, keep_code, keep_zero, note_found
 from weft.dsl.arrays.parts import Part
 from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
 
@@ -26,7 +26,7 @@ LONGEST = 32
 _NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
 
 
-def recalled(function: Function) -> Function:
+def memoized(function: Function) -> Function:
     """Memoize the array that a function records, by call site and arguments."""
     name = function.__name__
     function = uncut(function)

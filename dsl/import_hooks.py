@@ -61,7 +61,7 @@ class _RegisteringLoader:
             _register(self._function, module)
 
 
-class _Neighbours:
+class _Finder:
     """A finder that finds only the modules in `_WAITING`, and under pytest also weft's own."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
@@ -85,4 +85,4 @@ def install() -> None:
             _hide_frames(sys.modules[name])
     for name in [name for name in _WAITING if name in sys.modules]:
         _register(_WAITING.pop(name), sys.modules[name])
-    sys.meta_path.insert(0, _Neighbours())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]

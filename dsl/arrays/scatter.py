@@ -58,7 +58,7 @@ def is_gpu(device: Device) -> bool:
     return codegen.machine_of(device).is_gpu
 
 
-def fold_places(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
+def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
     """Combine ``value[k]`` with ``previous[position[k]]`` for each k, and return the resulting elements.
 
     `value` and `position` are flat. Return None if a parallel result would depend on the order of the threads, or if
@@ -167,7 +167,7 @@ def _special_sum(counts: Expr) -> Expr:
     return map_("where", [map_("logical_and", some), nan, one_sign])
 
 
-def assign_places(
+def scatter_assign(
     previous: Expr,
     value: Expr,
     position: Expr,
@@ -181,7 +181,7 @@ def assign_places(
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > PLACES_A_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
     if not _is_one(value):
-        number = _number(shape)
+        number = reshape(iota((count,), 0, _INT32), shape)  # the flat index of each element
         none = broadcast_to(constant(-1, _INT32), (previous.size,))
         last = scatter(none, number, [position], terms, shape, "maximum")
         value = gather(reshape(value, (count,)), [gather(last, [position], terms, shape)], _FLAT, shape)
@@ -193,11 +193,6 @@ def _is_one(value: Expr) -> bool:
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 
-def _number(shape: tuple[int, ...]) -> Expr:
-    """Return an array in which each element is its own flat index in C order."""
-    return reshape(iota((prod(shape),), 0, _INT32), shape)
-
-
 def _at(values: Expr, position: Expr) -> Expr:
     return gather(values, [position], _FLAT, position.shape)
 
@@ -206,4 +201,4 @@ def _fold(op: str, places: Expr, value: Expr, position: Expr) -> Expr:
     return scatter(places, value, [position], _FLAT, position.shape, op)
 
 
-__all__ = ["assign_places", "fold_places", "is_gpu", "sum_in_any_order"]
+__all__ = ["scatter_assign", "scatter_reduce", "is_gpu", "sum_in_any_order"]

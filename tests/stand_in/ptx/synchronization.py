@@ -215,7 +215,7 @@ def say(g: Grid, lanes: np.ndarray, form: str, values: str) -> None:
         os.write(1, (said + whole[end:]).encode())
 
 
-class Meetings(Operands):
+class Synchronization(Operands):
     """Instructions for barriers, and for operations among the lanes of a warp."""
 
     def _barrier(self) -> Any:

@@ -12,16 +12,18 @@ from functools import partial
 
 import pytest
 
-from weft.runtime import CodeCache, run_calls, undisturbed
+from weft.runtime import CodeCache, run_calls, uninterruptible
 
-work_alone = sys.modules["weft.runtime.undisturbed"]  # (in the package, the function hides the module of the same name)
+work_alone = sys.modules[
+    "weft.runtime.uninterruptible"
+]  # (in the package, the function hides the module of the same name)
 
 
 def test_results_and_errors_come_back() -> None:
-    assert undisturbed(lambda: 3, "three") == 3
-    assert undisturbed(lambda: None, "none") is None
+    assert uninterruptible(lambda: 3, "three") == 3
+    assert uninterruptible(lambda: None, "none") is None
     with pytest.raises(ZeroDivisionError):
-        undisturbed(lambda: 1 // 0, "fault")
+        uninterruptible(lambda: 1 // 0, "fault")
 
 
 def test_an_interrupt_is_raised_at_once_and_the_work_goes_on() -> None:
@@ -36,28 +38,28 @@ def test_an_interrupt_is_raised_at_once_and_the_work_goes_on() -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(KeyboardInterrupt):
-            undisturbed(work, "work")
+            uninterruptible(work, "work")
     finally:
         signal.signal(signal.SIGALRM, before)
     assert not done.is_set()
     release.set()
     # a second request waits for the work that is in progress
-    assert undisturbed(lambda: 4, "work") == 3
+    assert uninterruptible(lambda: 4, "work") == 3
     assert done.is_set()
-    assert undisturbed(lambda: 4, "work") == 4
+    assert uninterruptible(lambda: 4, "work") == 4
 
 
 def test_a_thread_that_never_begins_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test that work is done even if its thread does not start, for example because memory is exhausted."""
     monkeypatch.setattr(work_alone, "PATIENCE", 0.05)
     monkeypatch.setattr(work_alone._thread, "start_new_thread", lambda *_: 1)
-    assert undisturbed(lambda: 5, "five") == 5
+    assert uninterruptible(lambda: 5, "five") == 5
 
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(work_alone._thread, "start_new_thread", refuse)
-    assert undisturbed(lambda: 6, "six") == 6
+    assert uninterruptible(lambda: 6, "six") == 6
     before = len(threading.enumerate())
     done: list[int] = []
     calls = [partial(done.append, k) for k in range(9)]

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from weft.runtime.cpu.native import Builtin, check_objects, lasting, obtain_native, python_function
-from weft.runtime.cpu.shelf_code import (
+from weft.runtime.cpu.free_list_code import (
     CLOSED,
     COUNTS,
     FUNCTIONS,
@@ -31,6 +30,7 @@ from weft.runtime.cpu.shelf_code import (
     keep_text,
     take_text,
 )
+from weft.runtime.cpu.native import Builtin, check_objects, lasting, obtain_native, python_function
 from weft.runtime.cpu.slots import slots_of
 from weft.runtime.device import Buffer, Requests
 
@@ -88,7 +88,7 @@ class Counted:
             self.counts[PEAK] = held
 
 
-class Shelves:
+class FreeLists:
     """The free lists of a pool.
 
     Parameters
@@ -112,7 +112,7 @@ class Shelves:
         self._take = _taker().call
         at = slots_of(base)
         expects = [word for name, value in expected.items() for word in (at[name], id(value))]
-        # in the order of `shelf_code`; a buffer's device comes last, because it keeps the pool alive
+        # in the order of `free_list_code`; a buffer's device comes last, because it keeps the pool alive
         offsets = sorted(at.values(), key=lambda offset: offset == at["device"])
         named = [at[name] for name in ("unwritten", "origin", "nbytes", "_owner")]
         head = [_address(pool.counts), 0, id(self._kind), id(None), base.__weakrefoffset__, *named]
@@ -122,7 +122,7 @@ class Shelves:
         self._of: dict[int, int] = {}  # size of buffers -> address of their free list
         self._closed = _address(lasting(array("q", [0, 0, _address(self._store)])))
 
-    def _shelf(self, size: int) -> int:
+    def _free_list(self, size: int) -> int:
         found = self._of.get(size)
         if found is None:
             found = _address(lasting(array("q", [0, size, _address(self._store)])))
@@ -132,14 +132,14 @@ class Shelves:
     def make(self, size: int, *fields: Any) -> Buffer:
         """Return a new buffer, which goes on the free list of this size when it is deleted."""
         buffer: Buffer = _generic_alloc(self._kind, 0)
-        ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._shelf(size)
+        ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._free_list(size)
         buffer.__init__(*fields)  # type: ignore[misc]
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
         """Return a buffer of `nbytes` from the free list of this size. Return None if the list is empty."""
         found: list[Any] = [None]
-        record = array("q", (1, 0, self._shelf(size), id(nbytes)))
+        record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)
         return found[0]
 
@@ -150,7 +150,7 @@ class Shelves:
         """
         words = array("q", [len(sizes)])
         for place, size, nbytes in zip(requests.places, sizes, requests.sizes, strict=True):
-            words.extend((place, self._closed if size is None else self._shelf(size), id(nbytes)))
+            words.extend((place, self._closed if size is None else self._free_list(size), id(nbytes)))
         with self._lock:
             # (only once: other threads may already use the address)
             if requests.call is None:
@@ -180,9 +180,9 @@ def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable
             table[place] = device.allocate(nbytes)
     requests.runs += 1
     if requests.runs >= PATIENCE and requests.call is None:
-        shelves = device.memory.obtain_shelves()
-        if shelves is not None:
-            shelves.prepare(requests, [size_of(nbytes) for nbytes in requests.sizes])
+        free_lists = device.memory.obtain_free_lists()
+        if free_lists is not None:
+            free_lists.prepare(requests, [size_of(nbytes) for nbytes in requests.sizes])
 
 
 @cache

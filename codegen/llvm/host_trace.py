@@ -1,9 +1,9 @@
-"""The operation `watch` on the host: an event in the runtime's log, and a check of the alignment.
+"""The operation `trace` on the host: an event in the runtime's log, and a check of the alignment.
 
-Invariant: an event has as many words as the kernel's attribute ``watch``. They are the site with the thread's number
+Invariant: an event has as many words as the kernel's attribute ``trace``. They are the site with the thread's number
 in the upper half, the block's number, the address (0 without a pointer), and the values (the bits of floats and of
-other values that are not indices). Threads and blocks are numbered with x fastest. The log ``weft_watch_log``
-contains the number of words in use, the limit for one more event, and the events. ``weft_watch_full`` empties it.
+other values that are not indices). Threads and blocks are numbered with x fastest. The log ``weft_trace_log``
+contains the number of words in use, the limit for one more event, and the events. ``weft_trace_full`` empties it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from weft.codegen.llvm.host_exchange import to_bits
 from weft.runtime import read_llvm
 
 
-def emit_watch(
+def emit_trace(
     emitter: Emitter, operation: Operation, numbers: dict[tuple[str, int], str], thread: str, symbols: set[str]
 ) -> None:
     """Emit code that appends an event and checks the alignment of the address."""
-    if "weft_watch_note" not in emitter.declarations:
-        symbols.update(("weft_watch_log", "weft_watch_full"))
-        emitter.globals.append("@weft_watch_log = external global i64, align 8")
-        emitter.declare("weft_watch_full", "void", [])
-        emitter.declarations["weft_watch_note"] = read_llvm(
-            __file__, "host_watch", WIDTH=emitter.kernel.attributes["watch"]
+    if "weft_trace_note" not in emitter.declarations:
+        symbols.update(("weft_trace_log", "weft_trace_full"))
+        emitter.globals.append("@weft_trace_log = external global i64, align 8")
+        emitter.declare("weft_trace_full", "void", [])
+        emitter.declarations["weft_trace_note"] = read_llvm(
+            __file__, "host_trace", WIDTH=emitter.kernel.attributes["trace"]
         )
     kind = scalar_type(emitter.kernel.index_dtype)
 
@@ -42,7 +42,7 @@ def emit_watch(
     if values and isinstance(values[0].type, Pointer):
         address = emitter.line(f"ptrtoint ptr {emitter.scalar_of(values[0])} to i64")
         values = values[1:]
-    place = emitter.line(f"call ptr @weft_watch_note(i64 {what}, i64 {block}, i64 {address})")
+    place = emitter.line(f"call ptr @weft_trace_note(i64 {what}, i64 {block}, i64 {address})")
     for k, value in enumerate(values):
         slot = emitter.line(f"getelementptr inbounds i64, ptr {place}, i64 {k}")
         text = emitter.scalar_of(value)

@@ -115,7 +115,7 @@ class NoMemory:
         return 0
 
 
-class Immediate(Named):
+class SynchronousDevice(Named):
     """Base class of synchronous devices, whose calls return when their work has ended."""
 
     memory: Any  # as `MemoryCount`
@@ -138,8 +138,8 @@ class Immediate(Named):
     def create_stream(self, handle: int | None = None) -> DoneStream:
         """Return a stream. Its handle is only a number that is never passed to CUDA."""
         if handle is None:
-            Immediate._streams += 1
-            handle = Immediate._streams
+            SynchronousDevice._streams += 1
+            handle = SynchronousDevice._streams
         return DoneStream(handle)
 
     _streams = 2  # CUDA's handles 1 and 2 are its default streams

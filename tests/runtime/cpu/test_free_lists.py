@@ -13,9 +13,9 @@ import pytest
 
 from tests.runtime.test_cuda_memory import Machine
 from weft.runtime import Buffer, CpuDevice, CudaDevice, Requests
+from weft.runtime.cpu.free_list_code import TAKE, TAKES, take_text
 from weft.runtime.cpu.host_memory import size_class
 from weft.runtime.cpu.native import Builtin, python_function
-from weft.runtime.cpu.shelf_code import TAKE, TAKES, take_text
 from weft.runtime.errors import CompileError
 
 
@@ -23,7 +23,7 @@ from weft.runtime.errors import CompileError
 def device() -> CpuDevice:
     """Return a new CPU device with free lists."""
     made = CpuDevice()
-    assert made.memory.obtain_shelves() is not None
+    assert made.memory.obtain_free_lists() is not None
     return made
 
 
@@ -31,7 +31,7 @@ def device() -> CpuDevice:
 def gpu() -> Iterator[Any]:
     """Yield a new CUDA device with free lists, on a stand-in for the driver."""
     made = CudaDevice(0, Machine())
-    assert made.memory.obtain_shelves() is not None
+    assert made.memory.obtain_free_lists() is not None
     yield made
 
 
@@ -82,11 +82,11 @@ def test_requests_are_met_by_one_call_once_they_come_back(device: CpuDevice) -> 
 
 def test_requests_are_prepared_once(device: CpuDevice) -> None:
     """Test that requests prepared for native code are not replaced, since another thread may be using them."""
-    shelves: Any = device.memory.shelves
+    free_lists: Any = device.memory.free_lists
     requests = Requests([0], [100])
-    shelves.prepare(requests, [256])
+    free_lists.prepare(requests, [256])
     words, address = requests.words, requests.address
-    shelves.prepare(requests, [256])
+    free_lists.prepare(requests, [256])
     assert requests.words is words and requests.address == address == words.buffer_info()[0]
 
 
@@ -126,11 +126,11 @@ def test_no_more_is_kept_than_the_bound(device: CpuDevice) -> None:
 
 
 def test_a_buffer_that_could_not_be_finished_has_no_block(device: CpuDevice) -> None:
-    shelves: Any = device.memory.shelves
+    free_lists: Any = device.memory.free_lists
     with warnings.catch_warnings(), pytest.raises(TypeError):
         warnings.simplefilter("error")  # (pytest reports errors in destructors as warnings)
-        shelves.make(4096)
-    assert shelves.take(4096, 4096) is None
+        free_lists.make(4096)
+    assert free_lists.take(4096, 4096) is None
     with pytest.raises(TypeError, match="cannot create"):
         type(device.allocate(8))(device, 0, 0)
 
@@ -140,14 +140,14 @@ def test_without_native_code_buffers_are_made_one_by_one(monkeypatch: pytest.Mon
         raise CompileError("no compiler")
 
     monkeypatch.setattr(Builtin, "__init__", fail)
-    monkeypatch.setattr("weft.runtime.cpu.shelves._taker", lambda: Builtin("", "", []))
+    monkeypatch.setattr("weft.runtime.cpu.free_lists._taker", lambda: Builtin("", "", []))
     device = CpuDevice()
     requests = Requests([0, 1], [100, 200])
     for _ in range(4):
         table: list[Any] = [None, None]
         device.allocate_into(table, requests)
         assert [buffer.nbytes for buffer in table] == [100, 200]
-    assert requests.call is None and device.memory.shelves is None
+    assert requests.call is None and device.memory.free_lists is None
 
 
 def test_a_gpus_small_blocks(gpu: Any) -> None:
@@ -159,7 +159,7 @@ def test_a_gpus_small_blocks(gpu: Any) -> None:
         assert [block.nbytes for block in table] == requests.sizes
         assert {block.home for block in table} == {gpu.memory.own}
         found.append({block.address for block in table})
-    assert found[2] == found[3], "the large one from the pool, the others from their shelves"
+    assert found[2] == found[3], "the large one from the pool, the others from their free_lists"
     del table
     kept = gpu.memory.kept
     assert gpu.memory.held == 0 and gpu.memory.empty() == kept and gpu.memory.made == 0
@@ -170,11 +170,11 @@ def test_a_block_that_another_stream_read_waits_for_it(gpu: Any) -> None:
     address, stream = block.address, gpu.create_stream()
     gpu.claim(block, stream)
     del block
-    assert gpu.memory.shelves.take(1024, 1000) is None, "it is not on a shelf"
+    assert gpu.memory.free_lists.take(1024, 1000) is None, "it is not on a free list"
     assert gpu.memory.held == 0 and gpu.allocate(1000).address == address
 
 
-def test_another_streams_blocks_are_on_no_shelf(gpu: Any) -> None:
+def test_another_streams_blocks_are_on_no_free_list(gpu: Any) -> None:
     own = gpu.allocate(1000)
     address = own.address
     del own

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from weft.codegen.kernel_ir.operation import MEETINGS, STRUCTURAL, Block, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Value
 from weft.codegen.ops import find_op
 from weft.codegen.passes.find_common_loops import find_common_loops
 from weft.codegen.passes.find_uniform import Uniformity, find_uniform
@@ -121,7 +121,7 @@ class BarrierSplit:
         return True
 
 
-def split_at_meetings(kernel: Kernel) -> BarrierSplit | None:
+def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
     """Split a kernel into steps. Return None if threads may diverge at a synchronization point."""
     uniform = find_uniform(kernel)
     if not all(_can_split_at(o, uniform, kernel) for o in program_order(kernel.body.operations)):
@@ -141,7 +141,7 @@ def is_pure(operation: Operation) -> bool:
 
 
 def _can_split_at(o: Operation, uniform: Uniformity, kernel: Kernel) -> bool:
-    if o.opcode not in MEETINGS:
+    if o.opcode not in SYNCHRONIZATION:
         return True
     if o.opcode not in _BLOCK | _WARP or (o.opcode in _BLOCK and o in uniform.apart):
         return False
@@ -203,7 +203,7 @@ class _Splitter:
             self.together((*self.around[loop], loop))
         everything = list(program_order(self.kernel.body.operations))
         for o in everything:
-            if o.opcode in MEETINGS:
+            if o.opcode in SYNCHRONIZATION:
                 self.together(self.around[o])
         size = -1
         while size != len(self.once):
@@ -215,7 +215,7 @@ class _Splitter:
                     self.together(self.around[o])
                 elif o.attributes["label"] != self.uniform.exit:
                     return False  # some threads continue after a synchronization point, but not after the kernel
-        together = {*self.once, *self.loads, *(o for o in everything if o.opcode in MEETINGS)}
+        together = {*self.once, *self.loads, *(o for o in everything if o.opcode in SYNCHRONIZATION)}
         for variable in self.made.common:
             together.update(self.stores.get(variable, ()))
         return self.fine and all(self.in_step(o) for o in together)
@@ -269,7 +269,7 @@ class _Splitter:
         if maker.regions:
             self.together((*self.around[maker], maker))
             return
-        if maker.opcode in MEETINGS:
+        if maker.opcode in SYNCHRONIZATION:
             return
         for operand in maker.operands:
             self.need(operand)
@@ -319,7 +319,7 @@ class _Splitter:
             if o.opcode == "yield":
                 break
             late = o in self.uniform.late
-            if o.opcode in MEETINGS:
+            if o.opcode in SYNCHRONIZATION:
                 self.made.branches[o] = branch
                 if o.opcode not in ("barrier", "warp_barrier"):
                     run = run or Run(again=again, branch=branch, late=late)
@@ -359,14 +359,16 @@ class _Splitter:
     def find_strict(self) -> None:
         """Find the synchronization points in branches for which all lanes of a warp must arrive if any lane does."""
         order = list(program_order(self.kernel.body.operations))
-        last = max((k for k, o in enumerate(order) if o.opcode in MEETINGS), default=-1)
+        last = max((k for k, o in enumerate(order) if o.opcode in SYNCHRONIZATION), default=-1)
         for o, branch in self.made.branches.items():
-            if branch is None or o.opcode not in MEETINGS:
+            if branch is None or o.opcode not in SYNCHRONIZATION:
                 continue
             outer = next(other for other in self.around[o] if other in self.made.in_step)
             inside = list(program_order([outer]))
             again = any(other.opcode in ("repeat", "for") for other in self.around[outer])
-            others = any(other.opcode in MEETINGS for other in program_order(outer.regions[1 - branch[1]].operations))
+            others = any(
+                other.opcode in SYNCHRONIZATION for other in program_order(outer.regions[1 - branch[1]].operations)
+            )
             if again or others or order.index(outer) + len(inside) <= last:
                 self.made.strict.add(o)
 
