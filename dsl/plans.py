@@ -134,7 +134,7 @@ class CompiledKernel:
 
     @property
     def llvm_ir(self) -> str:
-        """Optimised LLVM IR."""
+        """Optimized LLVM IR."""
         return self.stage("llvm")
 
     @property

@@ -74,7 +74,7 @@ def _through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register_abstract_arrays(module: ModuleType) -> None:
-    """Let JAX trace weft arrays as NumPy's."""
+    """Let JAX trace functions of weft arrays as it traces functions of NumPy arrays."""
     types = getattr(getattr(module, "core", None), "pytype_aval_mappings", None)
     values: Any = getattr(module, "dtypes", None)  # a module
     if (

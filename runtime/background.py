@@ -95,7 +95,7 @@ def submit(
     Parameters
     ----------
     function : str
-        Module and name, such as "weft.runtime.cpu.native.compile_optimised".
+        Module and name, such as "weft.runtime.cpu.native.compile_optimized".
     arguments : tuple
         They are pickled. The result must be one that JSON can represent.
     then : callable, optional

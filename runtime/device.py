@@ -122,7 +122,7 @@ class Device(Services, Protocol):
         ...
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Return uninitialised memory.
+        """Return uninitialized memory.
 
         If there is not enough memory, caches are freed before a second try. Raises `OutOfMemoryError` if that fails
         too.
@@ -130,7 +130,7 @@ class Device(Services, Protocol):
         ...
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate uninitialised memory for each requested table entry.
+        """Allocate uninitialized memory for each requested table entry.
 
         Before the call, such an entry contains None, or a buffer to reuse.
         """

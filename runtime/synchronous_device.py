@@ -123,7 +123,7 @@ class SynchronousDevice(Named):
     streaming = False  # streams hold no work to wait for
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate uninitialised memory for each requested table entry."""
+        """Allocate uninitialized memory for each requested table entry."""
         for place, nbytes in zip(requests.places, requests.sizes, strict=True):
             table[place] = self.allocate(nbytes)  # type: ignore[attr-defined]
 

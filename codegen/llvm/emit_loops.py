@@ -105,7 +105,7 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def lane_in_turn(self, body: Block, turn: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a body that uses one lane of the carried vectors `phis`. Return the new vectors.
+        """Emit a loop body for one lane of the loop-carried vectors `phis`. Return the updated vectors.
 
         Each iteration uses the next lane.
         """

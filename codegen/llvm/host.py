@@ -28,14 +28,14 @@ from weft.runtime import CompileError, ObjectCode
 
 
 @cache
-def _initialise() -> None:
+def _initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
 
 def describe_host() -> tuple[str, str, str]:
     """Return LLVM's description of this machine: target triple, CPU name and features."""
-    _initialise()
+    _initialize()
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
@@ -92,7 +92,7 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
 
 
 def _effort(target: Target) -> int:
-    """Return LLVM's optimisation level. It is low for GPU schedules, which run on the host only for testing."""
+    """Return LLVM's optimization level. It is low for GPU schedules, which run on the host only for testing."""
     return 2 if target.schedule is None else 0
 
 
@@ -103,7 +103,7 @@ def _machine(target: Target) -> llvm.TargetMachine:
     )
 
 
-def _optimised(text: str, machine: llvm.TargetMachine, threaded: bool, effort: int) -> llvm.ModuleRef:
+def _optimized(text: str, machine: llvm.TargetMachine, threaded: bool, effort: int) -> llvm.ModuleRef:
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -129,10 +129,10 @@ def _optimised(text: str, machine: llvm.TargetMachine, threaded: bool, effort: i
 
 
 def _build(kernel: Kernel, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetMachine, HostText]:
-    _initialise()
+    _initialize()
     made = emit_host(kernel, target)
     machine = _machine(target)
-    module = _optimised(made.text, machine, made.launch["scheme"] != "chunks", _effort(target))
+    module = _optimized(made.text, machine, made.launch["scheme"] != "chunks", _effort(target))
     module.triple = target.triple
     return module, machine, made
 

@@ -195,7 +195,7 @@ class GridDialect(HostDialect):
         return True
 
     def math(self, emitter: Emitter, name: str, dtype: object, operands: list[str], lanes: int) -> str:
-        """Emit a C library function. In a vectorised loop, one call computes the values of several threads."""
+        """Emit a C library function. In a vectorized loop, one call computes the values of several threads."""
         if lanes:
             return super().math(emitter, name, dtype, operands, lanes)  # type: ignore[arg-type]
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]

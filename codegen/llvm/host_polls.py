@@ -63,7 +63,7 @@ class InterruptPolls(NoPolls):
     def _may_last(self, body: Block) -> bool:
         """Return whether an iteration may take long, because it contains long loops, exits or synchronization.
 
-        LLVM does not vectorise such loops.
+        LLVM does not vectorize such loops.
         """
         for operation in body.operations:
             name = operation.opcode

@@ -427,5 +427,5 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare noalias ptr @malloc(i64)
 declare void @free(ptr)
 
-; Small rather than unrolled and vectorised: these loops are short, and compiling them counts.
+; Small rather than unrolled and vectorized: these loops are short, and compiling them counts.
 attributes #3 = { noinline nounwind optsize }

@@ -196,7 +196,7 @@ def _annotations(kernel: Kernel) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _initialise() -> None:
+def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
@@ -221,8 +221,8 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     return text, ready, bool(dialect.symbols)
 
 
-def _optimised(text: str, target: Target, with_library: bool) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
-    _initialise()
+def _optimized(text: str, target: Target, with_library: bool) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+    _initialize()
     machine = llvm.Target.from_triple(CUDA_TRIPLE).create_target_machine(
         cpu=target.arch, features=target.features, opt=3
     )
@@ -244,7 +244,7 @@ def _optimised(text: str, target: Target, with_library: bool) -> tuple[llvm.Modu
 def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a logical kernel to PTX."""
     text, ready, with_library = emit_nvptx(kernel, target)
-    module, machine = _optimised(text, target, with_library)
+    module, machine = _optimized(text, target, with_library)
     ptx = _assembly(machine, module, ready)
     # (the driver provides vprintf)
     foreign = {o.attributes["symbol"] for o in ready.walk() if "links" in o.attributes}
@@ -276,7 +276,7 @@ def _launch(ready: Kernel) -> dict[str, Any]:
 def nvptx_stages(kernel: Kernel, target: Target) -> dict[str, str]:
     """Return the text of a kernel at each stage of compilation for a GPU: ``threaded``, ``llvm`` and ``asm``."""
     text, ready, with_library = emit_nvptx(kernel, target)
-    module, machine = _optimised(text, target, with_library)
+    module, machine = _optimized(text, target, with_library)
     return {
         "threaded": print_kernel(map_axes(kernel, target) if kernel.level == "logical" else kernel),
         "llvm": str(module),

@@ -34,7 +34,7 @@ def describe_shapes(
 ) -> Kernel:
     """Return the kernel with its schedule attributes for these sizes of a launch on a target.
 
-    With `exact`, the kernel is specialised for these sizes if that makes it faster. With `parts`, it combines the
+    With `exact`, the kernel is specialized for these sizes if that makes it faster. With `parts`, it combines the
     partial results of a split reduction.
     """
     if kernel.level != "logical":
@@ -48,7 +48,7 @@ def describe_shapes(
     unrolled = unroll_loops(inlined, on_gpu)
     decision = choose_schedule(unrolled, sizes, exact)
     found: dict[str, Any] = {"schedule": decision}
-    if exact and decision.specialised:
+    if exact and decision.specialized:
         found["exact"] = tuple(x for name in sorted(sizes) for x in (name, int(sizes[name])))
     written_out = find_nest(inlined).levels[len(find_nest(unrolled).levels) :]
     if written_out:

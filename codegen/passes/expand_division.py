@@ -315,7 +315,7 @@ class _Writer:
     # -- loops ----------------------------------------------------------------------------------
 
     def in_turn(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
-        """Emit a loop that applies `one` to each item. A loop is small, and this code seldom runs."""
+        """Emit a loop that calls `one` for each item. A loop is smaller than unrolled code, and this code seldom runs."""
         if len(given) == 1:
             return [one(*given[0])]
         flat, width = [v for values in given for v in values], len(given[0])

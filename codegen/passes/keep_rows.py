@@ -51,7 +51,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """Return the kernel with the values that loops over a row share stored in memory.
+    """Store the values in memory that are shared by several loops over a row. Return the new kernel.
 
     The attribute ``kept`` gives the rows that are short enough.
     """

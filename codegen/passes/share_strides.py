@@ -84,7 +84,7 @@ class _Finder:
         self.search(kernel.body)
 
     def search(self, block: Block) -> None:
-        """Find the strided loops in a block of operations, and the stores that initialise their variables."""
+        """Find the strided loops in a block of operations, and the stores that initialize their variables."""
         starts: dict[Value, Operation] = {}
         for o in block.operations:
             if o.opcode == "store" and o.operands[0] in self.uses:

@@ -3,7 +3,7 @@
 On a GPU, parallel loops over few elements are also unrolled.
 
 In: a logical kernel, and the values of its index parameters in a launch. Out: the kernel with the attribute
-``short``, alternating names and values of the parameters for which it is specialised. `unroll_loops` makes these
+``short``, alternating names and values of the parameters for which it is specialized. `unroll_loops` makes these
 parameters constants and unrolls the loops over them, so that the enclosing loop can be vectorized.
 Invariant: the reductions run from the first element to the last, and depend only on their length.
 """

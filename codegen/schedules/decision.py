@@ -21,7 +21,7 @@ class Decision:
         accesses single elements.
     whole : bool
         Whether whole vectors cover all elements.
-    specialised : bool
+    specialized : bool
         Whether a kernel for exact sizes differs from the kernel for all sizes.
     keeps_alignment : bool
         Whether the kernel keeps the alignment of pointers that have no vector accesses.
@@ -30,11 +30,11 @@ class Decision:
     vectors: tuple[str, ...] = ()
     multiples: tuple[str, ...] = ()
     whole: bool = False
-    specialised: ClassVar[bool] = True
+    specialized: ClassVar[bool] = True
     keeps_alignment: ClassVar[bool] = False
 
 
 class AnySizesDecision(Decision):
     """A decision that depends only on the alignment of the sizes."""
 
-    specialised: ClassVar[bool] = False
+    specialized: ClassVar[bool] = False

@@ -41,7 +41,7 @@ def write(kernel: Kernel, nest: Nest, decision: Elements, target: Target) -> Ker
 
 
 def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: Sequence[str], decision: Elements, target: Target) -> Kernel:
-    """Write a kernel over one loop.
+    """Emit a kernel that consists of one loop.
 
     Threads compute whole vectors of `lanes` elements. The first threads also compute the remainder.
 

@@ -106,7 +106,7 @@ class _StepWriter:
 
 
 def _points(loop: Operation) -> tuple[list[Operation], list[Operation], list[Operation]]:
-    """Return the perfectly nested loops over a tile, the operations between them, and the body."""
+    """Return the nested loops over a tile, the operations between them, and the innermost body."""
     levels: list[Operation] = [loop]
     before: list[Operation] = []
     while True:

@@ -96,7 +96,7 @@ class Array(ArrayMembers):
     _view: View | None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        made = convert(np.ndarray(*arguments, **options))  # uninitialised, or a copy of a buffer
+        made = convert(np.ndarray(*arguments, **options))  # uninitialized, or a copy of a buffer
         self._home, self._values, self._view = made._home, made._values, made._view
         if self._home is None:
             self._storage = made._storage

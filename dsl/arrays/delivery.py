@@ -37,7 +37,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
     """Return a result as a new array, or write it to `out` at the elements where the mask `where` is true."""
     where = as_mask(where)
     if out is None:
-        # (NumPy leaves the elements without a result uninitialised)
+        # (NumPy leaves the elements without a result uninitialized)
         return record(node if where is True else map_("where", [as_operand(where)[0], node, constant(0, node.dtype)]))
     if isinstance(out, np.ndarray):
         values = record(node).numpy() if where is True else None

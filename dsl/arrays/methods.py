@@ -571,7 +571,6 @@ _CONVERSIONS = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d))
 # Under `weft run`, libraries use these functions to create arrays that their compiled code writes to.
 _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
-
 # What libraries often ask about an array.
 _QUESTIONS: dict[Any, Callable[[Array], Any]] = {
     np.shape: operator.attrgetter("shape"),

@@ -153,7 +153,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__``. The memory stays shared, since others have only its address.
+    """Implement ``__array_interface__``. The memory stays shared, because a user of the raw address holds no reference to it.
 
     Raises AttributeError for arrays that have no memory of the CPU, and for bfloat16.
     """

@@ -33,7 +33,9 @@ def _parser() -> argparse.ArgumentParser:
         help="run an unmodified NumPy script on weft",
         usage="weft run [options] (SCRIPT | -m MODULE | -c CODE | -) [arguments]",
     )
-    running.add_argument("--compare", action="store_true", help="run it under NumPy too and print what differs")
+    running.add_argument(
+        "--compare", action="store_true", help="run it several times, under NumPy too, and print what differs"
+    )
     running.add_argument("--explain", action="store_true", help="print each new plan")
     running.add_argument("--verify", action="store_true", help="run each plan interpreted too and compare the bits")
     running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')

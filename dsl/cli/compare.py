@@ -31,7 +31,7 @@ from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_namespace import script_module
 from weft.dsl.tracebacks import hide_frames
 from weft.fusion import reset_statistics, seconds_spent, show_host_work, statistics
-from weft.runtime import counted
+from weft.runtime import counted, override, setting
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Outcome:
     outside: float = 0.0
 
 
-WARM_RUNS, WARM_SECONDS = 400, 2.0  # limits of the runs until a program is compiled
+WARM_RUNS = 4  # maximum number of runs on weft until nothing is compiled any more
 GAIN = 1.1  # ratio of NumPy's time to weft's, below which the report gives reasons
 
 
@@ -159,16 +159,18 @@ def compare(program: MainProgram) -> int:
     with _watch_saving(saved):
         for name, on_weft in (("NumPy, first", False), ("NumPy", False), ("weft", True)):
             if on_weft:  # (all cold runs are in new processes, where memory and caches of the processor are cold)
-                for k, title in enumerate(("NumPy, cold", "weft, cold", "weft, in a new process")):
+                for k, title in enumerate(("NumPy, cold", "weft, cold")):
                     _progress(f"running {program.text}: {title} ...")
                     firsts.append(_in_new_process(program, k > 0))
             _progress(f"running {program.text}: {name} ...")
-            outcomes[name] = _outcome(program, on_weft, saved)
+            with _compiled():
+                outcomes[name] = _outcome(program, on_weft, saved)
             if outcomes[name].status:
                 _progress("")
                 print(f"the run ({name}) ended with exit status {outcomes[name].status}", file=sys.stderr)
                 return outcomes[name].status
         outcomes["weft"] = _settle(program, outcomes["weft"], saved)
+        firsts.append(_in_new_process(program, True))
     _progress("")
     first, reference, ours = outcomes.values()
     print(ours.printed, end="")
@@ -203,11 +205,23 @@ def _print_report(
 
 
 def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
-    """Run a program again until nothing is compiled or interpreted any more, and return the last outcome."""
-    begin, runs = time.perf_counter(), 1
-    while runs < 2 or (not last.settled and runs < WARM_RUNS and time.perf_counter() - begin < WARM_SECONDS):
-        last, runs = _outcome(program, True, saved), runs + 1
+    """Run a program on weft until nothing is compiled any more, and return the last outcome."""
+    for runs in range(1, WARM_RUNS):
+        if runs > 1 and last.settled:
+            break
+        with _compiled():
+            last = _outcome(program, True, saved)
     return last
+
+
+@contextlib.contextmanager
+def _compiled() -> Iterator[None]:
+    """Within the ``with`` block, compile programs at once, unless the user has set how they run.
+
+    A program would otherwise have to be repeated until the second process has compiled it.
+    """
+    with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
+        yield
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
@@ -225,7 +239,7 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
 
 def _describe_fusion(program: MainProgram) -> str:
     """Run a program on weft, and return a sentence about its largest kernel."""
-    with Profile() as profile:
+    with Profile() as profile, _compiled():
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]
     if not fused:

@@ -10,8 +10,6 @@ from functools import wraps
 from types import FrameType
 from typing import Any, Protocol
 
-import numpy as np
-
 from weft.dsl.arrays.array import Array
 from weft.dsl.script.redirect import is_program
 from weft.dsl.tracebacks import is_hidden
@@ -30,15 +28,14 @@ class Counts(Protocol):
     kernels: int
     bytes: int
     outside: float
-    arrays: dict[str, np.ndarray]
 
 
 def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) -> list[str]:
     """Return the reasons for a program's speed, based on the statistics of a warm run, on the reads counted in
     another run, and on NumPy's time."""
     if not counts.kernels:
-        limit = max((values.size for values in counts.arrays.values()), default=IMMEDIATE[0])
-        return [f"arrays of at most {limit:,} elements, or nothing but library calls: NumPy's ground"]
+        small = f"arrays have at most {IMMEDIATE[0]:,} elements, for which weft calls NumPy"
+        return [f"no kernel ran: the {small}, or the program only calls library functions"]
     with count_reads() as reads:
         run()
     reasons = []
@@ -46,7 +43,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
         reasons.append("the program is still interpreted: weft compiles it when enough runs have shown that this pays")
     if counts.bytes < _SMALL * counts.kernels:
         elements = counts.bytes // (16 * counts.kernels)
-        reasons.append(f"a kernel reads and writes about {max(elements, 1):,} elements: NumPy's ground")
+        reasons.append(f"a kernel reads and writes about {max(elements, 1):,} elements, for which NumPy is as fast")
     for (file, line), number in reads.most_common(3):
         if number >= _OFTEN:
             reasons.append(f"values are asked for {number:,} times at {show_file(file)}:{line}, which ends fusion")

@@ -59,7 +59,7 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> A
 
 
 def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0) -> Any:
-    """Return an uninitialised array on the current device.
+    """Return an uninitialized array on the current device.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class DeviceNDArray(metaclass=_Constructor):
 
 
 class DeviceRecord(metaclass=_Constructor):
-    """Numba's class of single records. Calling it returns an uninitialised record on the current device."""
+    """Numba's class of single records. Calling it returns an uninitialized record on the current device."""
 
     makes = (MemoryArray,)
 
@@ -120,7 +120,7 @@ class DeviceRecord(metaclass=_Constructor):
 
 
 def device_array_like(ary: Any, stream: Any = 0) -> Any:
-    """Return an uninitialised array on the current device with the shape, dtype and axis order of `ary`.
+    """Return an uninitialized array on the current device with the shape, dtype and axis order of `ary`.
 
     Examples
     --------

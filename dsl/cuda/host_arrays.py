@@ -88,7 +88,7 @@ def _shared(kind: HostKind, shape: Any, dtype: Any, strides: Any, order: str) ->
 
 
 def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> np.ndarray:
-    """Return an uninitialised NumPy array in page-locked memory.
+    """Return an uninitialized NumPy array in page-locked memory.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def pinned_array_like(ary: Any) -> np.ndarray:
-    """Return an uninitialised pinned array with the shape, dtype and axis order of another array.
+    """Return an uninitialized pinned array with the shape, dtype and axis order of another array.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def mapped_array(
     portable: bool = False,
     wc: bool = False,
 ) -> SharedArray:
-    """Return an uninitialised NumPy array in page-locked memory that kernels access directly.
+    """Return an uninitialized NumPy array in page-locked memory that kernels access directly.
 
     The memory is always portable and never write-combined: `portable` and `wc` are ignored.
 
@@ -135,7 +135,7 @@ def mapped_array(
 
 
 def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> SharedArray:
-    """Return an uninitialised mapped array with the shape, dtype and axis order of another array.
+    """Return an uninitialized mapped array with the shape, dtype and axis order of another array.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def managed_array(
     stream: Any = 0,
     attach_global: bool = True,
 ) -> SharedArray:
-    """Return an uninitialised NumPy array in memory that migrates between host and device on access.
+    """Return an uninitialized NumPy array in memory that migrates between host and device on access.
 
     Examples
     --------

@@ -64,7 +64,7 @@ class MemoryArray:
 
     @staticmethod
     def make(device: Device, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryArray:
-        """Return an uninitialised array."""
+        """Return an uninitialized array."""
         nbytes = dtype.itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
         buffer = device.allocate(nbytes)
         buffer.unwritten = True

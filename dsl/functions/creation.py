@@ -305,7 +305,7 @@ def empty(
     device: Any = None,
     like: object = None,
 ) -> Array:
-    """Return an uninitialised array.
+    """Return an uninitialized array.
 
     Examples
     --------
@@ -313,7 +313,7 @@ def empty(
     (2, 3)
     """
     check_order(order)
-    if setting("verify"):  # (uninitialised elements would differ between a plan and the interpreted program)
+    if setting("verify"):  # (uninitialized elements would differ between a plan and the interpreted program)
         return zeros(shape, dtype, order, device=device)
     if order in ("F", "f"):
         return empty(_reversed(shape), dtype, device=device).T
@@ -395,7 +395,7 @@ def empty_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an uninitialised array with the shape, dtype and device of another array.
+    """Return an uninitialized array with the shape, dtype and device of another array.
 
     Examples
     --------

@@ -37,7 +37,7 @@ from weft.dsl.kernel.language.names import (
     syncwarp,
     threadIdx,
 )
-from weft.dsl.kernel.language.specialise import Options
+from weft.dsl.kernel.language.specialize import Options
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher
 
 THREADS = 256

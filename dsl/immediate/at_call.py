@@ -577,7 +577,7 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage on the CPU is still a pending constant or uninitialised array, without memory."""
+    """Return whether a storage on the CPU has no memory yet, because its array is constant or uninitialized."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 

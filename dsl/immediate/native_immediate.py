@@ -120,13 +120,16 @@ def quicken(compiling: bool = False) -> None:
     """
     if INSTALLED or _failed or not (compiling or is_kept(immediate_text())):
         return
+    if not _installing.acquire(blocking=False):
+        return  # (another thread installs it, or this one, which has just imported a module)
     try:
-        with _installing:
-            if not INSTALLED:
-                _install()
+        if not INSTALLED:
+            _install()
     except (CompileError, MemoryError) as error:
         _failed.append(error)
         tell_of_python(error)
+    finally:
+        _installing.release()
 
 
 def tell_of_python(error: Exception) -> None:

@@ -50,7 +50,7 @@ class ndarray(metaclass=_NdarrayMeta):
         strides: Any = None,
         order: str | None = None,
     ) -> Any:
-        """Return an uninitialised array, or an array with the elements of a buffer."""
+        """Return an uninitialized array, or an array with the elements of a buffer."""
         if buffer is None:
             return OWN["empty"](shape, dtype, order)
         held = shared_arrays.exported(buffer) if isinstance(buffer, Array) else buffer

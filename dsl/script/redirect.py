@@ -91,7 +91,9 @@ def _is_own(file: str | None) -> bool:
 
 # Numbers of imports after which native code is installed if it is in the disk cache, and after which it is compiled.
 _ENOUGH, _MANY = 300, 30_000
-# Number of imports after which this is tried again if a module is being imported.
+# Packages whose imports install nothing, because weft may be installing native code or holding a lock; and the number of
+# imports after which this is tried again, also if a module is being imported.
+_INNER = {"numpy", "weft"}
 _LATER = 100
 _imports, _due = count(1), [float(_ENOUGH)]
 
@@ -106,7 +108,7 @@ class _Import:
     def __call__(self) -> Any:
         frame, number = sys._getframe(1), next(_imports)
         if number >= _due[0]:
-            if _is_loading():
+            if frame.f_globals.get("__name__", "").partition(".")[0] in _INNER or _is_loading():
                 _due[0] = number + _LATER
             else:
                 _due[0] = _MANY if number < _MANY else inf

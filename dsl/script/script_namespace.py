@@ -1,4 +1,4 @@
-"""NumPy's namespace for a script on weft, with `ScriptFunction` objects and wrapped random generators.
+"""The `numpy` namespace that a script sees under weft. It has `ScriptFunction` objects and wrapped random generators.
 
 In: a NumPy module. Out: a module with the same names. Invariant: small arrays are NumPy's own.
 """

@@ -11,7 +11,7 @@ from weft.fusion.plan.time_steps import join_time_steps
 def merge_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
     """Return the schedule with time steps merged, and with row and column reductions merged, for a machine.
 
-    On a GPU, row and column reductions are merged only if kernels may be specialised for the sizes (`special`), because
+    On a GPU, row and column reductions are merged only if kernels may be specialized for the sizes (`special`), because
     the register use of the merged kernel depends on the sizes.
     """
     schedule = join_time_steps(schedule, machine)

@@ -81,7 +81,7 @@ class KernelLaunch(Launch):
     digest : str
         Key of the kernel's code in memory and on disk.
     exact : bool
-        Whether the kernel is specialised for these sizes.
+        Whether the kernel is specialized for these sizes.
     facts : callable
         Returns the `KernelFacts`, which are seldom needed.
     text : callable

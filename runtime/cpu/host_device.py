@@ -42,7 +42,7 @@ class CpuDevice(SynchronousDevice):
         return Registered.resolve_target("host")
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Allocate uninitialised memory."""
+        """Allocate uninitialized memory."""
         # a buffer without elements has an address too: a load before an empty loop reads from it
         free_lists = self.memory.free_lists
         if free_lists is None:
@@ -56,7 +56,7 @@ class CpuDevice(SynchronousDevice):
         return found
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate uninitialised memory for each requested table entry."""
+        """Allocate uninitialized memory for each requested table entry."""
         call = requests.call
         if call is None or call(requests.address, table):
             provide(self, table, requests, lambda nbytes: size_class(nbytes or 1))

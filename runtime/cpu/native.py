@@ -81,8 +81,8 @@ def _load(code: ObjectCode) -> NativeFunction:
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
     """Return the object code of `text`, which defines `entry` and may refer to the external `symbols`.
 
-    Code that is not in the disk cache is compiled without optimisation, which takes a twentieth of the time. A second
-    process then compiles it with optimisation, for this process and later ones. Raises CompileError if the text cannot
+    Code that is not in the disk cache is compiled without optimization, which takes a twentieth of the time. A second
+    process then compiles it with optimization, for this process and later ones. Raises CompileError if the text cannot
     be compiled.
     """
     cache = disk_cache()
@@ -100,10 +100,10 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
     return code
 
 
-def optimised_object(
+def optimized_object(
     entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True, *, own: bool = False
 ) -> ObjectCode | None:
-    """Return the optimised object code of `text` from the disk cache, or None if it is not cached.
+    """Return the optimized object code of `text` from the disk cache, or None if it is not cached.
 
     With `own`, the code uses all instructions of this machine's processor.
 
@@ -150,20 +150,20 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Let a second process compile code with optimisation. Return whether it will, or was asked to before."""
+    """Let a second process compile code with optimization. Return whether it will, or was asked to before."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
     then = partial(_exchange_code, code.entry, text) if used else None
-    name = f"{__name__}.compile_optimised"
+    name = f"{__name__}.compile_optimized"
     if submit(name, (code.entry, text, code.symbols, processor), then) is None:
         return False
     _requested.add(hash((text, processor)))
     return True
 
 
-def compile_optimised(entry: str, text: str, symbols: tuple[str, ...], processor: Processor | None) -> None:
-    """Compile a text with optimisation, and store the code on disk, in the second process."""
+def compile_optimized(entry: str, text: str, symbols: tuple[str, ...], processor: Processor | None) -> None:
+    """Compile a text with optimization, and store the code on disk, in the second process."""
     cache, key = disk_cache(), _keys_of(text, processor)[0]
     if cache is not None and cache.get(key) is None:
         cache.put(key, ObjectCode("object", entry, _compile(text, True, processor), "host", (), symbols))
@@ -174,7 +174,7 @@ words_with_code: list[np.ndarray[Any, np.dtype[np.int64]]] = []
 
 
 def _exchange_code(entry: str, text: str, _: None) -> None:
-    """Replace a function by its optimised code, which is on disk."""
+    """Replace a function by its optimized code, which is on disk."""
     cache = disk_cache()
     better = cache.get(_keys_of(text)[0]) if cache is not None else None
     if better is None:
@@ -185,7 +185,7 @@ def _exchange_code(entry: str, text: str, _: None) -> None:
         words[words == old] = new.address
 
 
-def _compile(text: str, optimised: bool, processor: Processor | None = None) -> bytes:
+def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
     """Return the object file of an LLVM text, for a processor or for any processor of this machine's architecture."""
     load_llvm()
     import llvmlite.binding as llvm
@@ -197,14 +197,14 @@ def _compile(text: str, optimised: bool, processor: Processor | None = None) -> 
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"the runtime's own code is not valid: {error}") from None
-    level = 2 if optimised else 0
+    level = 2 if optimized else 0
     cpu, features = processor or ("", "")
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small"
     )
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    if optimised:
+    if optimized:
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=level))
         builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))

@@ -1,4 +1,4 @@
-"""Operators of a class as native functions. Python calls them without looking up a method.
+"""Native functions for the operators of a class. They are in the slots of its type, so Python looks up no method.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.

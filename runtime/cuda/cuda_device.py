@@ -93,11 +93,11 @@ class CudaDevice(GpuServices):
     # -- memory -------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Return uninitialised memory, from cached blocks or from the driver."""
+        """Return uninitialized memory, from cached blocks or from the driver."""
         return self.memory.allocate(nbytes)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate uninitialised memory for each requested table entry."""
+        """Allocate uninitialized memory for each requested table entry."""
         self.memory.allocate_into(table, requests)
 
     def completion_counter(self) -> Buffer:

@@ -208,7 +208,7 @@ _drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
 def _after_fork() -> None:
     for driver in _drivers:
         driver.forget(
-            f"{driver.name} was initialised before this process was forked; CUDA does not work in the child: "
+            f"{driver.name} was initialized before this process was forked; CUDA does not work in the child: "
             "start processes with the spawn method, or use the cpu device here"
         )
 

@@ -40,7 +40,7 @@ OUT_OF_SCOPE: dict[str, str] = {
     "cudadrv/test_cuda_driver": "driver calls made directly, and launches of loaded modules",
     "cudadrv/test_deallocations": "the deallocation queue of Numba's memory manager",
     "cudadrv/test_emm_plugins": "memory manager plug-ins: weft shares memory by protocols",
-    "cudadrv/test_init": "Numba's driver initialisation, with functions of it replaced",
+    "cudadrv/test_init": "Numba's driver initialization, with functions of it replaced",
     "cudadrv/test_inline_ptx": "LLVM IR written by the test",
     "cudadrv/test_linkable_code": "linked code, which needs a GPU (weft's own tests: dsl/kernel/library/test_linking.py)",
     "cudadrv/test_linker": "linked code, which needs a GPU (weft's own tests: dsl/kernel/library/test_linking.py)",

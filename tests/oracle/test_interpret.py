@@ -184,7 +184,7 @@ def test_atomics() -> None:
         np.testing.assert_array_equal(found, [2 * sum(range(64)), 63])
 
 
-def test_uninitialised_shared_memory_is_not_zero() -> None:
+def test_uninitialized_shared_memory_is_not_zero() -> None:
     b, out, thread = _threaded()
     shared = b.emit("shared", (), (Pointer(np.dtype(np.int32), "shared"),), count=32)[0]
     b.store(out, thread, b.load(shared, thread))

@@ -88,7 +88,7 @@ class FunctionFrame:
         return self.source.place(node)
 
     def placed(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return an error with a source location. An error without a location gets the node's location."""
+        """Return the error. If it has no source location, it gets the node's."""
         return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
@@ -97,7 +97,7 @@ class FunctionFrame:
 
 
 class Compiler(Variables):
-    """Compiler of one specialisation of one kernel."""
+    """Compiler of one specialization of one kernel."""
 
     def __init__(self, call: Callable[..., Any], target: Any, checked: bool, index_dtype: np.dtype) -> None:
         super().__init__()
@@ -359,7 +359,7 @@ class Compiler(Variables):
         b.leave(self.exit)
 
     def error_record(self) -> Value:
-        """Return the hidden pointer parameter for error reports, which consist of 16 int64 words."""
+        """Return the hidden parameter that points to the error report (16 int64 words)."""
         if self.errors is None:
             self.errors = self.hide("errors", INT, ("errors",))
         return self.errors

@@ -33,7 +33,7 @@ from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
 
 @dataclass(slots=True)
 class Recursive:
-    """A specialisation of a recursive function: its name in the kernel, and its result variable, shared by all runs."""
+    """A specialization of a recursive function: its name in the kernel, and its result variable, shared by all runs."""
 
     name: str
     result: Variable

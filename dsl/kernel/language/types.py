@@ -1,7 +1,7 @@
 """Types of kernel arguments and values, and signatures.
 
 In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects, by which the
-compiler specialises. Invariant: types are immutable and compare by structure. `parse_type` parses the `repr` of the
+compiler specializes. Invariant: types are immutable and compare by structure. `parse_type` parses the `repr` of the
 types that it supports.
 """
 

@@ -14,7 +14,7 @@ from weft.codegen import Target, lower_stages, obtain_code, print_kernel, resolv
 from weft.dsl.kernel.language import types
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
-from weft.dsl.kernel.language.specialise import Options, Specialisation, specialise
+from weft.dsl.kernel.language.specialize import Options, Specialization, specialize
 from weft.dsl.kernel.language.types import as_signatures
 from weft.dsl.kernel.launch.arguments import from_type
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
@@ -75,7 +75,7 @@ def compile_ptx(
     options = make_options({**given, "weak_scalars": not own})
     device = device or isinstance(pyfunc, DeviceFunction)
     target = resolve_target(architecture(cc))
-    made = _specialised(pyfunc, sig, target, options, device, abi)
+    made = _specialized(pyfunc, sig, target, options, device, abi)
     name = (abi_info or {}).get("abi_name")
     if name:
         made.kernel.name = name
@@ -87,13 +87,13 @@ def compile_ptx(
 def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
     """Return the text of each stage of a device function: ``kernel``, ``llvm`` and ``asm``."""
     target = resolve_target(architecture(cc))
-    return lower_stages(_specialised(pyfunc, sig, target, make_options(pyfunc.options), True, "c").kernel, target)
+    return lower_stages(_specialized(pyfunc, sig, target, make_options(pyfunc.options), True, "c").kernel, target)
 
 
-def _specialised(
+def _specialized(
     pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
-) -> Specialisation:
-    """Compile a function to kernel IR for a signature. Return the specialisation."""
+) -> Specialization:
+    """Compile a function to kernel IR for a signature. Return the specialization."""
     (signature,) = as_signatures(sig)
     function: Any = pyfunc.py_func if isinstance(pyfunc, (KernelDispatcher, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
@@ -109,7 +109,7 @@ def _specialised(
         raise KernelTypeError(f"a kernel returns nothing (void), but the signature says {wanted}")
     result = None if wanted is None or isinstance(wanted, types.NoneType) else getattr(wanted, "dtype", None)
     try:
-        return specialise(
+        return specialize(
             function,
             descriptors,
             target,

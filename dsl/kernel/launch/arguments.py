@@ -1,7 +1,7 @@
 """Kernel arguments: their descriptors for the compiler, and the 64-bit words passed at a launch.
 
 In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
-specialisation. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a
+specialization. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a
 descriptor contains everything that the code depends on.
 """
 

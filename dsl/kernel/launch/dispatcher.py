@@ -1,4 +1,4 @@
-"""Kernels as Python objects, specialised by argument types and launched by ``kernel[grid, block](...)``.
+"""Kernels as Python objects, specialized by argument types and launched by ``kernel[grid, block](...)``.
 
 In: a Python function, grid and block, and arguments. Out: a launch on the device of the arguments. Invariant: errors
 of a launch are raised before it runs. An array that a kernel writes is unshared, so earlier expressions see the old
@@ -22,7 +22,7 @@ from weft.dsl.cuda.streams import as_queue
 from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction, reduce_function
 from weft.dsl.kernel.language.kernel_errors import KernelError, KernelTypeError, LaunchError
 from weft.dsl.kernel.language.source import source_of
-from weft.dsl.kernel.language.specialise import Options, Specialisation, specialise
+from weft.dsl.kernel.language.specialize import Options, Specialization, specialize
 from weft.dsl.kernel.language.types import Signature, Type, as_signatures
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.inspection import Inspection, type_of
@@ -113,7 +113,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         self.options = options or Options()
         self.extensions = list(extensions)  # objects whose `prepare_args` converts arguments, as in Numba
         self._hinted = False
-        self._found: dict[Any, Specialisation] = {}
+        self._found: dict[Any, Specialization] = {}
         self._by_block: set[Any] = set()
         self.specializations: dict[Any, KernelDispatcher] = {}
         self.generation = 0  # counts recompilations
@@ -191,7 +191,7 @@ class KernelDispatcher(KernelFunction, Inspection):
 
     # -- compiling ----------------------------------------------------------------------------
 
-    def compile(self, signature: Any) -> Specialisation:
+    def compile(self, signature: Any) -> Specialization:
         """Compile the kernel ahead of time for a signature, such as ``"void(float32[:], int32)"``."""
         (found,) = as_signatures(signature)
         if found.result not in (None,) and type(found.result).__name__ != "NoneType":
@@ -202,17 +202,17 @@ class KernelDispatcher(KernelFunction, Inspection):
             )
         descriptors = tuple(args.from_type(kind) for kind in found.arguments)
         device = default_device()
-        return self.specialisation(descriptors, device.target, np.dtype(np.int32), None)
+        return self.specialization(descriptors, device.target, np.dtype(np.int32), None)
 
-    def specialisation(
+    def specialization(
         self,
         descriptors: tuple[Any, ...],
         target: Any,
         index: np.dtype,
         block: Triple | None,
         sanitized: bool = False,
-    ) -> Specialisation:
-        """Return the specialisation for arguments of these types. If `sanitized`, it is instrumented for the sanitizer.
+    ) -> Specialization:
+        """Return the specialization for arguments of these types. If `sanitized`, it is instrumented for the sanitizer.
 
         Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """
@@ -224,7 +224,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         found = self._found.get(key)
         if found is None:
             try:
-                found = self._specialise(
+                found = self._specialize(
                     descriptors, target, index, block if key in self._by_block or len(key) == 5 else None, sanitized
                 )
             except NeedsLaunch as needed:
@@ -234,7 +234,7 @@ class KernelDispatcher(KernelFunction, Inspection):
                         needed.args[0],
                     ) from None
                 self._by_block.add(key)
-                return self.specialisation(descriptors, target, index, block, sanitized)
+                return self.specialization(descriptors, target, index, block, sanitized)
             self._found[key] = found
         return found
 
@@ -252,9 +252,9 @@ class KernelDispatcher(KernelFunction, Inspection):
         raise KernelTypeError(f"No matching definition: {self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> KernelDispatcher:
-        """Return the kernel specialised to arguments or types. Results are cached.
+        """Return the kernel specialized to arguments or types. Results are cached.
 
-        Raises RuntimeError if the kernel is already specialised.
+        Raises RuntimeError if the kernel is already specialized.
         """
         if not self._compiling:
             raise RuntimeError(f"Dispatcher already specialized: {self.__name__} was compiled for its types only")
@@ -266,7 +266,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         if found is None:
             found = KernelDispatcher(self.py_func, options=self.options, extensions=self.extensions)
             self.specializations[values, device.target] = found
-            found.specialisation(values, device.target, np.dtype(np.int32), None)
+            found.specialization(values, device.target, np.dtype(np.int32), None)
             found._compiling = False
         return found
 
@@ -276,18 +276,18 @@ class KernelDispatcher(KernelFunction, Inspection):
         return launch.device, launch.describe()
 
     def recompile(self) -> None:
-        """Recompile every specialisation, because values of global names may have changed."""
+        """Recompile every specialization, because values of global names may have changed."""
         self.generation += 1
         keys = [key for key in self._found if key[3] != "sanitized"]
         self._found.clear()
         for key in keys:
-            self.specialisation(key[0], default_device().target, key[1], key[4] if len(key) > 4 else None)
+            self.specialization(key[0], default_device().target, key[1], key[4] if len(key) > 4 else None)
 
-    def _specialise(
+    def _specialize(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool
-    ) -> Specialisation:
+    ) -> Specialization:
         tracer = Tracer() if sanitized else None
-        made = specialise(
+        made = specialize(
             self.py_func,
             descriptors,
             target,
@@ -406,7 +406,7 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
 
 
 _KNOWN = ("debug", "fastmath", "lineinfo", "link", "max_registers", "launch_bounds", "weak_scalars")
-# Numba's options that have no effect: functions are always inlined, optimised, cached and linked.
+# Numba's options that have no effect: functions are always inlined, optimized, cached and linked.
 _IGNORED = (
     "opt",
     "inline",

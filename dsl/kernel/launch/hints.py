@@ -35,7 +35,7 @@ class In(ArgHint):
 
 
 class Out(ArgHint):
-    """An argument that is only copied back from the device. It is uninitialised when the kernel starts."""
+    """An argument that is only copied back from the device. It is uninitialized when the kernel starts."""
 
     __slots__ = ()
     copies_in = False

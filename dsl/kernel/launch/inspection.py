@@ -65,15 +65,15 @@ class Inspection:
     _found: dict[Any, Any]
     _compiling: bool
 
-    def specialisation(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
-        """Return the specialisation for arguments of these types. Implemented by `KernelDispatcher`."""
+    def specialization(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
+        """Return the specialization for arguments of these types. Implemented by `KernelDispatcher`."""
         raise NotImplementedError
 
     # -- signatures ---------------------------------------------------------------------------
 
     @property
     def overloads(self) -> dict[tuple[types.Type, ...], Any]:
-        """The compiled specialisations by argument types."""
+        """The compiled specializations by argument types."""
         return {tuple(type_of(d) for d in key[0]): found for key, found in self._found.items()}
 
     @property
@@ -115,7 +115,7 @@ class Inspection:
         made = {}
         for key in keys:
             block = key[4] if len(key) > 4 else None
-            found = self.specialisation(key[0], target, key[1], block)
+            found = self.specialization(key[0], target, key[1], block)
             made[tuple(type_of(d) for d in key[0])] = CompiledKernel(found.kernel, target)
         return made
 
@@ -124,7 +124,7 @@ class Inspection:
         return found if signature is None else next(iter(found.values()))
 
     def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
-        """Return the text of a stage (``kernel``, ``llvm``, ``asm`` or ``sass``) of one specialisation."""
+        """Return the text of a stage (``kernel``, ``llvm``, ``asm`` or ``sass``) of one specialization."""
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
@@ -147,14 +147,14 @@ class Inspection:
         return self.inspect_sass(signature, cc)
 
     def inspect_types(self, file: Any = None) -> None:
-        """Print the kernel IR of every specialisation, which shows the types of values."""
+        """Print the kernel IR of every specialization, which shows the types of values."""
         for kernel in self.compiled(cc="host").values():
             print(kernel.kernel_ir, file=file or sys.stdout)
 
     # -- resources --------------------------------------------------------------------------------
 
     def _resource(self, signature: Any, cc: Any, what: Any) -> Any:
-        """Return a single value if a signature is given or the kernel is specialised, otherwise a dict by signature."""
+        """Return a single value if a signature is given or the kernel is specialized, otherwise a dict by signature."""
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
         return next(iter(found.values())) if alone else found

@@ -39,7 +39,7 @@ from weft.runtime import (
 from weft.runtime import device as use_device
 
 if TYPE_CHECKING:
-    from weft.dsl.kernel.language.specialise import Specialisation
+    from weft.dsl.kernel.language.specialize import Specialization
     from weft.dsl.kernel.launch.dispatcher import ConfiguredKernel, KernelDispatcher
     from weft.fusion import Storage
 
@@ -62,13 +62,13 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Specialise the kernel and launch it. Raises the error that the kernel reports, if any.
+        """Specialize the kernel and launch it. Raises the error that the kernel reports, if any.
 
         With a `signature`, the launcher caches the launch for later calls of the same signature.
         """
         launcher = self.launcher
         descriptors = self.describe()
-        found = self.kernel.specialisation(
+        found = self.kernel.specialization(
             descriptors, self.device.target, self.choose_index(), launcher.block, self.sanitized
         )
         items: list[int] = []
@@ -99,12 +99,12 @@ class DispatchedLaunch:
         """Launch the kernel with argument words that are already packed."""
         self.spans, self.extents = face.spans_of(descriptors, items)
         target, block = self.device.target, self.launcher.block
-        found = self.kernel.specialisation(descriptors, target, self.choose_index(), block, self.sanitized)
+        found = self.kernel.specialization(descriptors, target, self.choose_index(), block, self.sanitized)
         record, queue = self._hidden(found, items)
         self.start(found, self._function(found), items)
         self._finish(found, record, queue)
 
-    def _function(self, found: Specialisation) -> Any:
+    def _function(self, found: Specialization) -> Any:
         """Return the kernel, compiled and loaded for the device."""
         function = found.functions.get(self.device)
         if function is None:
@@ -113,7 +113,7 @@ class DispatchedLaunch:
                 function.origin = self.kernel.py_func.__code__, 0  # for messages
         return function
 
-    def _finish(self, found: Specialisation, record: Any, queue: Any) -> None:
+    def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
         """Raise the error that a thread reported, if any. Launch the kernels that threads have recorded."""
         if record is not None:
             _report(self.device, record, found)
@@ -138,7 +138,7 @@ class DispatchedLaunch:
             self.device.claim(buffer, self.launcher.stream, written)
         return buffer
 
-    def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
+    def start(self, found: Specialization, function: Any, items: list[int]) -> None:
         """Start the kernel."""
         launcher = self.launcher
         start = partial(
@@ -287,7 +287,7 @@ class DispatchedLaunch:
         if not descriptor[3]:
             items.extend(strides)
 
-    def _hidden(self, found: Specialisation, items: list[int]) -> tuple[Any, Any]:
+    def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:
         """Append the words of the hidden arguments. Return the error record and the launch queue, or None."""
         record = queue = None
         for what in found.hidden:
@@ -324,7 +324,7 @@ def _foreign(value: Any) -> Any:
     return value
 
 
-def _report(device: Device, record: Any, found: Specialisation) -> None:
+def _report(device: Device, record: Any, found: Specialization) -> None:
     """Raise the error that a thread reported, if any."""
     words = np.array(device.download(record, np.dtype(np.int64), (16,)))
     if not words[0]:

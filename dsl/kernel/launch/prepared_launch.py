@@ -1,7 +1,7 @@
 """Cache of launches, keyed by the kernel, grid and block, and by the types and shapes of the arguments.
 
 In: the arguments of a launch. Out: its 64-bit words, in which only addresses and numbers are new. Invariant: the
-signature contains everything that a specialisation depends on, so a cached launch uses the right one. Only whole
+signature contains everything that a specialization depends on, so a cached launch uses the right one. Only whole
 arrays, views of them and plain numbers have a signature. Other launches are not cached.
 """
 
@@ -16,7 +16,7 @@ from weft.fusion import exclusive, realise
 from weft.runtime import Listening, setting
 
 if TYPE_CHECKING:
-    from weft.dsl.kernel.language.specialise import Specialisation
+    from weft.dsl.kernel.language.specialize import Specialization
     from weft.dsl.kernel.launch.dispatcher import ConfiguredKernel
 
 LIMIT = 256  # maximum number of signatures per launcher
@@ -51,7 +51,7 @@ class PreparedLaunch:
     Parameters
     ----------
     launcher : Launcher
-    found : Specialisation
+    found : Specialization
     function
         The kernel, loaded on the device.
     given : tuple
@@ -63,7 +63,7 @@ class PreparedLaunch:
     __slots__ = ("_arrays", "_function", "_items", "_numbers", "_owned", "_prepared")
 
     def __init__(
-        self, launcher: ConfiguredKernel, found: Specialisation, function: Any, given: tuple[Any, ...], items: list[int]
+        self, launcher: ConfiguredKernel, found: Specialization, function: Any, given: tuple[Any, ...], items: list[int]
     ) -> None:
         self._function = function
         device = next(value._storage.device for value in given if type(value) is Array)

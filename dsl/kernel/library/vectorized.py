@@ -35,7 +35,7 @@ from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelError, KernelTypeError
-from weft.dsl.kernel.language.specialise import Options, specialise
+from weft.dsl.kernel.language.specialize import Options, specialize
 from weft.dsl.kernel.language.types import Signature, as_signatures
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 from weft.dsl.script.numpy_face import NUMPY
@@ -186,7 +186,7 @@ class VectorFunction(DeviceFunction):
     def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
         """Return one op per result, for operands of these dtypes or weak Python types."""
         descriptors, result = self._typed(kinds)
-        made = specialise(
+        made = specialize(
             self.function,
             descriptors,
             resolve_target("host"),
@@ -361,7 +361,7 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 
 
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
-    """Return a vectorized function, with options of NumPy's. NumPy calls the functions that are never compiled."""
+    """Return a vectorized function that accepts the options of `numpy.vectorize`. Functions that cannot be compiled are called by NumPy."""
     if options.numba and not numpys:
         return VectorFunction(function, (), options)
     plain = function.function if isinstance(function, DeviceFunction) else function

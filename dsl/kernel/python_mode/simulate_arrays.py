@@ -47,7 +47,7 @@ def as_kernel_array(array: np.ndarray) -> KernelArray:
 
 
 def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:
-    """Return an array that stands for uninitialised memory. It contains NaN, -1, the unsigned maximum, or True."""
+    """Return an array that stands for uninitialized memory. It contains NaN, -1, the unsigned maximum, or True."""
     made = np.empty(shape, dtype)
     made.reshape(-1).view(np.uint8)[...] = 1 if dtype.kind == "b" else 0xFF
     return as_kernel_array(made)

@@ -44,7 +44,7 @@ class Unwritten:
     fresh: bytearray
 
 
-FindingKind = Literal["out of bounds", "uninitialised", "misaligned", "race", "divergent barrier"]
+FindingKind = Literal["out of bounds", "uninitialized", "misaligned", "race", "divergent barrier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Detector:
     size : int
         Threads of a block.
     unwritten : sequence of Unwritten
-        Device memory that is uninitialised at first. Writes clear its flags.
+        Device memory that is uninitialized at first. Writes clear its flags.
     at_once : bool
         Whether the events of blocks interleave, as in cooperative launches. Otherwise blocks run one after another.
     """
@@ -324,11 +324,11 @@ class Detector:
         """Process an access to thread-local memory."""
         places = range(row[2], row[2] + site.size, self.unit)
         if site.kind is not WRITE and not thread.written.issuperset(places):
-            self.tell("uninitialised", site, thread, row)
+            self.tell("uninitialized", site, thread, row)
         thread.written.update(places)
 
     def use_global(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Process an access to device memory that may be uninitialised."""
+        """Process an access to device memory that may be uninitialized."""
         address = row[2]
         for region in self.unwritten:
             if region.start <= address < region.stop:
@@ -430,9 +430,9 @@ class Detector:
     # -- findings ---------------------------------------------------------------------------------
 
     def tell_fresh(self, fresh: dict[int, tuple[Site, ThreadState, Row]]) -> None:
-        """Report the recorded reads of uninitialised memory."""
+        """Report the recorded reads of uninitialized memory."""
         for site, thread, row in fresh.values():
-            self.tell("uninitialised", site, thread, row)
+            self.tell("uninitialized", site, thread, row)
         fresh.clear()
 
     def tell(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:

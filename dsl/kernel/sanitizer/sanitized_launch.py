@@ -2,7 +2,7 @@
 
 In: a launch inside ``with weft.sanitize():`` or with ``WEFT_SANITIZE=1``. Out: a `SanitizerError` with reports if
 there are findings. The sanitizer detects out-of-bounds and misaligned accesses, which end the thread instead of being
-executed. It detects reads of uninitialised memory (shared, local, and device arrays from ``device_array`` or
+executed. It detects reads of uninitialized memory (shared, local, and device arrays from ``device_array`` or
 ``empty``), races within a block and between blocks, and barriers that not all threads of a block reach.
 
 Invariant: the same kernel runs, compiled for the CPU with 64-bit indices. Blocks run one after the other, unless the
@@ -30,7 +30,7 @@ from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
 from weft.runtime import Buffer, Device, KernelFault, WeftError, get_device, override, tracing
 
 if TYPE_CHECKING:
-    from weft.dsl.kernel.language.specialise import Specialisation
+    from weft.dsl.kernel.language.specialize import Specialization
     from weft.fusion import Storage
 
 Triple = tuple[int, int, int]
@@ -98,7 +98,7 @@ class Report:
         match self.kind:
             case "out of bounds":
                 text = f"{self.kind}: {shown} does not exist, in {where}"
-            case "uninitialised":
+            case "uninitialized":
                 text = f"{self.kind}: {shown} is read, which nobody has written, in {where}"
             case "misaligned":
                 text = f"{self.kind}: {shown} does not lie at a multiple of its size, in {where}"
@@ -201,7 +201,7 @@ class SanitizedLaunch(DispatchedLaunch):
         return found
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the memory of an argument, and register the bytes that are not initialised."""
+        """Return the memory of an argument, and register the bytes that are not initialized."""
         fresh = storage.expr is not None and storage.buffer is None and storage.expr.kind == "empty"
         known = None if storage.buffer is None else storage.buffer.unwritten
         buffer = super().memory(storage, written)
@@ -212,7 +212,7 @@ class SanitizedLaunch(DispatchedLaunch):
             self.unwritten.append(Unwritten(buffer.address, buffer.address + buffer.nbytes, known))
         return buffer
 
-    def start(self, found: Specialisation, function: Any, items: list[int]) -> None:
+    def start(self, found: Specialization, function: Any, items: list[int]) -> None:
         """Launch the kernel and analyse its events. Raises SanitizerError if there are findings."""
         launcher = self.launcher
         assert found.tracer is not None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.runtime.cpu.loader import ENTRY, external_addresses, link_symbols
-from weft.runtime.cpu.native import optimised_object
+from weft.runtime.cpu.native import optimized_object
 from weft.runtime.cpu.pool import Entry
 from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine
 from weft.runtime.cpu.random.methods import words_texts
@@ -54,7 +54,7 @@ def obtain_code(engine: Engine, compiling: bool) -> Code | None:
     ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
     sizes = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
     text = read_llvm(__file__, "streams", GENERATOR=engine.text(), ZIGGURATS=ziggurats, **sizes, **words_texts())
-    code = optimised_object(
+    code = optimized_object(
         _ENTRIES[0], text, ("exp", "expf", "expm1", "log", "log1p", "log1pf", "pow"), compiling, own=True
     )
     if code is None:

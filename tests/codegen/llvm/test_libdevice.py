@@ -30,7 +30,7 @@ def text_of(**calls: str) -> str:
 
 
 def ptx_of(text: str) -> str:
-    module, machine = nvptx._optimised(text, cuda_target("sm_90"), True)
+    module, machine = nvptx._optimized(text, cuda_target("sm_90"), True)
     return str(machine.emit_assembly(module))
 
 

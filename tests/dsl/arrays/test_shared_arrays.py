@@ -138,7 +138,7 @@ def test_buffers_are_read_by_pythons_own() -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, MemoryError])
 def test_an_evaluation_that_fails_raises_its_error(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
-    x = wf.arange(5000.0) + 1
+    x = wf.arange(50_000.0) + 1
 
     def fail(array: Any) -> Any:
         raise error("in the evaluation")

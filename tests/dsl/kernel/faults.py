@@ -1,7 +1,7 @@
 """Kernels with one deliberate fault each, for tests of the sanitizer.
 
 The comment ``# fault`` marks the lines that the report may name. A race has two such lines. `kind` is one of the
-sanitizer's kinds: ``"out of bounds"``, ``"uninitialised"``, ``"race"``, ``"divergent barrier"``, ``"misaligned"``. The
+sanitizer's kinds: ``"out of bounds"``, ``"uninitialized"``, ``"race"``, ``"divergent barrier"``, ``"misaligned"``. The
 kernels are realistic, and would be correct without the fault.
 """
 
@@ -154,10 +154,10 @@ def atomic_behind_the_end(where, out):
     cuda.atomic.add(out, where[cuda.grid(1)], 1.0)  # fault
 
 
-# -- uninitialised reads --------------------------------------------------------------------------
+# -- uninitialized reads --------------------------------------------------------------------------
 
 
-@fault("uninitialised", "part", (7,), X, OUT)
+@fault("uninitialized", "part", (7,), X, OUT)
 def shared_element_nobody_wrote(x, out):
     part = cuda.shared.array(8, float64)
     t = cuda.threadIdx.x
@@ -167,7 +167,7 @@ def shared_element_nobody_wrote(x, out):
     out[t] = part[t]  # fault
 
 
-@fault("uninitialised", "own", (3,), X, OUT)
+@fault("uninitialized", "own", (3,), X, OUT)
 def local_sum_without_a_start(x, out):
     own = cuda.local.array(4, float64)
     for k in range(3):
@@ -177,13 +177,13 @@ def local_sum_without_a_start(x, out):
     out[cuda.grid(1)] = own[0]
 
 
-@fault("uninitialised", "counts", (0,), X, np.zeros(8), blank=(1,))
+@fault("uninitialized", "counts", (0,), X, np.zeros(8), blank=(1,))
 def device_array_as_if_zero(x, counts):
     i = cuda.grid(1)
     counts[i] = counts[i] + x[i]  # fault
 
 
-@fault("uninitialised", "counts", (0,), np.zeros(2, np.int32), blank=(0,))
+@fault("uninitialized", "counts", (0,), np.zeros(2, np.int32), blank=(0,))
 def atomic_on_fresh_memory(counts):
     cuda.atomic.add(counts, 0, 1)  # fault
 

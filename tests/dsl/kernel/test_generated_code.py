@@ -12,7 +12,7 @@ import pytest
 import weft
 from weft import cuda
 from weft.codegen import CompileCounts, compile_kernel, resolve_target
-from weft.dsl.kernel.language.specialise import specialise
+from weft.dsl.kernel.language.specialize import specialize
 from weft.dsl.kernel.language.types import parse_type
 from weft.dsl.kernel.launch.arguments import from_type
 from weft.dsl.kernel.launch.dispatcher import make_options
@@ -74,7 +74,7 @@ def test_narrow_indices_where_extents_allow(layout: str) -> None:
         (vector_add, ["float32[:]"] * 3, 9),
     ]
     for function, types, count in cases:
-        kernel = specialise(
+        kernel = specialize(
             function,
             tuple(from_type(parse_type(text)) for text in types),
             resolve_target("sm_80"),

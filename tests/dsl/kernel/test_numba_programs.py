@@ -378,7 +378,7 @@ def test_the_signature_that_loses_nothing() -> None:
     assert out[0] == 1 + 2**-25
 
 
-def test_one_specialisation_for_the_same_types() -> None:
+def test_one_specialization_for_the_same_types() -> None:
     @cuda.jit
     def copy(x: Any, y: Any) -> None:
         y[0] = x[0]

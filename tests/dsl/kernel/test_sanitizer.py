@@ -17,7 +17,7 @@ from weft import cuda
 from weft.runtime import override
 
 pytestmark = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
-KINDS = {"out of bounds", "uninitialised", "race", "divergent barrier", "misaligned"}
+KINDS = {"out of bounds", "uninitialized", "race", "divergent barrier", "misaligned"}
 
 
 def launch(fault: Fault) -> None:
@@ -87,7 +87,7 @@ def test_without_it_nothing_is_said() -> None:
     assert 0 <= x[0] < 8
 
 
-def test_device_memory_once_written_is_initialised() -> None:
+def test_device_memory_once_written_is_initialized() -> None:
     @weft.kernel
     def fill(x: Any) -> None:
         x[cuda.grid(1)] = 1.0

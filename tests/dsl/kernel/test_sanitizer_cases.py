@@ -174,7 +174,7 @@ def shared_again(x, out):
 
 def test_shared_memory_is_fresh_in_every_block():
     reports = found(shared_again, (2, 4), np.zeros(4), np.zeros(8))
-    assert [(r.kind, r.array, r.index, r.block) for r in reports] == [("uninitialised", "part", (0,), (1, 0, 0))]
+    assert [(r.kind, r.array, r.index, r.block) for r in reports] == [("uninitialized", "part", (0,), (1, 0, 0))]
     assert reports[0].count == 4
 
 
@@ -336,7 +336,7 @@ def test_records_and_padding():
     assert not found(copy, (2, 2), particles, copies)
     assert (copies == particles).all()
     fresh = cuda.device_array(4, PARTICLE)
-    assert {r[0] for r in kinds(copy, (2, 2), fresh, copies)} == {"uninitialised"}
+    assert {r[0] for r in kinds(copy, (2, 2), fresh, copies)} == {"uninitialized"}
 
 
 def test_arrays_of_weft():
@@ -346,14 +346,14 @@ def test_arrays_of_weft():
 
     for fresh in (cuda.device_array(4), wf.empty(4)):
         out = wf.zeros(4)
-        assert kinds(double, (1, 4), fresh, out) == [("uninitialised", "x", (0,))]
+        assert kinds(double, (1, 4), fresh, out) == [("uninitialized", "x", (0,))]
     for fine in (wf.zeros(4), wf.ones(4) + 1, cuda.to_device(np.ones(4)), cuda.device_array_like(np.ones(4))):
         if not isinstance(fine, np.ndarray) and kinds(double, (1, 4), fine, wf.zeros(4)):
             fine.copy_to_device(np.ones(4))
             assert not found(double, (1, 4), fine, wf.zeros(4))
     half = cuda.device_array(4)
     assert not found(double, (1, 2), wf.ones(4), half)
-    assert kinds(double, (1, 4), half, wf.zeros(4)) == [("uninitialised", "x", (2,))]
+    assert kinds(double, (1, 4), half, wf.zeros(4)) == [("uninitialized", "x", (2,))]
     half[2:] = 1
     assert not found(double, (1, 4), half, wf.zeros(4))
 

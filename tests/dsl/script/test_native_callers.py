@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.immediate import callers
+from weft.dsl.immediate import callers, native_immediate
 from weft.dsl.script import native_callers, redirect
 from weft.runtime import CompileError
 
@@ -141,3 +141,18 @@ def test_native_code_is_not_installed_while_a_module_is_imported(tmp_path: Path)
     command = [sys.executable, "-m", "weft", "run", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "0 [False]\n", done.stderr
+
+
+def test_native_code_is_not_installed_twice_by_an_import_within_the_installation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installed: list[int] = []
+
+    def install() -> None:
+        installed.append(1)
+        native_immediate.quicken(True)
+
+    monkeypatch.setattr(native_immediate, "INSTALLED", {})
+    monkeypatch.setattr(native_immediate, "_install", install)
+    native_immediate.quicken(True)
+    assert installed == [1]

@@ -151,7 +151,7 @@ def test_the_steps_are_those_of_plans() -> None:
     for name in (
         "pipeline.choose_lanes",
         "pipeline.split_borders",
-        "host._optimised",
+        "host._optimized",
         "planning.arrange_memory",
         "LoopEmitter.loop",
     ):

@@ -81,7 +81,7 @@ def test_a_kernel_without_a_fault_runs_silently(way: str) -> None:
     [
         ("no barrier", "race"),
         ("warp only", "race"),  # a race between warps, which a shuffle does not synchronize
-        ("unwritten", "uninitialised"),
+        ("unwritten", "uninitialized"),
         ("divergent", "divergent barrier"),
         ("misaligned", "misaligned"),
         ("same place", "race"),

@@ -221,7 +221,7 @@ def _is_pending(flags: Flags) -> bool:
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Search backwards for the starts of an expression and its copy. Return both, or None if the two differ."""
+    """Search backwards for the starts of an expression and its copy. Return both starts, or None if the expressions differ."""
     while classes[late] == classes[early] and stacks[late] == stacks[early]:
         single = code[late - 1].after == [late] and code[early - 1].after == [early]
         if not (_is_pending(stacks[late]) and single):

@@ -148,7 +148,7 @@ class _Lambdas(ast.NodeTransformer):
 
 
 def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
-    """Return the generator expression of a generator function."""
+    """Return the generator expression from which Python has compiled a function."""
     clauses: list[ast.comprehension] = []
     assert isinstance(tree, ast.FunctionDef)
     body = [s for s in tree.body if not isinstance(s, ast.Nonlocal)]  # for `:=`

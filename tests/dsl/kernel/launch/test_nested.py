@@ -12,7 +12,7 @@ import pytest
 import weft as wf
 from weft import cuda
 from weft.codegen import compile_kernel, resolve_target
-from weft.dsl.kernel.language.specialise import specialise
+from weft.dsl.kernel.language.specialize import specialize
 from weft.dsl.kernel.launch.arguments import describe_array
 from weft.dsl.kernel.launch.dispatcher import make_options
 from weft.dsl.kernel.library.child_launches import RECORDS
@@ -229,7 +229,7 @@ def test_sizes_that_no_kernel_has(tmp_path: Any) -> None:
     with pytest.raises(wf.LaunchError, match="2000 threads along x"):
         kernel[1, 1](np.zeros(5))
     kernel = fails("scale[1, 1](x, 0, 5, 1)", tmp_path)
-    with pytest.raises(wf.LaunchError, match=f"launches {RECORDS + 64} kernels; one kernel launches {RECORDS} at most"):
+    with pytest.raises(wf.LaunchError, match=f"launches {RECORDS + 64} kernels; one kernel launches at most {RECORDS}"):
         kernel[RECORDS // 64 + 1, 64](np.zeros(5))
 
 
@@ -259,7 +259,7 @@ def test_under_the_sanitizer() -> None:
 def test_ptx(architecture: str) -> None:
     target = resolve_target(architecture)
     descriptors = (describe_array(np.dtype(np.float64), 1, True), ("scalar", np.dtype(np.int64), True))
-    made = specialise(scale_parts.py_func, descriptors, target, np.dtype(np.int32), make_options({}))
+    made = specialize(scale_parts.py_func, descriptors, target, np.dtype(np.int32), make_options({}))
     code = compile_kernel(made.kernel, target).code
     assert b"atom" in code
     try:

@@ -50,7 +50,7 @@ def test_numbers_and_arrays_change() -> None:
     assert kernel[2, 64] is launcher
 
 
-def test_what_a_specialisation_depends_on_is_another_launch() -> None:
+def test_what_a_specialization_depends_on_is_another_launch() -> None:
     kernel = wf.kernel(scale)
     launcher = kernel[2, 64]
     host = np.arange(200)

@@ -11,7 +11,7 @@ import pytest
 import weft as wf
 from weft import cuda
 from weft.codegen import compile_kernel, resolve_target
-from weft.dsl.kernel.language.specialise import specialise
+from weft.dsl.kernel.language.specialize import specialize
 from weft.dsl.kernel.launch.arguments import describe_array
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 from weft.runtime import CompileError, ForeignCode, ObjectCode, assemble, register_foreign
@@ -91,7 +91,7 @@ def add_up(x: Any, out: Any) -> None:
 def ptx_of(function: Any, dtype: Any, architecture: str, **options: Any) -> ObjectCode:
     descriptors = (describe_array(np.dtype(dtype), 1, True),) * 2
     target = resolve_target(architecture)
-    made = specialise(function, descriptors, target, np.dtype(np.int32), make_options(options), reporting=False)
+    made = specialize(function, descriptors, target, np.dtype(np.int32), make_options(options), reporting=False)
     return compile_kernel(made.kernel, target)
 
 
@@ -226,4 +226,4 @@ def test_arguments_that_do_not_fit(arguments: str, message: str, tmp_path: Path)
     exec(compile(text, str(file), "exec"), names)
     descriptors = tuple(describe_array(np.dtype(d), 1, True) for d in ("f8", "f4", "f8"))
     with pytest.raises(wf.KernelTypeError, match=message):
-        specialise(names["wrong"], descriptors, resolve_target("sm_80"), np.dtype(np.int32), make_options({}))
+        specialize(names["wrong"], descriptors, resolve_target("sm_80"), np.dtype(np.int32), make_options({}))

@@ -11,7 +11,7 @@ import weft as wf
 from tests.dsl.kernel.library.texture_reference import KERNELS, MODES, SHAPES, points_of, sample, sample_1d, sample_2d
 from weft import cuda
 from weft.codegen import compile_kernel, resolve_target
-from weft.dsl.kernel.language.specialise import specialise
+from weft.dsl.kernel.language.specialize import specialize
 from weft.dsl.kernel.launch.arguments import describe_array
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher
 from weft.runtime import CompileError, assemble, override
@@ -107,7 +107,7 @@ def test_ptx(architecture: str, axes: int, dtype: str) -> None:
     _, (first, *_) = kernel.described((t, np.zeros((1, axes), np.float32), np.zeros(1, t.data.dtype)))
     arrays = [describe_array(np.dtype(d), n, True) for d, n in (("f4", 2), (dtype, 1))]
     target = resolve_target(architecture)
-    made = specialise(kernel.py_func, (first, *arrays), target, np.dtype(np.int32), kernel.options, reporting=False)
+    made = specialize(kernel.py_func, (first, *arrays), target, np.dtype(np.int32), kernel.options, reporting=False)
     ptx = compile_kernel(made.kernel, target).code
     letter = {"f": "f32", "i": "s32", "u": "u32"}[np.dtype(dtype).kind]
     assert ptx.count(b"tex.") == ptx.count(f"tex.{axes}d.v4.{letter}.f32".encode()) == 1

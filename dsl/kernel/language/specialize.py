@@ -1,6 +1,6 @@
-"""Specialisation of a kernel: from a Python function and argument descriptors to kernel IR.
+"""Specialization of a kernel: from a Python function and argument descriptors to kernel IR.
 
-In: the function, one descriptor per parameter, and the target. Out: a `Specialisation`. Invariant: compilation
+In: the function, one descriptor per parameter, and the target. Out: a `Specialization`. Invariant: compilation
 terminates, since kinds of variables only widen from run to run.
 """
 
@@ -35,7 +35,7 @@ RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another
 
 
 @dataclass(slots=True)
-class Specialisation:
+class Specialization:
     """A kernel compiled for certain argument types.
 
     `descriptors` define how each argument is passed, and `hidden` lists the parameters that follow the user's. `sites`
@@ -101,7 +101,7 @@ class Options:
         return found
 
 
-def specialise(
+def specialize(
     function: FunctionType,
     descriptors: tuple[Descriptor, ...],
     target: Any,
@@ -113,7 +113,7 @@ def specialise(
     block: tuple[int, int, int] | None = None,
     device: Any = None,
     tracer: Tracer | None = None,
-) -> Specialisation:
+) -> Specialization:
     """Compile a kernel to kernel IR.
 
     Parameters
@@ -156,7 +156,7 @@ def specialise(
 
 def _run(
     c: Compiler, function: FunctionType, source: Any, descriptors: tuple[Descriptor, ...], options: Options, device: Any
-) -> Specialisation:
+) -> Specialization:
     name = _identifier(function.__name__)
     c.begin(name)
     frame = FunctionFrame(c, source, (), lambda free: wrap(c, outer_value(function, free), free))
@@ -183,7 +183,7 @@ def _set_attributes(c: Compiler, source: Any, options: Options) -> None:
         c.builder.kernel.attributes["file"] = source.file
 
 
-def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
+def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialization:
     kernel = c.builder.finish()
     if c.tracer is not None:
         kernel.attributes["trace"] = c.tracer.width
@@ -203,7 +203,7 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialisation:
             verify_kernel(kernel)
     except InvalidKernel as error:
         raise KernelTypeError(f"this cannot be compiled: {error}", source.place(source.tree)) from error
-    return Specialisation(
+    return Specialization(
         kernel,
         c.hidden,
         c.sites,
@@ -232,7 +232,7 @@ def _identifier(name: str) -> str:
 
 def _device_function(
     c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any, options: Options
-) -> Specialisation:
+) -> Specialization:
     """Compile a function that other code can call. A first run infers the dtype of its result."""
     wanted, abi = device
     source = frame.source
