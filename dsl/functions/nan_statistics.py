@@ -122,13 +122,13 @@ nanstd = _spread("nanstd", std, np.sqrt)
 
 def _nan_fold(op: str, neutral: float, name: str) -> Any:
     def function(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: Any = False,
-        initial: Any = None,
-        where: Any = True,
+        a: ArrayLike,
+        axis: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
+        out: Output | None = None,
+        keepdims: bool = False,
+        initial: complex | None = None,
+        where: ArrayLike = True,
     ) -> Any:
         start()
         node = expr_of(as_array(a))

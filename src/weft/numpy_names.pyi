@@ -463,13 +463,13 @@ def nanpercentile(
     weights: Any = None,
 ) -> Array: ...
 def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = True,
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: Output | None = None,
+    keepdims: bool = False,
+    initial: complex | None = None,
+    where: ArrayLike = True,
 ) -> Array: ...
 def nanquantile(
     a: Any,
@@ -495,13 +495,13 @@ def nanstd(
     correction: Any = ...,
 ) -> Array: ...
 def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = True,
+    a: ArrayLike,
+    axis: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: Output | None = None,
+    keepdims: bool = False,
+    initial: complex | None = None,
+    where: ArrayLike = True,
 ) -> Array: ...
 def nanvar(
     a: Any,
