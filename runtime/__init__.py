@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.runtime.device import Buffer, Device, Requests, set_judge, set_target_resolver
+from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_judge, set_target_resolver
 from weft.runtime.devices import default_device, device, devices, get_device, select_device, set_default_device
 from weft.runtime.errors import (
     CacheWarning,
@@ -105,6 +105,7 @@ __all__ = [
     "IMMEDIATE",
     "LEAST",
     "Buffer",
+    "ReleasedBuffer",
     "BuildNote",
     "Builtin",
     "CacheWarning",

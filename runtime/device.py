@@ -51,7 +51,27 @@ class Buffer:
         self._owner = owner  # the object that releases the memory when it is deleted
 
     def __repr__(self) -> str:
-        return f"<Buffer of {self.nbytes} bytes on {self.device.name}>"
+        return f"<{type(self).__name__} of {self.nbytes} bytes on {self.device.name}>"
+
+
+class ReleasedBuffer(Buffer):
+    """A buffer whose memory was released while arrays still refer to it. Its address raises ValueError."""
+
+    __slots__ = ()
+
+    def __init__(self, buffer: Buffer) -> None:
+        super().__init__(buffer.device, 0, buffer.nbytes)
+
+    @property
+    def address(self) -> int:  # type: ignore[override]
+        """Raise ValueError."""
+        raise ValueError(
+            "the memory of this array was released at the end of the block of cuda.mapped: copy it within the block"
+        )
+
+    @address.setter
+    def address(self, value: int) -> None:
+        pass
 
 
 @dataclass(slots=True)

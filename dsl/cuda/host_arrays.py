@@ -16,7 +16,8 @@ import numpy as np
 from weft.dsl.arrays.foreign_memory import byte_strides
 from weft.dsl.arrays.validation import as_shape
 from weft.dsl.cuda.array_creation import over_memory, strides_like
-from weft.runtime import HostKind, HostMemory, default_device
+from weft.fusion import flush
+from weft.runtime import HostKind, HostMemory, ReleasedBuffer, default_device
 
 
 class SharedArray(np.ndarray):
@@ -177,16 +178,18 @@ def pinned(*arylist: np.ndarray) -> Iterator[None]:
     >>> y.copy_to_host()
     array([0, 1, 2])
     """
-    held = [default_device().pin(_check(values)) for values in arylist]
-    yield
-    held.clear()
+    held = _pin(arylist)
+    try:
+        yield
+    finally:
+        _release(held)
 
 
 @contextmanager
 def mapped(*arylist: np.ndarray, stream: Any = 0) -> Iterator[Any]:
     """Within the ``with`` block, map host arrays to device arrays over the same memory.
 
-    Yields one array or a list of arrays.
+    Yields one array or a list of arrays. On a GPU, they raise ValueError after the block.
 
     Examples
     --------
@@ -195,11 +198,35 @@ def mapped(*arylist: np.ndarray, stream: Any = 0) -> Iterator[Any]:
     ...     print(on_device.copy_to_host())
     [0 1 2]
     """
-    held = [default_device().pin(_check(values)) for values in arylist]
+    held = _pin(arylist)
     views = [over_memory(m, v.dtype, v.shape, v.strides) for m, v in zip(held, arylist, strict=True)]
-    yield views[0] if len(views) == 1 else views
-    default_device().synchronize()
-    held.clear()
+    try:
+        yield views[0] if len(views) == 1 else views
+    finally:
+        flush()  # (pending work may read the memory)
+        default_device().synchronize()
+        if _release(held):
+            for view in views:
+                view._storage.buffer = ReleasedBuffer(view._storage.buffer)
+
+
+def _pin(arrays: tuple[np.ndarray, ...]) -> list[HostMemory]:
+    held: list[HostMemory] = []
+    try:
+        for values in arrays:
+            held.append(default_device().pin(_check(values)))
+    except BaseException:
+        _release(held)
+        raise
+    return held
+
+
+def _release(held: list[HostMemory]) -> bool:
+    """Release the registrations of host memory. Return whether the device had any."""
+    owners = [memory.owner for memory in held if hasattr(memory.owner, "release")]
+    for owner in owners:  # (arrays over the memory may still exist, and would keep it registered)
+        owner.release()
+    return bool(owners)
 
 
 def _check(values: Any) -> np.ndarray:

@@ -65,7 +65,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
         plan.patience -= 1
         if not plan.patience:
             plan = _make_alone(key, epoch, versions, wanted) or plan
-    if not setting("verify") or epoch.device.streaming:
+    if not setting("verify"):
         execute(plan, epoch, settle)
         return
     verdict = import_module("weft.fusion.run.judge").Verdict(epoch, versions, wanted)

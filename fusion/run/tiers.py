@@ -95,13 +95,13 @@ def find_costs(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, float
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
     how = setting("interpret")
-    if how == "never" or epoch.device.streaming or not hasattr(epoch.device, "lend"):
-        return None, 0.0
-    if how == "auto" and (epoch.device.name != "cpu" or setting("debug") or setting("dump")):
+    if how == "never":
         return None, 0.0
     found = _form_of(hash(form.key))
     if how == "always" or found.broken:
         return found, 0.0
+    if epoch.device.name != "cpu" or setting("debug") or setting("dump"):
+        return None, 0.0
     if not found.price:
         found.key = form.key
         found.lost = found.noted = plan_store.read_lost(form.key, epoch.device)
@@ -315,8 +315,6 @@ def rescue(
 
     Raises `error` if the graph cannot be interpreted either.
     """
-    if epoch.device.streaming or not hasattr(epoch.device, "lend"):
-        raise error
     try:
         known = resized.find_form(epoch.device.name, graph, wanted).key
         form, alike = _form_of(hash(known)), _without_slots(known)

@@ -49,8 +49,13 @@ class DriverMemory:
         self._keeps = keeps
         self.address = address
 
-    def __del__(self) -> None:
-        self._driver.quietly(self._give_back, self.address)
+    def release(self) -> None:
+        """Release the memory now."""
+        if self.address:
+            self._driver.quietly(self._give_back, self.address)
+            self.address = 0
+
+    __del__ = release
 
 
 class Attributes(Mapping[str, int]):
@@ -140,13 +145,25 @@ class GpuServices(Named):
         return HostMemory(at, int(call("cuMemHostGetDevicePointer", at, 0)), nbytes, owner)
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Register host memory with the driver."""
+        """Register host memory with the driver. Memory that is page-locked already is used as it is."""
         at = values.ctypes.data
         if not values.nbytes:
             return HostMemory(at, 0, 0, values)
-        self._driver.call("cuMemHostRegister", at, values.nbytes, PORTABLE_MAPPED)
-        owner = DriverMemory(self._driver, "cuMemHostUnregister", at, values)
+        owner: Any = values
+        try:
+            self._driver.call("cuMemHostRegister", at, values.nbytes, PORTABLE_MAPPED)
+            owner = DriverMemory(self._driver, "cuMemHostUnregister", at, values)
+        except CudaError:
+            if not (self._is_page_locked(at) and self._is_page_locked(at + values.nbytes - 1)):
+                raise
         return HostMemory(at, int(self._driver.call("cuMemHostGetDevicePointer", at, 0)), values.nbytes, owner)
+
+    def _is_page_locked(self, address: int) -> bool:
+        try:
+            self._driver.call("cuMemHostGetFlags", address)
+        except CudaError:
+            return False
+        return True
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
         """Copy from the device to a contiguous host array. Without a stream, the copy has ended on return."""

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.errors import DeviceMismatchError
+from weft.runtime.errors import CudaError, DeviceMismatchError
 
 if TYPE_CHECKING:
     from weft.runtime.cuda.device_memory import PoolBlock
 
 NON_BLOCKING = 1
 NO_TIMING = 2
+INVALID_HANDLE = 400  # the code of an error
 
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _callbacks: dict[int, Any] = {}  # callbacks that the driver has not called yet
@@ -63,8 +64,18 @@ class CudaEvent:
             time.sleep(min((time.perf_counter() - begin) / 8, 1e-3))
 
     def elapsed(self, earlier: Any) -> float:
-        """Return the milliseconds between another event and this one."""
-        return self._driver.milliseconds(earlier.handle, self.handle)
+        """Return the milliseconds between another event and this one.
+
+        Raises ValueError if one of the events was not recorded or has no timing.
+        """
+        try:
+            return self._driver.milliseconds(earlier.handle, self.handle)
+        except CudaError as error:
+            if error.code != INVALID_HANDLE:
+                raise
+            raise ValueError(
+                "the time between two events needs both of them recorded, and made with timing=True"
+            ) from error
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):

@@ -49,7 +49,7 @@ class TextureObject:
         self._driver, self.handle = driver, 0
         self._array = driver.call("cuArray3DCreate", _array_of(driver.table, values))
         driver.call("cuMemcpy3D", _copy_of(driver.table, values, self._array))
-        resource, texture = _descriptors(driver.table, self._array, filter, address)
+        resource, texture = _descriptors(driver.table, self._array, values.ndim, filter, address)
         texture.flags = (values.dtype.kind != "f") * READ_AS_INTEGER | normalized * NORMALIZED_COORDINATES
         self.handle = int(driver.call("cuTexObjectCreate", resource, texture, None))
 
@@ -88,13 +88,15 @@ def _copy_of(table: Any, values: np.ndarray, array: Any) -> Any:
     return made
 
 
-def _descriptors(table: Any, array: Any, filter: str, address: str) -> tuple[Any, Any]:
+def _descriptors(table: Any, array: Any, axes: int, filter: str, address: str) -> tuple[Any, Any]:
     """Return the driver's descriptions of a texture's memory and sampling modes."""
     resource = table.CUDA_RESOURCE_DESC()
     resource.resType = table.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
     resource.res.array.hArray = array
     texture = table.CUDA_TEXTURE_DESC()
     mode = getattr(table.CUaddress_mode, f"CU_TR_ADDRESS_MODE_{address.upper()}")
-    texture.addressMode = [mode] * 3
+    # a texture of fewer axes is sampled at 0 along the others: with a border there, linear filtering would halve it
+    clamp = table.CUaddress_mode.CU_TR_ADDRESS_MODE_CLAMP
+    texture.addressMode = [mode] * axes + [clamp] * (3 - axes)
     texture.filterMode = getattr(table.CUfilter_mode, f"CU_TR_FILTER_MODE_{filter.upper()}")
     return resource, texture

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import weft as wf
 from tests.fuzz import layouts, programs, rows
-from weft.runtime import OutOfMemoryError, default_device
+from weft.fusion.run import judge
+from weft.runtime import OutOfMemoryError, VerificationError, default_device, override
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")]
 N = 1 << 20
@@ -37,6 +39,34 @@ def test_random_programs_of_larger_arrays(seed: int) -> None:
 def test_random_rows_and_layouts(module: Any, seed: int) -> None:
     for k in range(seed, seed + 4):
         assert module.check(k, devices=("cuda:0",)) == ""
+
+
+@pytest.mark.parametrize("seed", range(60, 72, 4))
+def test_plans_agree_with_interpreted_programs(seed: int) -> None:
+    before = judge.JudgeCounts.compared
+    with override(verify=True):
+        for k in range(seed, seed + 4):
+            assert programs.check(k, device="cuda:0") == ""
+    assert judge.JudgeCounts.compared > before
+    x = wf.asarray(RANDOM.standard_normal(N))
+    with override(verify=True, strict=False), mock.patch.object(judge, "GPU_UNITS", 0), pytest.raises(VerificationError):
+        wf.evaluate(wf.exp(x) * wf.sin(x))
+
+
+def test_programs_are_interpreted_where_plans_fail() -> None:
+    a, b = RANDOM.standard_normal((2, 1300, 40)).astype(np.float32)
+    x, y = wf.asarray(a), wf.asarray(b)
+    x[3] = 2
+    a[3] = 2
+    with override(strict=False, cache=False), mock.patch("weft.fusion.run.planning.make_plan", side_effect=IndexError):
+        with pytest.warns(wf.OptimizerWarning):
+            wf.evaluate(x, z := (x * y).sum(axis=1), w := x[::-1, 1:] - y[:, :-1])
+    with override(interpret="always"):
+        v = np.asarray(wf.sort(x * 2, axis=1)[5])
+    np.testing.assert_allclose(z, (a * b).sum(axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(w, a[::-1, 1:] - b[:, :-1])
+    np.testing.assert_array_equal(v, np.sort(a * 2, axis=1)[5])
+    np.testing.assert_array_equal(x + 1, a + 1)
 
 
 IMMEDIATE = 16384

@@ -130,6 +130,7 @@ def calls(driver: StandIn) -> None:
     print("stream", seen, stream.query(), ended.elapsed(began))
     kinds = [one.host_memory(100, kind) for kind in ("pinned", "mapped", "managed")]
     kept = one.pin(values)
+    assert one.pin(values[2:]).owner is not kept.owner, "registered already"
     buffer, handle = one.share(1000)
     opened = one.open_shared(handle, 1000)
     texture = one.texture(np.zeros((2, 3, 4), np.float32), "linear", "mirror", True)

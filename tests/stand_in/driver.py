@@ -19,6 +19,7 @@ import numpy as np
 from tests.stand_in.functions import FAULT, LINE, LINES, NUMBERS, SIGNATURES, Functions
 
 INVALID_VALUE = 1
+ALREADY_REGISTERED = 712
 NO_MEMORY = 2
 INVALID_HANDLE = 400
 NOT_FOUND = 500
@@ -92,8 +93,16 @@ class Memory:
         bisect.insort(self._starts, at)
         return at
 
+    def is_page_locked(self, at: int) -> bool:
+        """Return whether an address is in registered or page-locked host memory."""
+        k = bisect.bisect_right(self._starts, at) - 1
+        kind, _, size = self.blocks[self._starts[k]] if k >= 0 else ("", None, 0)
+        return kind in ("registered", "host") and at < self._starts[k] + size
+
     def register(self, at: int, size: int) -> int:
-        """Register host memory. Return the driver's code for success."""
+        """Register host memory. Return the driver's code for success or for the error."""
+        if self.is_page_locked(at) or self.is_page_locked(at + size - 1):
+            return ALREADY_REGISTERED
         if at not in self.blocks:
             bisect.insort(self._starts, at)
         self.blocks[at] = ("registered", np.empty(0, np.uint8), size)
@@ -198,6 +207,7 @@ class StandIn:
             "cuOccupancyMaxActiveBlocksPerMultiprocessor": lambda a: put32(a[0], 8),
             "cuOccupancyMaxPotentialBlockSize": lambda a: put32(a[0], 264) or put32(a[1], 768),
             "cuMemHostRegister": lambda a: self.memory.register(a[0], a[1]),
+            "cuMemHostGetFlags": lambda a: 0 if self.memory.is_page_locked(a[1]) else INVALID_VALUE,
             "cuMemHostUnregister": lambda a: self.memory.take("registered", a[0]),
             "cuGetProcAddress": self._find,
             "cuModuleLoadData": self._load,

@@ -64,6 +64,7 @@ SIGNATURES = {
     "cuMemGetInfo": "hh",
     "cuMemHostAlloc": "hvv",
     "cuMemHostGetDevicePointer": "hvv",
+    "cuMemHostGetFlags": "iv",
     "cuMemHostRegister": "vvv",
     "cuMemHostUnregister": "v",
     "cuIpcGetMemHandle": "mv",

@@ -41,7 +41,8 @@ def launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -
     for record in words[1:].reshape(count, RECORD_WORDS).tolist():
         kernel, descriptors = sites[record[0]]
         grid, block, shared = tuple(record[1:4]), tuple(record[4:7]), record[7]
-        launcher = kernel.configure(grid, block, parent.launcher.stream or 0, shared)
+        launcher = kernel.configure(grid, block, 0, shared)
+        launcher.stream = parent.launcher.stream
         child = type(parent)(kernel, launcher, ())
         child.device = device
         size = sum(map(_words_of, descriptors))

@@ -16,7 +16,7 @@ from weft.fusion.graph.expr import Expr, value_bytes
 from weft.fusion.record.by_value import in_memory
 from weft.fusion.record.storage import OVERWRITING, Epoch
 from weft.fusion.run.interpret.program import Program, ValueStep
-from weft.runtime import Buffer, thread_count
+from weft.runtime import Buffer, get_device, thread_count
 
 
 class Interpreted:
@@ -79,13 +79,17 @@ class ValueFrame:
     home : list of int
         For each value, the number of the value that owns its memory, or -1 for memory that must not be written.
     buffers : dict of int to Buffer
+    device : Device
+        The device that allocates memory for values: the CPU if the host does not access the epoch's device. The leaves
+        are copied from the epoch's device then, and the outputs to it.
     """
 
     def __init__(self, program: Program, epoch: Epoch) -> None:
         count = len(program.steps)
         self.program = program
         self.epoch = epoch
-        self.device: Any = epoch.device
+        self._remote: Any = None if hasattr(epoch.device, "lend") else epoch.device
+        self.device: Any = get_device("cpu") if self._remote else epoch.device
         self.slots = epoch.slots
         self.threads: int = thread_count()
         self.values: list[Any] = [None] * count
@@ -109,8 +113,10 @@ class ValueFrame:
 
     def leaf(self, step: ValueStep) -> Any:
         """Return the array of a slot. It must only be read."""
-        node = step.node
-        return self.device.download(self.slots[node.attrs[0]], node.dtype, node.shape)
+        node, slot = step.node, self.slots[step.node.attrs[0]]
+        if self._remote:
+            return self._remote.download(in_memory(slot), node.dtype, node.shape)
+        return self.device.download(slot, node.dtype, node.shape)
 
     def share(self, number: int, operand: int) -> None:
         """Record that a value shares the memory of its operand."""
@@ -164,6 +170,8 @@ class ValueFrame:
 
     def look_for_donations(self) -> None:
         """Find the leaves whose memory final updates may overwrite, because nothing else refers to this memory."""
+        if self._remote:
+            return
         readers: dict[int, int] = {}
         for step in self.program.steps[self.program.tail :]:
             for operand in set(step.operands):
@@ -217,6 +225,9 @@ class ValueFrame:
                 found[number] = in_memory(self.slots[node.attrs[0]])
                 continue
             home, array = self.home[number], self.values[number]
+            if self._remote:
+                found[number] = self._remote.upload(np.ascontiguousarray(array))
+                continue
             buffer = self.buffers.get(home)
             own = home not in taken and array.flags.c_contiguous
             if buffer is not None and own and buffer.nbytes == node.nbytes:
