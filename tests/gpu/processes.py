@@ -160,7 +160,8 @@ class Processes:
         os.close(self._reports)
         self._process = None
         self._said.seek(0)
-        said = self._said.read().decode(errors="replace")[-4000:]
+        said = self._said.read().decode(errors="replace")
+        said = said if len(said) < 6000 else f"{said[:4000]}\n...\n{said[-2000:]}"
         self._said.close()
         return f"{why or 'the process ended'} (exit {code})\n{said}"
 
