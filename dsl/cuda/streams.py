@@ -137,7 +137,7 @@ def as_queue(value: Any) -> runtime.Stream | None:
     protocol = getattr(value, "__cuda_stream__", None)
     if protocol is not None:
         handle = int((protocol() if callable(protocol) else protocol)[1])
-        return default_device().create_stream(handle or LEGACY)
+        return default_device().create_stream(handle or LEGACY, value)
     raise TypeError(f"a stream is made by cuda.stream(), or 0 for the default; not {value!r}")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -38,6 +39,19 @@ KINDS: dict[str, tuple[int, int, np.dtype]] = {
     "complex64": (4, 68, np.dtype(np.complex64)),
     "complex128": (5, 70, np.dtype(np.complex128)),
 }
+
+
+# The types of the parameters of cublasGemmStridedBatchedEx.
+_INT, _POINTER, _LONG = ctypes.c_int, ctypes.c_void_p, ctypes.c_longlong
+PARAMETERS = (
+    _POINTER,
+    *(_INT, _INT, _INT, _INT, _INT, _POINTER),
+    *(_POINTER, _INT, _INT, _LONG) * 2,
+    *(_POINTER, _POINTER, _INT, _INT, _LONG, _INT, _INT, _INT),
+)
+# The factors 1 and 0 in each dtype, which cuBLAS reads from host memory, and their addresses.
+_NUMBERS = {kind.char: np.array([1, 0], kind) for _, _, kind in KINDS.values()}
+_FACTORS = {char: (pair.ctypes.data, pair.ctypes.data + pair.itemsize) for char, pair in _NUMBERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,39 +95,24 @@ class Blas:
 
         Return False if cuBLAS is missing or does not support the operands. Raises CudaError if cuBLAS fails.
         """
-        kind = KINDS.get(dtype.name)
-        a, b = _as_matrix(left, row=True), _as_matrix(right, row=False)
-        n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
-        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        if not (n * m * prod(lead)):
+        found = _plan_product(left.shape, left.strides, right.shape, right.strides)
+        if found is not None and not found.count:
             return True
-        first, second = _layout(a), _layout(b)
-        if kind is None or first is None or second is None or not k or max(n, m, k, first[1], second[1]) > MOST:
+        kind = KINDS.get(dtype.name)
+        if found is None or kind is None or not self._ready():
             return False
-        if not self._ready():
-            return False
-        steps = _lead_strides(a, lead), _lead_strides(b, lead)
-        count = lead[-1] if lead else 1
-        inner = [s[-1] if s else 0 for s in steps]
-        factors = np.array([1, 0], kind[2])
-        one, zero = factors.ctypes.data, factors.ctypes.data + kind[2].itemsize
-        size = dtype.itemsize
-        for number, index in enumerate(product(*(range(extent) for extent in lead[:-1]))):
-            at = [
-                matrix.address + size * sum(i * s for i, s in zip(index, step, strict=False))
-                for matrix, step in zip((a, b), steps, strict=True)
-            ]
+        (one, zero), size = _FACTORS[kind[2].char], dtype.itemsize
+        (first, first_row, first_step), (second, second_row, second_step) = found.layouts
+        n, k, m = found.extents
+        for number, (here, there) in enumerate(found.offsets):
             # cuBLAS is column-major: a product that it writes as (m, n) has our rows
             code = self._call(
                 "cublasGemmStridedBatchedEx",
-                *(ctypes.c_int(v) for v in (second[0], first[0], m, n, k)),
-                ctypes.c_void_p(one),
-                *(ctypes.c_void_p(at[1]), ctypes.c_int(kind[0]), ctypes.c_int(second[1]), ctypes.c_longlong(inner[1])),
-                *(ctypes.c_void_p(at[0]), ctypes.c_int(kind[0]), ctypes.c_int(first[1]), ctypes.c_longlong(inner[0])),
-                ctypes.c_void_p(zero),
-                ctypes.c_void_p(out + size * n * m * count * number),
-                *(ctypes.c_int(kind[0]), ctypes.c_int(m), ctypes.c_longlong(n * m)),
-                *(ctypes.c_int(v) for v in (count, kind[1], DEFAULT_ALGORITHM)),
+                *(second, first, m, n, k, one),
+                *(right.address + size * there, kind[0], second_row, second_step),
+                *(left.address + size * here, kind[0], first_row, first_step),
+                *(zero, out + size * n * m * found.count * number, kind[0], m, n * m),
+                *(found.count, kind[1], DEFAULT_ALGORITHM),
             )
             if code in (INVALID, UNSUPPORTED) and not number:
                 return False
@@ -134,6 +133,7 @@ class Blas:
                     warn_user(MISSING, PerformanceWarning)
                     self._missing = True
                     return False
+                self._library.cublasGemmStridedBatchedEx.argtypes = PARAMETERS
             handle = ctypes.c_void_p()
             _check("cublasCreate_v2", self._within(lambda: self._library.cublasCreate_v2(ctypes.byref(handle))))
             self._handle = handle
@@ -163,6 +163,49 @@ class Blas:
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None and not (self._driver.lost or self._driver.silent):
             self._library.cublasDestroy_v2(self._handle)
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """How cuBLAS computes a product.
+
+    Attributes
+    ----------
+    extents : (int, int, int)
+        Rows of the left matrices, columns of the left matrices, and columns of the right matrices.
+    layouts : for each operand, the operation, the leading dimension, and the elements between the matrices of a call.
+    count : int
+        Matrices of a call; 0 if the product has no elements.
+    offsets : tuple
+        For each call, the elements before the first matrix of each operand.
+    """
+
+    extents: tuple[int, int, int]
+    layouts: tuple[tuple[int, int, int], ...]
+    count: int
+    offsets: tuple[tuple[int, ...], ...]
+
+
+@lru_cache(maxsize=1024)
+def _plan_product(
+    left: tuple[int, ...], left_steps: tuple[int, ...], right: tuple[int, ...], right_steps: tuple[int, ...]
+) -> _Product | None:
+    """Return how cuBLAS computes a product of operands with these shapes and strides. Return None if it cannot."""
+    a, b = _as_matrix(Matrices(0, left, left_steps), row=True), _as_matrix(Matrices(0, right, right_steps), row=False)
+    n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if not (n * m * prod(lead)):
+        return _Product((n, k, m), (), 0, ())
+    first, second = _layout(a), _layout(b)
+    if first is None or second is None or not k or max(n, m, k, first[1], second[1]) > MOST:
+        return None
+    steps = _lead_strides(a, lead), _lead_strides(b, lead)
+    layouts = tuple((*layout, step[-1] if step else 0) for layout, step in zip((first, second), steps, strict=True))
+    indices = product(*(range(extent) for extent in lead[:-1]))
+    offsets = tuple(
+        tuple(sum(i * s for i, s in zip(index, step, strict=False)) for step in steps) for index in indices
+    )
+    return _Product((n, k, m), layouts, lead[-1] if lead else 1, offsets)
 
 
 def _check(name: str, code: int) -> None:

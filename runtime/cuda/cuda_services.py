@@ -88,9 +88,9 @@ class GpuServices(Named):
     _stream: Any
     streaming = False  # whether the user has created a stream: until then, memory need not be claimed
 
-    def create_stream(self, handle: int | None = None) -> CudaStream:
-        """Return a new stream, or a wrapper of an existing CUDA stream."""
-        stream = self._order.create(handle)
+    def create_stream(self, handle: int | None = None, owner: Any = None) -> CudaStream:
+        """Return a new stream, or a wrapper of an existing CUDA stream, which keeps `owner` alive."""
+        stream = self._order.create(handle, owner)
         self.streaming = self.streaming or not stream.is_main
         return stream
 

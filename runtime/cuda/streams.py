@@ -98,9 +98,11 @@ class CudaStream:
         The free blocks that no other stream has used since, if the device has a pool.
     """
 
-    def __init__(self, order: StreamOrder, queue: Any, handle: int, owned: bool) -> None:
+    def __init__(self, order: StreamOrder, queue: Any, handle: int, owned: bool, owner: Any = None) -> None:
         self._order = order
         self._owned = owned
+        # another library's stream object: the stream must exist until the device's own stream has waited for it
+        self._owner = owner
         self.queue = queue
         self.handle = handle
         self.turn = 0
@@ -216,17 +218,18 @@ class StreamOrder:
         self.own.turn = next(self._count)
         self._beside: CudaStream | None = None
 
-    def create(self, handle: int | None) -> CudaStream:
+    def create(self, handle: int | None, owner: Any = None) -> CudaStream:
         """Return a stream for a handle.
 
-        Return a new stream for None, the device's own stream for 0, and otherwise a wrapper of the CUDA stream.
+        Return a new stream for None, the device's own stream for 0, and otherwise a wrapper of the CUDA stream, which
+        keeps `owner` alive.
         """
         if handle is not None and handle in (0, self.own.number):
             return self.own
         if handle is None:
             queue = self.driver.call("cuStreamCreate", NON_BLOCKING)
             return CudaStream(self, queue, _number(queue), owned=True)
-        return CudaStream(self, handle, handle, owned=False)
+        return CudaStream(self, handle, handle, owned=False, owner=owner)
 
     @property
     def beside(self) -> CudaStream:

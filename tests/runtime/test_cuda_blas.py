@@ -14,7 +14,7 @@ import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft.dsl.functions import linear
 from weft.runtime import CudaError, set_default_device
-from weft.runtime.cuda.blas import Blas
+from weft.runtime.cuda.blas import PARAMETERS, Blas
 
 DTYPES = {2: np.float16, 0: np.float32, 1: np.float64, 4: np.complex64, 5: np.complex128}
 
@@ -45,10 +45,11 @@ class Library:
 
     def cublasGemmStridedBatchedEx(self, handle: Any, *given: Any) -> int:
         self.calls += 1
-        (ta, tb, m, n, k, alpha, a, kind_a, lda, step_a, b, kind_b, ldb, step_b, beta, c, kind_c, ldc, step_c) = (
-            v.value for v in given[:19]
-        )
-        count, compute, _ = (v.value for v in given[19:])
+        assert len(given) == len(PARAMETERS) - 1
+        (ta, tb, m, n, k, alpha, a, kind_a, lda, step_a, b, kind_b, ldb, step_b, beta, c, kind_c, ldc, step_c) = given[
+            :19
+        ]
+        count, compute, _ = given[19:]
         if self.code:
             return self.code
         assert kind_a == kind_b == kind_c and lda >= (k if ta else m) and ldb >= (n if tb else k) and ldc >= m
