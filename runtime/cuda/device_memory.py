@@ -26,6 +26,9 @@ from weft.runtime.device import Buffer, Requests
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError, WeftError
 
 KEPT_BYTES = 4 << 30  # limit of free blocks; the rest is returned to the driver's pool
+# Number of returned blocks whose position in the device's own stream is recorded after a copy has overtaken the stream. A
+# record costs more than the launch of a kernel, and only the next copies use it.
+RECORDED = 64
 SMALL = 1 << 20
 LARGE_STEP = 2 << 20  # the driver's own granularity
 SLACK = 8  # a reused block may exceed the requested size by at most one part in this number
@@ -205,9 +208,9 @@ class MemoryPool(Counted):
         self._crossed = CrossedList()
         self.limit: int | None = None
         self.free_lists: FreeLists | None = None
-        # address -> position in the device's own stream at which a large block was returned; used once a copy has
-        # overtaken the stream
-        self._left: dict[int, CudaEvent] | None = None
+        # address -> position in the device's own stream at which a large block was returned
+        self._left: dict[int, CudaEvent] = {}
+        self._to_record = 0  # number of blocks for which this will be recorded, if no copy overtakes the stream
         order.own.free = FreeList()
         order.inherit = self._inherit
         self._pool = self._open_pool()
@@ -287,8 +290,7 @@ class MemoryPool(Counted):
         size, own = size_class(nbytes), self._order.own
         with self._lock:
             beside = self._order.beside
-            if self._left is None:
-                self._left = {}
+            self._to_record = RECORDED
             found = own.free.take(size, OLDEST)
             if found is not None:
                 self.counts[KEPT] -= found[1]
@@ -363,7 +365,8 @@ class MemoryPool(Counted):
             return
         home.free.put(address, size)
         self.counts[KEPT] += size
-        if self._left is not None and size >= ASIDE and home.is_main:
+        if self._to_record and size >= ASIDE and home.is_main:
+            self._to_record -= 1
             self._leave(address, home)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
@@ -373,7 +376,7 @@ class MemoryPool(Counted):
             event.record(stream)
         except (WeftError, MemoryError):
             return  # the next user of the block waits for the stream instead
-        self._left[address] = event  # type: ignore[index]
+        self._left[address] = event
 
     def _free(self, address: int, stream: CudaStream) -> None:
         if self._pool is None:
