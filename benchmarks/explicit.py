@@ -18,6 +18,7 @@ import numpy as np
 
 import weft as wf
 from weft import cuda
+from weft import cuda as weft_cuda  # (kernels use the name `cuda`, which stands for the module that compiles them)
 
 TURNS = 7
 TILE = 16
@@ -79,7 +80,6 @@ def expected_n_body(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[], Any]:
     """Return a function that runs a kernel through the `cuda` module of weft or Numba, and waits for it."""
-    globals()["cuda"] = face  # the name that the kernel uses when it is compiled
     made = face.jit(kernel)
     n = out.shape[0]
     grid: Any = -(-n // THREADS) if kernel is n_body else (-(-n // TILE), -(-n // TILE))
@@ -90,8 +90,11 @@ def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[],
         face.synchronize()
         return out
 
-    call()
-    globals()["cuda"] = cuda
+    globals()["cuda"] = face  # the name that the kernel uses when it is compiled
+    try:
+        call()
+    finally:
+        globals()["cuda"] = weft_cuda
     return call
 
 
@@ -100,7 +103,9 @@ def participants(kernel: Any, inputs: list[np.ndarray], shape: tuple[int, ...]) 
     from benchmarks import cuda_cpp
 
     makers: dict[str, Callable[[], Callable[[], Any]]] = {
-        "weft": lambda: _launch(cuda, kernel, [cuda.to_device(x) for x in inputs], cuda.device_array(shape, np.float32))
+        "weft": lambda: _launch(
+            weft_cuda, kernel, [cuda.to_device(x) for x in inputs], cuda.device_array(shape, np.float32)
+        )
     }
     if wf.default_device().name.startswith("cuda"):
         if find_spec("numba") is not None:
