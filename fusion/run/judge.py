@@ -20,7 +20,6 @@ from weft.fusion.record.storage import Epoch
 from weft.fusion.run.interpret import NeedsKernelError, interpret, make_program
 from weft.runtime import Buffer, Device, VerificationError, counted, setting
 
-
 # How far floats on a GPU may differ from interpreted ones, which the host's functions compute: this many units in the last
 # place of the largest element.
 GPU_UNITS = 1000

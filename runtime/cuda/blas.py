@@ -202,9 +202,7 @@ def _plan_product(
     steps = _lead_strides(a, lead), _lead_strides(b, lead)
     layouts = tuple((*layout, step[-1] if step else 0) for layout, step in zip((first, second), steps, strict=True))
     indices = product(*(range(extent) for extent in lead[:-1]))
-    offsets = tuple(
-        tuple(sum(i * s for i, s in zip(index, step, strict=False)) for step in steps) for index in indices
-    )
+    offsets = tuple(tuple(sum(i * s for i, s in zip(index, step, strict=False)) for step in steps) for index in indices)
     return _Product((n, k, m), layouts, lead[-1] if lead else 1, offsets)
 
 

@@ -49,7 +49,11 @@ def test_plans_agree_with_interpreted_programs(seed: int) -> None:
             assert programs.check(k, device="cuda:0") == ""
     assert judge.JudgeCounts.compared > before
     x = wf.asarray(RANDOM.standard_normal(N))
-    with override(verify=True, strict=False), mock.patch.object(judge, "GPU_UNITS", 0), pytest.raises(VerificationError):
+    with (
+        override(verify=True, strict=False),
+        mock.patch.object(judge, "GPU_UNITS", 0),
+        pytest.raises(VerificationError),
+    ):
         wf.evaluate(wf.exp(x) * wf.sin(x))
 
 

@@ -124,6 +124,8 @@ class Operands:
     def symbol(self, text: str) -> int:
         """Return the address of a variable, given as ``name``, ``name+4`` or ``generic(name)``."""
         found = re.fullmatch(r"(generic\()?([\w$]+)\)?(?:\+(-?\d+))?", text)
+        if found is not None and self.function.is_kernel and found[2] in self.function.parameters:
+            return self.function.parameters[found[2]][0] + int(found[3] or 0)
         if found is None or found[2] not in self.program.symbols:
             raise ValueError(f"no variable {text}")
         return self.program.symbols[found[2]] + int(found[3] or 0)

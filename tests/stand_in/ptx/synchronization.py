@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.stand_in.ptx.machine import ASSERTION, Barrier, Fault, Grid, Lanes, Step, Together
+from tests.stand_in.ptx.machine import ASSERTION, ILLEGAL_ADDRESS, Barrier, Fault, Grid, Lanes, Step, Together
 from tests.stand_in.ptx.operands import SPACES, TYPES, Operands, lanes_of
 
 REDUCTIONS: dict[str, Any] = {
@@ -61,6 +61,18 @@ class Memory(Operands):
         """Return a step that reads a parameter of the kernel or function, or the result of a call."""
         name, _, more = self.operands[1].strip("[]").partition("+")
         offset, size = int(more or 0), dtype.itemsize
+        if name.startswith("%"):  # the address of an array among the parameters, which `mov` has taken
+            start = self.read(name, "u64")
+
+            def of_array(g: Grid, m: Lanes) -> None:
+                first = np.broadcast_to(start(g, m), lanes_of(g, m).shape).astype(np.int64) + offset
+                if len(first) and not (first.min() >= 0 and first.max() + len(puts) * size <= len(g.parameters)):
+                    raise Fault(ILLEGAL_ADDRESS, "a read beyond the parameters")
+                for k, put in enumerate(puts):
+                    part = g.parameters[first[:, None] + np.arange(k * size, (k + 1) * size)]
+                    put(g, m, np.ascontiguousarray(part).view(dtype)[:, 0])
+
+            return of_array
         if self.function.is_kernel and name in self.function.parameters:
             offset += self.function.parameters[name][0]
 
