@@ -27,6 +27,8 @@ MOST_WAITING, MOST_ENDED = 64, 4
 IDLE = 20.0
 # The second process has a lower priority, so that it does not slow down this process.
 NICE = 10
+# Seconds after which the process starts for requests that are not urgent. They would slow down programs that end sooner.
+DELAY = float(os.environ.get("WEFT_X_DELAY", "1.0"))
 
 
 class Request:
@@ -65,6 +67,7 @@ class _Second:
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started
+    delayed = False  # whether it was started for requests that are not urgent
     left = False  # whether it is ending by itself
     ended = 0  # number of processes that have ended unexpectedly
     sent: Request | None = None
@@ -108,7 +111,7 @@ def submit(
     settings = overrides() | {"threads": thread_count(), "background": False}
     request = Request(pickle.dumps((function, settings, arguments)), then)
     with _Second.lock:
-        if sum(map(len, _Second.queues)) >= MOST_WAITING or not _start():
+        if sum(map(len, _Second.queues)) >= MOST_WAITING or not _start(urgent):
             return None
         _Second.queues[not urgent].append(request)
     exchange()
@@ -128,10 +131,14 @@ def prepare() -> None:
             _start()
 
 
-def _start() -> bool:
+def _start(urgent: bool = True) -> bool:
+    if _Second.process is not None and urgent and _Second.delayed and not _Second.ready:
+        _Second.process.cancel()
+        _Second.process = None
     if _Second.process is None and _Second.ended < MOST_ENDED:
         try:
-            _Second.process, _Second.left = WorkerProcess(__name__), False
+            _Second.process = WorkerProcess(__name__, 0.0 if urgent else DELAY)
+            _Second.left, _Second.delayed = False, not urgent
         except OSError:
             _Second.ended = MOST_ENDED
     return _Second.process is not None

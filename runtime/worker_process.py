@@ -8,9 +8,11 @@ that wait for any child, such as ``os.wait``, do not find it.
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from select import select
 
@@ -23,6 +25,8 @@ LONGEST = 1 << 20
 # The shell ends at once, so that the process is not a child of this one. (A shell gives background processes no input
 # unless it is redirected.)
 _SCRIPT = 'exec 3<&0; "$@" <&3 3<&- 2>/dev/null &'
+# The same after some seconds, if the process with this number still exists.
+_SCRIPT_LATER = 'exec 3<&0; (sleep {delay}; kill -0 {number} && exec "$@") <&3 3<&- 2>/dev/null &'
 # Closes what the process has inherited. Finds this package first, then the modules that a new interpreter finds, then
 # those that this process finds.
 _START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{home!r}]; sys.path += [p for p in {paths!r} if p not in sys.path]; from {module} import main; main()"
@@ -36,7 +40,7 @@ def can_start() -> bool:
 
 
 class WorkerProcess:
-    """A process that runs the function ``main`` of a module. That function calls `serve`.
+    """A process that runs the function ``main`` of a module, after `delay` seconds. That function calls `serve`.
 
     Raises OSError if the process cannot be started.
 
@@ -46,10 +50,11 @@ class WorkerProcess:
         Whether the process has ended, and all of its answers were received.
     """
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, delay: float = 0.0) -> None:
         home = str(Path(__file__).absolute().parents[2])
         code = _START.format(home=home, paths=[os.path.abspath(path) for path in sys.path], module=module)
-        command = [SHELL, "-c", _SCRIPT, SHELL, sys.executable, "-I" if sys.flags.isolated else "-P", "-c", code]
+        script = _SCRIPT_LATER.format(delay=delay, number=os.getpid()) if delay else _SCRIPT
+        command = [SHELL, "-c", script, SHELL, sys.executable, "-I" if sys.flags.isolated else "-P", "-c", code]
         theirs, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         os.set_blocking(self._answers, False)
@@ -58,7 +63,8 @@ class WorkerProcess:
         try:
             actions = [(os.POSIX_SPAWN_DUP2, theirs, 0), (os.POSIX_SPAWN_DUP2, answers, 1)]
             # (a process group of its own: Ctrl-C does not reach it, and its priority still counts, unlike in a new session)
-            os.waitpid(os.posix_spawn(SHELL, command, environment(), file_actions=actions, setpgroup=0), 0)
+            self._group = os.posix_spawn(SHELL, command, environment(), file_actions=actions, setpgroup=0)
+            os.waitpid(self._group, 0)
         except OSError:
             self.close()
             raise
@@ -90,6 +96,12 @@ class WorkerProcess:
         found, self._received = _split(self._received)
         self.ended |= len(self._received) >= LENGTH.size and LENGTH.unpack_from(self._received)[0] > LONGEST
         return found
+
+    def cancel(self) -> None:
+        """End the process at once. It has not answered yet."""
+        with suppress(OSError):
+            os.killpg(self._group, signal.SIGKILL)
+        self.close()
 
     def close(self) -> None:
         """Close the connection. The process ends after its current request."""

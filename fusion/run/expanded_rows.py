@@ -181,7 +181,8 @@ class ExpandedRow:
             row = self._op, self._loop, self._dtype
             store = "weft.fusion.run.stored_loops.store_loop"
             self._request = runtime.submit(store, row, _look_again, urgent=True) or ()
-        due = self._request.is_over() if self._request else self._spent > PRICE
+        # (the second process may be slow to answer on a busy machine)
+        due = self._spent > PRICE + REQUEST or (self._request and self._request.is_over())
         if due and try_compiling(self.compiled) is None:
             self._spent = -inf
 

@@ -68,6 +68,7 @@ class FormCost:
     broken: bool = False  # whether planning failed
     due: bool = False  # whether it is to be compiled, or has been compiled
     request: Any = None  # the last request to the second process
+    patience: float = 0.0  # lost seconds from which on the second process is no longer waited for
     sizes: Any = None  # ... and the sizes of its graph
     key: Any = None
     noted: float = 0.0  # lost seconds that are stored on disk
@@ -82,6 +83,7 @@ class _Rate:
 
     factor = 1.0
     start = START  # cost of loading the planner, less the lost time of programs of any form; 0 after loading
+    second = START  # the same for the second process, which slows this one down while it starts
     loaded = False  # whether the planner is loaded
 
 
@@ -200,12 +202,13 @@ def _should_interpret(
     if asked is None and not form.due and form.lost + losing < _limit(form):
         return True
     if asked is not None and not asked.is_over():
-        return True
+        return form.lost < form.patience
     if asked is not None and asked.state == "crashed":
         _give_up(form, graph, CompileError("the process that compiled it ended unexpectedly"))
         return True
     if asked is None or form.sizes != kind.spelling.values:
         slots, form.sizes = len(epoch.slots), kind.spelling.values
+        form.patience = form.lost + form.price + START  # (then it would have paid to compile it here)
         form.request = request_plan(kind, graph, wanted, epoch.device, slots)
         return form.request is not None or (not form.due and form.lost + losing < form.price + _Rate.start)
     return False  # (it was not compiled for a reason that will be raised here, or its plan is too large for the disk)
@@ -213,7 +216,7 @@ def _should_interpret(
 
 def _limit(form: FormCost) -> float:
     """Return the seconds that a form may lose before it is compiled."""
-    return (BACKGROUND if setting("background") else 1.0) * form.price + _Rate.start
+    return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 
 def is_known(key: Any, kind: resized.Form) -> bool:
@@ -239,7 +242,7 @@ def _goes_on(form: FormCost) -> bool:
     asked = form.request
     if asked is not None:
         if not asked.is_over():
-            return True
+            return form.lost < form.patience
         if asked.state == "done" and asked.result:
             _note_rate(form.price, asked.result)
             asked.result = 0.0
@@ -263,9 +266,9 @@ def _interpret(
         return False
     lost = LOST * (thread_time() - begin)
     form.lost += lost
-    if START / 2 >= _Rate.start > START / 2 - lost:
+    if START / 2 >= _Rate.second > START / 2 - lost:
         runtime.prepare()  # (the second process takes as long to start as this process takes to lose the other half)
-    _Rate.start = max(0.0, _Rate.start - lost)
+    _Rate.start, _Rate.second = max(0.0, _Rate.start - lost), max(0.0, _Rate.second - lost)
     if form.key is not None and form.lost > form.noted + NOTED * form.price:
         plan_store.note_lost(form.key, epoch.device, form.lost)
         form.noted = form.lost
