@@ -228,7 +228,10 @@ def measure(spec: Mapping[str, Any], ports: Sequence[str], differs: Difference, 
     differs : callable
         ``differs(side, expected, found)`` describes how a side's results differ from NumPy's.
     """
-    with tempfile.TemporaryDirectory(prefix="weft-benchmark-", ignore_cleanup_errors=True) as name, ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(prefix="weft-benchmark-", ignore_cleanup_errors=True) as name,
+        ExitStack() as stack,
+    ):
         sides = Sides(spec, differs, effort, Path(name))
         stack.callback(sides.close)
         begin = time.monotonic()

@@ -53,6 +53,9 @@ TOGETHER = 8
 LOST = 0.75
 # Share of its price that a form may lose before the second process compiles it, on another core.
 BACKGROUND = 0.2
+# Multiple of the expected seconds of compilation, with the start of the process, that a form loses before it is compiled
+# here although it was requested: the other processes of the machine may leave the second process no time.
+PATIENCE = 4.0
 # The lost time of a form is stored on disk each time it has grown by this share of its price.
 NOTED = 0.125
 # Errors that concern the user: a plan would fail too.
@@ -208,7 +211,7 @@ def _should_interpret(
         return True
     if asked is None or form.sizes != kind.spelling.values:
         slots, form.sizes = len(epoch.slots), kind.spelling.values
-        form.patience = form.lost + form.price + START  # (then it would have paid to compile it here)
+        form.patience = form.lost + PATIENCE * (form.price + START)
         form.request = request_plan(kind, graph, wanted, epoch.device, slots)
         return form.request is not None or (not form.due and form.lost + losing < form.price + _Rate.start)
     return False  # (it was not compiled for a reason that will be raised here, or its plan is too large for the disk)

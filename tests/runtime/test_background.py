@@ -65,6 +65,31 @@ def test_urgent_requests_come_first() -> None:
     assert order == [3, 4, 1, 2]
 
 
+def test_a_process_for_requests_that_are_not_urgent_starts_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    if background._Second.process is not None:
+        background._Second.process.close()
+    background._Second.process, background._Second.ready = None, False
+    monkeypatch.setattr(background, "DELAY", 1000.0)
+    later = submit("math.sqrt", (4,))
+    first = background._Second.process
+    assert later is not None and first is not None and _group_exists(first._group) and not later.is_over()
+    urgent = answered(submit("math.sqrt", (9,), urgent=True))
+    assert (urgent.result, answered(later).result) == (3.0, 2.0)
+    assert background._Second.process is not first and not background._Second.ended
+    end = time.monotonic() + 20
+    while _group_exists(first._group) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not _group_exists(first._group)
+
+
+def _group_exists(number: int) -> bool:
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def test_a_request_that_ends_the_process_has_crashed_and_the_next_one_starts_another() -> None:
     assert answered(submit("os._exit", (3,))).state == "crashed"
     assert answered(submit("math.sqrt", (4,))).result == 2.0

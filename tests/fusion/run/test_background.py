@@ -41,6 +41,7 @@ def step(n):
 first, end = step(30_000), time.monotonic() + 60
 while not wf.statistics()["plans_read"] and time.monotonic() < end:
     assert (step(30_000) == first).all()
+    time.sleep(0.002)  # (waiting costs nothing; this process may otherwise compile the plan before the second one does)
 counts = wf.statistics()
 print(counts["plans"], counts["compilations"], counts["plans_read"], counts["interpreted"] > 2, "llvmlite" in sys.modules)
 assert (step(30_000) == first).all() and (step(20_000) == step(20_000)).all()
@@ -95,7 +96,8 @@ def request(state: str, submitted: list[str]) -> Any:
     def submit(function: str, arguments: Any, then: Any, urgent: bool) -> Request:
         submitted.append(function)
         made = Request(b"", None)
-        made.settle(state)
+        if state != "waiting":
+            made.settle(state)
         return made
 
     return submit
@@ -114,9 +116,9 @@ def costly(tmp_path: Path) -> Any:
     for known in (tiers._forms, tiers._programs, execute._plans, resized._known, resized._absent):
         known.clear()
     settings = override(interpret="auto", plans=True, background=True, cache_dir=str(tmp_path))
-    with settings, mock.patch.object(tiers, "LOST", 1e-9), mock.patch.object(tiers._Rate, "start", 0.0):
-        with mock.patch.object(tiers, "BACKGROUND", 1e-12):
-            yield
+    rate = mock.patch.multiple(tiers._Rate, start=0.0, second=0.0)
+    with settings, rate, mock.patch.multiple(tiers, LOST=1e-9, BACKGROUND=1e-12):
+        yield
 
 
 @pytest.mark.parametrize("state", ["failed", "lost", "done"])
@@ -144,6 +146,18 @@ def test_a_form_that_crashes_the_second_process_raises_if_strict(costly: Any) ->
     with mock.patch.object(runtime, "submit", request("crashed", [])), override(strict=True):
         with pytest.raises(wf.CompileError, match="ended unexpectedly"):
             repeat()
+
+
+def test_the_second_process_is_waited_for_no_longer_than_compilation_would_take(costly: Any) -> None:
+    submitted: list[str] = []
+    with mock.patch.object(runtime, "submit", request("waiting", submitted)):
+        results = repeat()
+        assert len(submitted) == 1 and not wf.statistics()["plans"]
+        (form,) = [form for form in tiers._forms.values() if form.request is not None]
+        form.lost = form.patience
+        results += repeat()
+    assert len(submitted) == 1 and wf.statistics()["plans"] == 1
+    assert all(same_bits(r, results[0]) for r in results)
 
 
 def test_a_form_is_compiled_here_if_there_is_no_second_process(costly: Any) -> None:
