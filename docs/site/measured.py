@@ -11,8 +11,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 HEAD = """# Performance
 
 This page is generated from the folder `benchmarks/results`. [Measure a program](guide/measuring.md) has the commands that measure
-everything again. All times below are from two CPU cores. weft's GPU kernels have so far run on
-an emulated GPU only, so there are no times of GPUs.
+everything again. Times are from two CPU cores, except those in the section about a GPU.
 
 *Warm* is a repeated call in the same process. *Cold* is the first call in a new process, with an empty cache of compiled kernels, or with a
 filled one. Results are compared with NumPy's before a program is measured. The sides take turns, so that other work on the machine affects
@@ -31,27 +30,47 @@ def machine(facts: dict[str, Any]) -> str:
     return f"Measured on {facts['date']}: {facts['machine']}, NumPy {facts['numpy']}, Python {facts['python']}."
 
 
-def large_programs() -> str:
-    """Return the section about large programs and peers."""
-    found = load("cpu/fused-2")
+def peers_table(found: dict[str, Any], digits: int, *sides: str) -> str:
+    """Return the table of the times of weft and its peers."""
     measured = {side for result in found["results"] for side, times in result["turns_ms"].items() if times}
-    sides = [s for s in ("weft", "NumPy", "numexpr", "Numba", "JAX", "torch.compile") if s in measured]
+    shown = [side for side in ("weft", "NumPy", *sides) if side in measured]
     rows = [
-        f"| milliseconds | {' | '.join(sides)} | NumPy / weft | best peer / weft |",
-        "| --- " * (len(sides) + 3) + "|",
+        f"| milliseconds | {' | '.join(shown)} | NumPy / weft | best peer / weft |",
+        "| --- " * (len(shown) + 3) + "|",
     ]
     for result in found["results"]:
         turns = {side: median(times) for side, times in result["turns_ms"].items()}
-        cells = [f"{turns[side]:.1f}" if side in turns else "-" for side in sides]
-        rows.append(
-            f"| {result['program']} | {' | '.join(cells)} | {turns['NumPy'] / turns['weft']:.1f} | {result['ratio']:.2f} |"
-        )
+        cells = [f"{turns[side]:.{digits}f}" if side in turns else "-" for side in shown]
+        times = f"{turns['NumPy'] / turns['weft']:.1f}" if "NumPy" in turns else "-"
+        rows.append(f"| {result['program']} | {' | '.join(cells)} | {times} | {result['ratio']:.2f} |")
+    return "\n".join(rows)
+
+
+def on_a_gpu() -> str:
+    """Return the section about a GPU."""
+    found = load("cuda/fused-cuda-0")
+    said = found["summary"]
+    return (
+        "\n## On a GPU\n\nThe same programs and four more on a GPU, warm, from the first operation to the end of the last kernel. NumPy\n"
+        "runs on the CPU of the same machine. The best peer is the fastest of CuPy, JAX, PyTorch and torch.compile; kernels written by\n"
+        f"hand in CUDA C++ do not count. The geometric mean is {said['geometric mean, best peer / weft']:.2f} times the speed of the best\n"
+        f"peer. In {said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast. weft records the\n"
+        "operations of every call anew. This takes longer than the kernel in programs of hundreds of operations such as the\n"
+        f"Mandelbrot set. {machine(found)} Driver {found['driver']}.\n\n"
+        + peers_table(found, 2, "CuPy", "JAX", "torch", "torch.compile", "CUDA C++")
+        + "\n\n![Bandwidth of the programs on a GPU](../benchmarks/results/cuda/fused-cuda-0.svg)\n"
+    )
+
+
+def large_programs() -> str:
+    """Return the section about large programs and peers."""
+    found = load("cpu/fused-2")
     said = found["summary"]
     return (
         "\n## Large programs\n\nTen programs on arrays of millions of elements, warm. The peers run the same computation, each in its own\n"
         f"form. The geometric mean is {said['geometric mean, NumPy / weft']:.1f} times NumPy's speed, and\n"
         f"{said['geometric mean, best peer / weft']:.2f} times the speed of the best peer. {machine(found)}\n\n"
-        + "\n".join(rows)
+        + peers_table(found, 1, "numexpr", "Numba", "JAX", "torch.compile")
         + "\n\n![Bandwidth of the programs](../benchmarks/results/cpu/fused-2.svg)\n"
     )
 
@@ -130,6 +149,7 @@ def measured_page() -> str:
         f"{said['warm, geometric mean of NumPy / weft']:.2f} times NumPy's speed when warm (geometric mean), and\n"
         f"{said['warm, programs faster than NumPy']} are faster. The [gallery](gallery/index.md) shows some of them at larger sizes.\n\n"
         "![Classical programs](../benchmarks/results/classical/classical.svg)\n"
+        + on_a_gpu()
         + where_numpy_is_faster()
         + small_arrays()
     )

@@ -206,8 +206,8 @@ def mapped(*arylist: np.ndarray, stream: Any = 0) -> Iterator[Any]:
         flush()  # (pending work may read the memory)
         default_device().synchronize()
         if _release(held):
-            for view in views:
-                view._storage.buffer = ReleasedBuffer(view._storage.buffer)
+            for storage in (view._storage for view in views):
+                storage.buffer = ReleasedBuffer(storage.buffer) if storage.buffer is not None else None
 
 
 def _pin(arrays: tuple[np.ndarray, ...]) -> list[HostMemory]:
