@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from functools import cache
@@ -42,6 +43,19 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True, plans=False, background=False):
         yield
     set_default_device(None)
+    _end_if_lost(request.config)
+
+
+def _end_if_lost(config: pytest.Config) -> None:
+    """End a parallel worker after a test that has lost a GPU, as a new process starts for the next tests.
+
+    Tests of faults lose it on purpose. On other devices, they lose nothing.
+    """
+    named = _device(config.getoption("--device"))
+    devices = [*_devices.values(), *([] if isinstance(named, str) else [named])]
+    lost = [device for device in devices if getattr(getattr(device, "_driver", None), "lost", "")]
+    if lost and hasattr(config, "workerinput") and config.getoption("--device") in ("ptx", "cuda", *(d.name for d in lost)):
+        os._exit(1)
 
 
 @pytest.fixture
