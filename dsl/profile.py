@@ -199,6 +199,7 @@ class Profile:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _set_clock(device)
         before, after = device.create_event(), device.create_event()
+        device.delay()
         before.record()
         launched = time.perf_counter_ns()
         start()

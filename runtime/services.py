@@ -156,6 +156,13 @@ class Services(Protocol):
         """Return a new event. Without `timing` it is cheaper, but `elapsed` does not work."""
         ...
 
+    def delay(self) -> None:
+        """Let the calling thread's stream wait, if it is idle, while the host submits work.
+
+        The times of events around the work then do not contain the time in which the host submits it.
+        """
+        ...
+
     def facts(self) -> DeviceFacts:
         """Return the properties of the device."""
         ...

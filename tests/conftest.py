@@ -54,7 +54,11 @@ def _end_if_lost(config: pytest.Config) -> None:
     named = _device(config.getoption("--device"))
     devices = [*_devices.values(), *([] if isinstance(named, str) else [named])]
     lost = [device for device in devices if getattr(getattr(device, "_driver", None), "lost", "")]
-    if lost and hasattr(config, "workerinput") and config.getoption("--device") in ("ptx", "cuda", *(d.name for d in lost)):
+    if (
+        lost
+        and hasattr(config, "workerinput")
+        and config.getoption("--device") in ("ptx", "cuda", *(d.name for d in lost))
+    ):
         os._exit(1)
 
 

@@ -9,10 +9,11 @@ when its last user dies, and never earlier.
 from __future__ import annotations
 
 import ctypes
+import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,17 @@ LAZY_PEER_ACCESS = 1
 POINTERS_DEVICE = 9  # an attribute of a pointer
 HANDLE_BYTES = 64  # size of a CUipcMemHandle, whose field some versions of cuda.bindings hide
 PREFIX = "CU_DEVICE_ATTRIBUTE_"
+
+
+# Microseconds in which the host submits a kernel and an event after it.
+DELAY = 250
+
+
+@cache
+def _sleep_function() -> int:
+    """Return the address of a C function that sleeps for some microseconds, or 0."""
+    function = getattr(ctypes.CDLL(None), "usleep", None) if os.name == "posix" else None
+    return ctypes.cast(function, ctypes.c_void_p).value or 0 if function is not None else 0
 
 
 class DriverMemory:
@@ -118,6 +130,12 @@ class GpuServices(Named):
     def create_event(self, timing: bool = True) -> CudaEvent:
         """Return a new event."""
         return CudaEvent(self._driver, self._order, timing)
+
+    def delay(self) -> None:
+        """Let the calling thread's stream wait, if it is idle, while the host submits work."""
+        stream, function = self._order.current, _sleep_function()
+        if function and stream.query():
+            self._driver.call("cuLaunchHostFunc", stream.queue, self._driver.table.CUhostFn(function), DELAY)
 
     def facts(self) -> DeviceFacts:
         """Return the properties of the GPU."""

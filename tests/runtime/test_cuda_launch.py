@@ -15,6 +15,7 @@ import pytest
 from tests.runtime.test_cuda import PTX, Table
 from weft.runtime import CudaError, DeviceLostError, HostMemory, ObjectCode
 from weft.runtime.cuda.cuda_device import CudaDevice
+from weft.runtime.cuda.cuda_services import DELAY
 
 
 class Handle:
@@ -268,6 +269,27 @@ def test_callbacks(table: Driver, device: CudaDevice) -> None:
     assert not seen
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(pointer)(None)
     assert seen == [1]
+
+
+def test_an_idle_stream_waits_while_work_is_submitted(table: Driver, device: CudaDevice) -> None:
+    table.failing["cuStreamQuery"] = 600
+    device.delay()
+    assert not table.named("cuLaunchHostFunc")
+    del table.failing["cuStreamQuery"]
+    device.delay()
+    ((_, queue, pointer, microseconds),) = table.named("cuLaunchHostFunc")
+    assert (queue, microseconds) == (MAIN, DELAY)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(pointer)(microseconds)  # (it returns)
+
+
+def test_events_that_were_not_recorded(table: Driver, device: CudaDevice) -> None:
+    begin, end = device.create_event(), device.create_event()
+    table.failing["cuEventElapsedTime"] = 400
+    with pytest.raises(ValueError, match="recorded"):
+        end.elapsed(begin)
+    table.failing["cuEventElapsedTime"] = 700
+    with pytest.raises(DeviceLostError):
+        end.elapsed(begin)
 
 
 def test_events(table: Driver, device: CudaDevice) -> None:
