@@ -113,6 +113,13 @@ def test_host_memory_that_kernels_see(make: Any, add_one: Any) -> None:
     assert plain.tolist() == list(range(1, 1001))
     with cuda.pinned(plain):
         assert cuda.to_device(plain)[999] == 1000
+        with cuda.pinned(plain):
+            assert cuda.to_device(plain)[0] == 1
+    with pytest.raises(ValueError, match="released at the end of the block"):
+        (array + 1).copy_to_host()
+    with cuda.mapped(plain) as array:
+        later = array * 2
+    assert later[999] == 2000
 
 
 def test_the_cuda_array_interface(add_one: Any) -> None:
