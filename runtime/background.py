@@ -28,7 +28,7 @@ IDLE = 20.0
 # The second process has a lower priority, so that it does not slow down this process.
 NICE = 10
 # Seconds after which the process starts for requests that are not urgent. They would slow down programs that end sooner.
-DELAY = 1.0
+DELAY = 1
 
 
 class Request:

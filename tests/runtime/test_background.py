@@ -69,7 +69,7 @@ def test_a_process_for_requests_that_are_not_urgent_starts_later(monkeypatch: py
     if background._Second.process is not None:
         background._Second.process.close()
     background._Second.process, background._Second.ready = None, False
-    monkeypatch.setattr(background, "DELAY", 1000.0)
+    monkeypatch.setattr(background, "DELAY", 1000)
     later = submit("math.sqrt", (4,))
     first = background._Second.process
     assert later is not None and first is not None and _group_exists(first._group) and not later.is_over()
