@@ -31,8 +31,8 @@ call_sites.ENOUGH = -1
 @pytest.fixture(autouse=True)
 def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = _cache_folder(request.config, tmp_path_factory.getbasetemp())
-    on_gpu = request.node.get_closest_marker("gpu") is not None
-    set_default_device(None if on_gpu else _device(request.config.getoption("--device")))
+    on_gpu, on_cpu = (request.node.get_closest_marker(name) is not None for name in ("gpu", "cpu"))
+    set_default_device(None if on_gpu else "cpu" if on_cpu else _device(request.config.getoption("--device")))
     # tests of plans use small arrays, so immediate operations are disabled, unless the module sets IMMEDIATE; plans are
     # not read from disk, and no second process compiles them
     some = getattr(request.module, "IMMEDIATE", request.config.getoption("--immediate"))

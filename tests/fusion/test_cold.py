@@ -17,6 +17,8 @@ from weft.codegen import exceeds_caches, host_has_masks, is_host_described, orde
 from weft.codegen import host_target as module
 from weft.codegen.host_target import host_target
 
+pytestmark = pytest.mark.cpu
+
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space and /proc are Linux's")
 listed = pytest.mark.skipif(
     not sys.platform.startswith("linux") or platform.machine() != "x86_64",

@@ -68,6 +68,7 @@ def test_bandwidth_is_measured_once() -> None:
     assert copy_bandwidth(get_device("null")) is None
 
 
+@pytest.mark.cpu
 def test_library_calls_are_said_to_be_calls() -> None:
     x, w = wf.asarray(np.ones((60, 50), np.float32)), wf.asarray(np.ones((50, 40), np.float32))
     found = wf.explain(wf.maximum(x @ w, 0))
@@ -165,6 +166,7 @@ def test_places_of_values() -> None:
     assert kernel.storage in str(found)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     ("stage", "target", "sign"),
     [

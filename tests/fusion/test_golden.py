@@ -16,6 +16,8 @@ from tests.oracle.parse import parse_kernel
 from weft.codegen import print_kernel
 from weft.fusion import explain_storages, kernels_of
 
+pytestmark = pytest.mark.cpu
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 A = np.ones((6, 8))
 

@@ -18,6 +18,8 @@ from weft.fusion.run import judge, reduce_arrays, tiers
 from weft.fusion.run.interpret import maps, reductions
 from weft.runtime import override
 
+pytestmark = pytest.mark.cpu
+
 
 @pytest.fixture(autouse=True)
 def _compared() -> Any:

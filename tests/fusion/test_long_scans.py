@@ -22,6 +22,8 @@ from weft.fusion import kernels_of, reset_statistics, statistics
 from weft.runtime.cpu import pool
 from weft.runtime.cuda import cuda_device
 
+pytestmark = pytest.mark.cpu
+
 RNG = np.random.default_rng(11)
 LONG = 2 * SHARED_ROW + 5
 N = RNG.integers(-9, 9, LONG)

@@ -112,6 +112,7 @@ def test_updates_run_in_place_unless_the_old_version_is_needed() -> None:
     assert float(x[0]) == 50
 
 
+@pytest.mark.cpu
 def test_explain_says_what_runs_and_runs_nothing() -> None:
     x = wf.asarray(A)
     y = wf.exp(x) / wf.exp(x).sum()

@@ -115,6 +115,7 @@ def test_programs_of_the_benchmarks(program: Any) -> None:
     assert wf.statistics()["bytes"] == moved
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "complex64"])
 @pytest.mark.parametrize("name", ["sum", "prod", "max"])
 def test_short_reductions_written_out_have_the_bits_of_loops(dtype: str, name: str) -> None:

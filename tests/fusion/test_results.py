@@ -109,6 +109,7 @@ def test_no_kernel_runs_over_slots_that_hold_something_else() -> None:
         wf.evaluate(y)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("before", [0, 3])
 def test_values_that_are_all_alike_get_memory_without_a_plan(before: int) -> None:
     """Test that constant results need no plan, and that the recording keeps no reference to the results."""

@@ -12,6 +12,8 @@ import weft as wf
 from weft.fusion.explain.explanation import schedules_of
 from weft.runtime import get_device
 
+pytestmark = pytest.mark.cpu
+
 SOURCE = np.random.default_rng(0)
 X, W, B = (SOURCE.standard_normal(shape).astype(np.float32) for shape in ((60, 50), (50, 40), (40,)))
 C = SOURCE.standard_normal((60, 40)).astype(np.float32)

@@ -116,6 +116,7 @@ def test_too_few_values_are_refused(device: str) -> None:
         assert not np.asarray(a).any()
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64"])
 def test_few_elements_are_taken_at_once(dtype: str) -> None:
     source = (np.arange(24).reshape(4, 3, 2) % 5).astype(dtype)

@@ -120,6 +120,7 @@ def test_bounds_of_indices_in_memory_are_found_where_they_are(device: str) -> No
                 values[wf.asarray(where)]
 
 
+@pytest.mark.cpu
 def test_bounds_of_indices_in_host_memory_take_no_kernel() -> None:
     where, values = RNG.integers(-500, 500, 120_000), RNG.standard_normal(500)
     places, x = wf.asarray(where), wf.asarray(values)

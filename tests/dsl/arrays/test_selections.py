@@ -35,6 +35,7 @@ def grow(np: Any, x: Any, step: Any, turns: int) -> Any:
     return size, when
 
 
+@pytest.mark.cpu
 def test_what_goes_back_is_one_kernel_with_what_surrounds_it() -> None:
     rng = np.random.default_rng(1)
     x, step = rng.random((2, N, N)) + 0.5
@@ -49,6 +50,7 @@ def test_what_goes_back_is_one_kernel_with_what_surrounds_it() -> None:
     assert statistics()["kernels"] <= 12
 
 
+@pytest.mark.cpu
 def test_a_selection_that_something_else_needs_is_taken() -> None:
     """Test that a selection with another use is executed, and that later selections at its line run immediately."""
     x = np.random.default_rng(2).random((N, N))

@@ -12,6 +12,8 @@ from weft.dsl.cli.advice import advise
 from weft.dsl.cli.explain_program import Measured, measure
 from weft.dsl.cli.main_program import MainProgram
 
+pytestmark = pytest.mark.cpu
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 MISTAKES = """\
 import numpy as np

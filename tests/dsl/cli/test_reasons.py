@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from weft.dsl.cli.reasons import explain_speed
 from weft.dsl.script.redirect import load_program
 
@@ -18,6 +20,7 @@ class Figures:
     settled: bool = True
 
 
+@pytest.mark.cpu
 def test_lines_that_ask_for_values(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -116,6 +116,7 @@ def test_reports(capsys: pytest.CaptureFixture[str]) -> None:
     assert "target sm_90" in capsys.readouterr().out
 
 
+@pytest.mark.cpu
 def test_verify_compares_plans_with_what_is_interpreted(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import numpy as np\nx = np.arange(300_000.0) * 3 - 7\nprint(np.exp(-x / 1e5).sum())\n")
@@ -136,6 +137,7 @@ def test_a_device_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[st
     assert error.startswith("weft run: no device 'nonsense'") and "Traceback" not in error
 
 
+@pytest.mark.cpu
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])

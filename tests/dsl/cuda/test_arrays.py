@@ -121,6 +121,7 @@ def test_arithmetic_is_lazy() -> None:
     assert np.array_equal(result.copy_to_host(), (GRID * 2 + 1).sum(axis=0))
 
 
+@pytest.mark.cpu
 def test_methods_of_device_arrays() -> None:
     array = cuda.to_device(np.arange(10))
     assert [part.copy_to_host().tolist() for part in array.split(4)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]

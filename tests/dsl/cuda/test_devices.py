@@ -8,6 +8,7 @@ import weft
 from weft import cuda
 
 
+@pytest.mark.cpu
 def test_the_cpu_answers_as_a_gpu() -> None:
     assert cuda.is_available()
     assert cuda.is_supported_version()
@@ -56,6 +57,7 @@ def test_a_device_is_current_within_its_with() -> None:
         assert cuda.get_current_device() is not cpu
 
 
+@pytest.mark.cpu
 def test_selecting_a_device_and_closing() -> None:
     cpu = cuda.select_device(0)
     weft.set_default_device("null")

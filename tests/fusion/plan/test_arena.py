@@ -219,6 +219,7 @@ def test_a_plan_without_memory_has_changed_nothing(program: Callable[..., Any]) 
         assert memory.held == held, f"memory is lost where allocation {after} fails"
 
 
+@pytest.mark.cpu
 def test_an_error_for_memory_keeps_nothing_alive() -> None:
     a = wf.asarray(np.ones(1000))
     memory: Any = a.device.memory

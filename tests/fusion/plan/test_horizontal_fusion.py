@@ -43,6 +43,7 @@ def test_what_costs_more_is_left_alone() -> None:
     np.testing.assert_allclose(columns, A.sum(axis=0), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.cpu
 def test_folds_around_a_mean_come_with_it() -> None:
     x = wf.asarray(np.tile(A, (10, 1)))
     mean, spread, distances = x.mean(), x.std(), ((x - x.mean()) ** 2).sum()

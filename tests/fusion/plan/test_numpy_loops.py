@@ -17,6 +17,8 @@ from weft.fusion.plan import numpy_loops
 from weft.fusion.run import execute
 from weft.runtime import override
 
+pytestmark = pytest.mark.cpu
+
 RNG = np.random.default_rng(11)
 DTYPES = ["bool", "uint8", "int32", "float32", "float64", "complex64", "complex128"]
 SHAPES = [(200_000,), (400, 600), (3000, 100), (70_000, 3), (3, 70_000), (60, 70, 80)]

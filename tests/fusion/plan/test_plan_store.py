@@ -23,6 +23,8 @@ from weft.fusion.plan import plan_store, resized
 from weft.fusion.run import execute, tiers
 from weft.runtime import CacheWarning, disk_cache, override
 
+pytestmark = pytest.mark.cpu
+
 PLANNER = (
     "weft.fusion.run.planning", "weft.fusion.plan.schedule", "weft.fusion.plan.task", "weft.fusion.lower.lowering", "weft.fusion.lower.kernels",
     "weft.fusion.explain.explanation", "weft.codegen.passes", "weft.codegen.llvm", "llvmlite", "sympy",

@@ -15,6 +15,8 @@ from weft.codegen import CPU
 from weft.fusion import kernels_of
 from weft.fusion.plan import time_steps
 
+pytestmark = pytest.mark.cpu
+
 RNG = np.random.default_rng(11)
 TALL = RNG.standard_normal((3001, 100)).astype(np.float32)
 WIDE = RNG.standard_normal((5, 300_001)).astype(np.float32)

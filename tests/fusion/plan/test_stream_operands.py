@@ -15,6 +15,8 @@ from tests.fusion.plan.test_plan_store import counts, forget
 from weft.fusion.run import execute
 from weft.runtime import override
 
+pytestmark = pytest.mark.cpu
+
 N = 40_000
 
 

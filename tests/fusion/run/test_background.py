@@ -25,6 +25,8 @@ from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.run import background, execute, planning, tiers
 from weft.runtime import Request, override
 
+pytestmark = pytest.mark.cpu
+
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """

@@ -22,6 +22,8 @@ from weft.fusion.run.stored_loops import find_loop, obtain_loop
 from weft.runtime import Request
 from weft.runtime.cpu.ufuncs import BLOCK
 
+pytestmark = pytest.mark.cpu
+
 ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e-310, 1e300, np.inf, -np.inf, np.nan)
 
 

@@ -13,6 +13,8 @@ from tests.fusion.run.test_primitives import same_bits, values
 from weft.fusion.run import reduce_arrays
 from weft.fusion.run.reduce_arrays import NeedsKernelError, reduce_values
 
+pytestmark = pytest.mark.cpu
+
 SHAPES = (
     *((n,) for n in (1, 2, 3, 4, 5, 31, 32, 33, 100, 1000, 32768, 32769, 50000)),
     *(

@@ -26,6 +26,8 @@ from weft.fusion.plan import horizontal_fusion, merge_groups, resized, schedule
 from weft.fusion.run import expanded_rows, planning, tiers
 from weft.runtime import override
 
+pytestmark = pytest.mark.cpu
+
 
 @pytest.fixture
 def plans() -> Any:

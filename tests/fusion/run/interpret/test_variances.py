@@ -10,6 +10,8 @@ import pytest
 import weft as wf
 from weft.runtime import override
 
+pytestmark = pytest.mark.cpu
+
 FORMS = {
     "std": lambda x: x.std(),
     "degrees of freedom": lambda x: (x.reshape(-1, 1) * 2).var(ddof=1),
