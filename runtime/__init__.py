@@ -22,6 +22,7 @@ from weft.runtime.errors import (
     SettingError,
     VerificationError,
     WeftError,
+    public_error,
     warn_user,
 )
 from weft.runtime.lazy_names import lazy_names
@@ -183,6 +184,7 @@ __all__ = [
     "override",
     "position_tables",
     "probe",
+    "public_error",
     "put_buffer",
     "put_call",
     "put_operators",
