@@ -23,7 +23,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.cli.differences import SIGNS, Judge, Row, scale_of
-from weft.dsl.cli.main_program import MainProgram
+from weft.dsl.cli.main_program import MainProgram, output_is_closed
 from weft.dsl.cli.reasons import explain_speed
 from weft.dsl.plans import evaluate
 from weft.dsl.profile import Profile, user_lines
@@ -55,7 +55,10 @@ GAIN = 1.1  # ratio of NumPy's time to weft's, below which the report gives reas
 
 
 def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
-    """Execute a program once. Return its exit status and its global names."""
+    """Execute a program once. Return its exit status and its global names.
+
+    Raises BrokenPipeError if the reader of standard output has ended.
+    """
     try:
         return 0, program.execute()
     except SystemExit as leaving:
@@ -63,6 +66,8 @@ def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
             return leaving.code or 0, {}
         print(leaving.code, file=sys.stderr)
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and output_is_closed():
+            raise
         hide_frames(error)
         sys.excepthook(type(error), error, error.__traceback__)
     return 1, {}

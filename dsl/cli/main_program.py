@@ -6,6 +6,7 @@ import builtins
 import os
 import pkgutil
 import runpy
+import select
 import sys
 import types
 from collections.abc import Sequence
@@ -53,6 +54,14 @@ class MainProgram:
         path = Path(self.text).resolve()
         return Path.cwd() if self.option else path if path.is_dir() else path.parent
 
+    @property
+    def source(self) -> bytes | None:
+        """The source text, or None if it is not one file."""
+        if self.option == "-c":
+            return self.text.encode()
+        path = Path(self.text)
+        return path.read_bytes() if not self.option and path.is_file() else None
+
     def execute(self) -> dict[str, Any]:
         """Execute the program as `__main__` and return its global names."""
         main = types.ModuleType("__main__")
@@ -83,6 +92,16 @@ class MainProgram:
             source = sys.stdin.buffer.read() if self.option else Path(file).read_bytes()
         code: types.CodeType = compile(source, file, "exec", dont_inherit=True)
         return code
+
+
+def output_is_closed() -> bool:
+    """Return whether standard output is a pipe whose reader has ended."""
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):  # (a replaced stream has no file, and a closed file has no number)
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def show_user_frames(error: BaseException) -> None:
