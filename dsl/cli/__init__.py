@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--compare", action="store_true", help="run it several times, under NumPy too, and print what differs"
     )
-    running.add_argument("--explain", action="store_true", help="print each new plan")
+    running.add_argument("--explain", action="store_true", help="compile at once, and print each new plan")
     running.add_argument("--verify", action="store_true", help="run each plan interpreted too and compare the bits")
     running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
     explaining = commands.add_parser(

@@ -25,13 +25,14 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.cli.differences import SIGNS, Judge, Row, scale_of
 from weft.dsl.cli.main_program import MainProgram, output_is_closed
 from weft.dsl.cli.reasons import explain_speed
+from weft.dsl.cli.run import compiled
 from weft.dsl.plans import evaluate
 from weft.dsl.profile import Profile, user_lines
 from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_namespace import script_module
 from weft.dsl.tracebacks import hide_frames
 from weft.fusion import reset_statistics, seconds_spent, show_host_work, statistics
-from weft.runtime import counted, override, setting
+from weft.runtime import counted
 
 
 @dataclass
@@ -168,7 +169,7 @@ def compare(program: MainProgram) -> int:
                     _progress(f"running {program.text}: {title} ...")
                     firsts.append(_in_new_process(program, k > 0))
             _progress(f"running {program.text}: {name} ...")
-            with _compiled():
+            with compiled():
                 outcomes[name] = _outcome(program, on_weft, saved)
             if outcomes[name].status:
                 _progress("")
@@ -214,19 +215,9 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
     for runs in range(1, WARM_RUNS):
         if runs > 1 and last.settled:
             break
-        with _compiled():
+        with compiled():
             last = _outcome(program, True, saved)
     return last
-
-
-@contextlib.contextmanager
-def _compiled() -> Iterator[None]:
-    """Within the ``with`` block, compile programs at once, unless the user has set how they run.
-
-    A program would otherwise have to be repeated until the second process has compiled it.
-    """
-    with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
-        yield
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
@@ -244,7 +235,7 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
 
 def _describe_fusion(program: MainProgram) -> str:
     """Run a program on weft, and return a sentence about its largest kernel."""
-    with Profile() as profile, _compiled():
+    with Profile() as profile, compiled():
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]
     if not fused:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 
 from weft import fusion
 from weft.dsl.cli.main_program import MainProgram, show_user_frames
 from weft.dsl.script.redirect import redirect
-from weft.runtime import DeviceNotFoundError, set_default_device
+from weft.runtime import DeviceNotFoundError, override, set_default_device, setting
 
 
 def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
@@ -26,13 +28,24 @@ def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
         return status
     redirect(str(program.folder))
     try:
-        program.execute()
+        with compiled() if plans else nullcontext():  # interpreted programs have no plan
+            program.execute()
     except SystemExit:
         raise
     except BaseException as error:
         show_user_frames(error)
         raise
     return 0
+
+
+@contextmanager
+def compiled() -> Iterator[None]:
+    """Within the ``with`` block, compile programs at once, unless the user has set how they run.
+
+    A program would otherwise have to be repeated until the second process has compiled it.
+    """
+    with override(interpret="never") if setting("interpret") == "auto" else nullcontext():
+        yield
 
 
 def explain(program: MainProgram, output: str, device: str) -> int:

@@ -125,6 +125,17 @@ def test_verify_compares_plans_with_what_is_interpreted(tmp_path: Path) -> None:
     assert judge.JudgeCounts.compared > before
 
 
+def test_explain_prints_the_plans_of_a_program_that_runs_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nx = np.linspace(0, 1, 300_000)\nprint((np.exp(x) * 2).size)\nx += 1\nprint(x[0])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent / "src"), "WEFT_INTERPRET": "auto"}
+    command = [sys.executable, "-m", "weft", "run", "--explain", str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout == "300000\n1.0\n" and "boundary: " in done.stderr
+
+
 def test_a_missing_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "no_such_script.py"]) == 2
     assert "no_such_script.py" in capsys.readouterr().err
