@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.dsl.cli import main
+from weft.dsl.cli import compare, main
+from weft.dsl.cli.main_program import MainProgram
 from weft.dsl.script.redirect import isolated
 from weft.fusion.run import judge
 
@@ -151,3 +153,16 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert re.fullmatch(r"weft \S+\n", capsys.readouterr().out)
+
+
+def test_numpys_cold_run_is_in_a_process_without_weft(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, time\nimport beside\nprint('text')\nassert sys.argv[1:] == ['a', 'b']\n"
+        "assert not any(name.partition('.')[0] == 'weft' for name in sys.modules)\ntime.sleep(0.02)\nsys.exit(0)\n"
+    )
+    (tmp_path / "beside.py").write_text("import numpy")
+    assert 0.02 < compare._under_numpy(MainProgram.parse([str(script), "a", "b"])).seconds < 10
+    code = "import numpy, sys; assert 'weft' not in sys.modules"
+    assert compare._under_numpy(MainProgram.parse(["-c", code])).seconds < 10
+    assert math.isnan(compare._under_numpy(MainProgram.parse(["-c", "1 / 0"])).seconds)
