@@ -26,14 +26,13 @@ from weft.dsl.cli import main_program
 from weft.dsl.cli.differences import SIGNS, Judge, Row, scale_of
 from weft.dsl.cli.main_program import MainProgram, output_is_closed
 from weft.dsl.cli.reasons import explain_speed
-from weft.dsl.cli.run import compiled
 from weft.dsl.plans import evaluate
 from weft.dsl.profile import Profile, user_lines
 from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_namespace import script_module
 from weft.dsl.tracebacks import hide_frames
 from weft.fusion import reset_statistics, seconds_spent, show_host_work, statistics
-from weft.runtime import counted
+from weft.runtime import counted, override, setting
 
 
 @dataclass
@@ -178,7 +177,7 @@ def compare(program: MainProgram) -> int:
                     _progress(f"running {program.text}: {title} ...")
                     firsts.append(run_first(program))
             _progress(f"running {program.text}: {name} ...")
-            with compiled():
+            with _compiled():
                 outcomes[name] = _outcome(program, on_weft, saved)
             if outcomes[name].status:
                 _progress("")
@@ -224,9 +223,19 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
     for runs in range(1, WARM_RUNS):
         if runs > 1 and last.settled:
             break
-        with compiled():
+        with _compiled():
             last = _outcome(program, True, saved)
     return last
+
+
+@contextlib.contextmanager
+def _compiled() -> Iterator[None]:
+    """Within the ``with`` block, compile programs at once, unless the user has set how they run.
+
+    A program would otherwise have to be repeated until the second process has compiled it.
+    """
+    with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
+        yield
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
@@ -245,7 +254,7 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
 
 def _describe_fusion(program: MainProgram) -> str:
     """Run a program on weft, and return a sentence about its largest kernel."""
-    with Profile() as profile, compiled():
+    with Profile() as profile, _compiled():
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]
     if not fused:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,9 @@ def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
         return status
     redirect(program.folder)
     try:
-        with compiled() if plans else nullcontext():  # interpreted programs have no plan
+        # (a program that is interpreted at first has no plan)
+        at_once = plans and setting("interpret") == "auto"
+        with override(interpret="never") if at_once else nullcontext():
             program.execute()
     except SystemExit:
         raise
@@ -38,16 +39,6 @@ def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
         _show_user_frames(error)
         raise
     return 0
-
-
-@contextmanager
-def compiled() -> Iterator[None]:
-    """Within the ``with`` block, compile programs at once, unless the user has set how they run.
-
-    A program would otherwise have to be repeated until the second process has compiled it.
-    """
-    with override(interpret="never") if setting("interpret") == "auto" else nullcontext():
-        yield
 
 
 def explain(program: MainProgram, output: str, device: str) -> int:
