@@ -246,9 +246,8 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
         f"{'NumPy':8}{numpy_cold * 1e3:9.1f} ms{'':15}{numpy_warm * 1e3:9.1f} ms",
         f"{'weft':8}{cold * 1e3:9.1f} ms{new * 1e3:12.1f} ms{warm * 1e3:9.1f} ms",
         f"{'ratio':8}{numpy_cold / cold:12.2f}{numpy_cold / new:15.2f}{numpy_warm / warm:12.2f} times NumPy's speed",
-        "(cold and new process: the first run of a process, not counting the interpreter's start and the imports of NumPy and",
-        "weft; NumPy's process does not import weft; a new process finds kernels and plans on disk; warm: a later run of",
-        "the same process)",
+        "(cold: the first run, in a new process; new process: the first run of a later process, which finds kernels and",
+        "plans on disk; warm: a later run in the same process; without the start of Python and the imports of NumPy and weft)",
     ]
 
 
