@@ -38,7 +38,7 @@ def info() -> str:
     found = probe()
     lines.append(f"cuda          {found.status}: {found.message}")
     if found.remedy:
-        lines.append(f"              to mend it: {found.remedy}")
+        lines.append(f"              to fix it: {found.remedy}")
     for k, gpu in enumerate(found.devices):
         lines.append(
             f"cuda:{k}        {gpu.name}, compute capability {gpu.capability[0]}.{gpu.capability[1]}, {gpu.memory >> 20} MiB"

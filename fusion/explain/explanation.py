@@ -276,8 +276,8 @@ def show_plans(show: Callable[[Explanation], None] | None) -> None:
 
 
 def print_plan(plan: Explanation) -> None:
-    """Print a plan to standard error."""
-    print(plan, file=sys.stderr)
+    """Print a plan and an empty line to standard error."""
+    print(plan, end="\n\n", file=sys.stderr)
 
 
 def announce(schedule: Schedule, device: Device) -> None:
