@@ -109,11 +109,9 @@ def _execute(options: argparse.Namespace, program: Sequence[str]) -> int:
 
 
 def _misplaced(program: MainProgram) -> list[str]:
-    """Return the arguments of a program that are options of ``weft run`` and that the program seems not to read."""
+    """Return the arguments of a program that are options of ``weft run`` and do not occur in the program's source."""
     source = program.source
-    if source is None or b"argv" in source:
-        return []
-    return [word for word in OPTIONS if word in program.arguments[1:] and word.encode() not in source]
+    return [] if source is None else [w for w in OPTIONS if w in program.arguments[1:] and w.encode() not in source]
 
 
 def _report(options: argparse.Namespace) -> int:
