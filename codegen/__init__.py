@@ -58,9 +58,11 @@ if TYPE_CHECKING:
     from weft.codegen.obtain import CompileCounts, find_function, is_loaded, kernel_digest, obtain_code, obtain_function
     from weft.codegen.passes.choose_lanes import find_fold_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
+    from weft.codegen.passes.find_spans import find_spans
     from weft.codegen.passes.flatten_branches import flatten_branches
     from weft.codegen.passes.merge_kernels import merge_kernels
     from weft.codegen.passes.merge_pointers import merge_pointers
+    from weft.codegen.pipeline import run_passes
     from weft.codegen.schedules.columns import halve, threads_below
     from weft.codegen.schedules.lookback import TILE as SHARED_ROW
     from weft.codegen.schedules.lookback import share_rows
@@ -85,9 +87,11 @@ __getattr__ = lazy_names(
         "weft.codegen.machines": "CPU GPU Machine machine_of",
         "weft.codegen.passes.choose_lanes": "find_fold_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
+        "weft.codegen.passes.find_spans": "find_spans",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
         "weft.codegen.passes.merge_kernels": "merge_kernels",
         "weft.codegen.passes.merge_pointers": "merge_pointers",
+        "weft.codegen.pipeline": "run_passes",
         "weft.codegen.schedules.columns": "halve threads_below",
         "weft.codegen.schedules.rows_and_columns": "RowColumnReduction",
         "weft.codegen.schedules.split_reductions": "can_merge",
@@ -139,6 +143,7 @@ __all__ = [
     "find_fold_lanes",
     "find_function",
     "find_op",
+    "find_spans",
     "flatten_branches",
     "fold",
     "fold_later",
@@ -164,6 +169,7 @@ __all__ = [
     "read_description_again",
     "resolve_dtypes",
     "resolve_target",
+    "run_passes",
     "share_rows",
     "threads_below",
     "threads_of",

@@ -22,6 +22,7 @@ from weft.runtime.errors import (
     SettingError,
     VerificationError,
     WeftError,
+    public_error,
     warn_user,
 )
 from weft.runtime.lazy_names import lazy_names
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.random.generators import DRAWN, LEAST, Draw, draw_bytes, draw_into, draw_many, read_draw
     from weft.runtime.cpu.random.positions import MOST_REJECTED, Position, position_tables, take_integers, take_position
     from weft.runtime.cpu.random.random_streams import (
+        MOST_AT_ONCE,
         Reader,
         fill_from_stream,
         launch_with_streams,
@@ -82,7 +84,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.host_device": "CpuDevice",
         "weft.runtime.cpu.random.generators": "DRAWN LEAST Draw draw_bytes draw_into draw_many read_draw",
         "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
-        "weft.runtime.cpu.random.random_streams": "Reader fill_from_stream launch_with_streams take_stream",
+        "weft.runtime.cpu.random.random_streams": "MOST_AT_ONCE Reader fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
@@ -132,6 +134,7 @@ __all__ = [
     "ForeignCode",
     "HostKind",
     "HostMemory",
+    "MOST_AT_ONCE",
     "MOST_REJECTED",
     "NullDevice",
     "ObjectCode",
@@ -183,6 +186,7 @@ __all__ = [
     "override",
     "position_tables",
     "probe",
+    "public_error",
     "put_buffer",
     "put_call",
     "put_operators",

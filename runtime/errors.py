@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import TypeVar
+
+Kind = TypeVar("Kind", bound=type[BaseException])
 
 
+def public_error(kind: Kind) -> Kind:
+    """Set the module of an exception class to `weft`, which exports it. Tracebacks and pickles use this name."""
+    kind.__module__ = "weft"
+    return kind
+
+
+@public_error
 class WeftError(Exception):
     """Base class of weft's errors."""
 
 
+@public_error
 class OutOfMemoryError(WeftError, MemoryError):
     """Raised if a device has no memory left, even after caches were freed.
 
@@ -54,18 +65,22 @@ class OutOfMemoryError(WeftError, MemoryError):
         self.largest = largest
 
 
+@public_error
 class DeviceNotFoundError(WeftError, LookupError):
     """Raised if there is no device with this name on the machine."""
 
 
+@public_error
 class DeviceMismatchError(WeftError, ValueError):
     """Raised for an operation on arrays of different devices."""
 
 
+@public_error
 class DeviceLostError(WeftError, RuntimeError):
     """Raised if an earlier error has made the device's context unusable. Other devices still work."""
 
 
+@public_error
 class CudaError(WeftError, RuntimeError):
     """Raised if a call of the CUDA driver fails.
 
@@ -83,14 +98,17 @@ class CudaError(WeftError, RuntimeError):
         self.name = name
 
 
+@public_error
 class CompileError(WeftError, RuntimeError):
     """Raised if code generation rejects a kernel, or if a tool that it needs is missing."""
 
 
+@public_error
 class MissingAssemblerError(CompileError):
     """Raised if nvJitLink, which assembles PTX without a driver, is not installed."""
 
 
+@public_error
 class KernelFault(WeftError, RuntimeError):
     """Raised if an explicit kernel cannot continue because its threads wait for each other."""
 
@@ -99,26 +117,32 @@ class KernelFault(WeftError, RuntimeError):
         self.kernel = kernel
 
 
+@public_error
 class SettingError(WeftError, ValueError):
     """Raised if an environment variable has an invalid value."""
 
 
+@public_error
 class CacheWarning(UserWarning):
     """Warning that the disk cache cannot be used. The program continues without it."""
 
 
+@public_error
 class VerificationError(WeftError, AssertionError):
     """Raised if a plan and the interpreter give different bits for a program (setting ``verify``)."""
 
 
+@public_error
 class OptimizerWarning(UserWarning):
     """Warning that planning or compiling has failed. The program was interpreted, with the same result."""
 
 
+@public_error
 class PerformanceWarning(UserWarning):
     """Warning that an operation works, but slower than it could."""
 
 
+@public_error
 class HostFallbackWarning(PerformanceWarning):
     """Warning that NumPy computes an operation on a GPU's arrays on the host.
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.runtime import warn_user
+from weft.runtime import public_error, warn_user
 
 
+@public_error
 class UnsupportedDtypeError(TypeError):
     """Raised for dtypes that weft does not support, such as text, objects, dates and records."""
 
@@ -26,6 +27,7 @@ class ForeignOperandError(UnsupportedDtypeError):
         TypeError.__init__(self, "this operand is of another library: NumPy's function asks it")
 
 
+@public_error
 class MaskedArrayError(UnsupportedDtypeError):
     """Raised for a masked array, because conversion to a weft array would lose the mask."""
 

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from weft.dsl.cli.main_program import MainProgram
+from weft.dsl.cli.main_program import MainProgram, output_is_closed
 from weft.dsl.cli.run import explain, run
 from weft.runtime import override
+
+OPTIONS = ("--compare", "--explain", "--verify", "--device")  # of ``weft run``
 
 
 class _Version(argparse.Action):
@@ -36,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--compare", action="store_true", help="run it several times, under NumPy too, and print what differs"
     )
-    running.add_argument("--explain", action="store_true", help="print each new plan")
+    running.add_argument("--explain", action="store_true", help="compile at once, and print each new plan")
     running.add_argument("--verify", action="store_true", help="run each plan interpreted too and compare the bits")
     running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
     explaining = commands.add_parser(
@@ -74,22 +76,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, unknown = _parser().parse_known_args(words)
     if unknown:  # (`parse_args` would show the usage of all commands)
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    if options.command in ("run", "explain"):
-        if not program and sys.stdin.isatty():
-            print(f"weft {options.command}: no program given", file=sys.stderr)
-            return 2
-        parsed = MainProgram.parse(program)
-        if options.command == "explain":
-            return explain(parsed, options.output, options.device)
-        with override(verify=True) if options.verify else nullcontext():
-            return run(parsed, options.compare, options.explain, options.device)
     try:
-        status = _report(options)
-        sys.stdout.flush()
-    except BrokenPipeError:  # (the reader of a pipe, such as head, has ended)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more
+        status = _execute(options, program)
+        print(end="", flush=True)
+    except BrokenPipeError:
+        plain = options.command == "run" and not (options.compare or options.explain)
+        if plain or not output_is_closed():  # a plain run ends as under Python
+            raise
+        # The reader of the output, such as head, has ended. The interpreter flushes once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     return status
+
+
+def _execute(options: argparse.Namespace, program: Sequence[str]) -> int:
+    """Execute a command, and return the exit status. `program` is the program of ``run`` or ``explain``."""
+    if options.command not in ("run", "explain"):
+        return _report(options)
+    if not program and sys.stdin.isatty():
+        print(f"weft {options.command}: no program given", file=sys.stderr)
+        return 2
+    parsed = MainProgram.parse(program)
+    if options.command == "explain":
+        return explain(parsed, options.output, options.device)
+    for option in _misplaced(parsed):
+        print(
+            f"weft run: {option} after the program's name is passed to the program; to give it to weft, put it before",
+            file=sys.stderr,
+        )
+    with override(verify=True) if options.verify else nullcontext():
+        return run(parsed, options.compare, options.explain, options.device)
+
+
+def _misplaced(program: MainProgram) -> list[str]:
+    """Return the arguments of a program that are options of ``weft run`` and do not occur in the program's source."""
+    source = program.source
+    return [] if source is None else [w for w in OPTIONS if w in program.arguments[1:] and w.encode() not in source]
 
 
 def _report(options: argparse.Namespace) -> int:

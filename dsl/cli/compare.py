@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array
+from weft.dsl.cli import main_program
 from weft.dsl.cli.differences import SIGNS, Judge, Row, scale_of
-from weft.dsl.cli.main_program import MainProgram
+from weft.dsl.cli.main_program import MainProgram, output_is_closed
 from weft.dsl.cli.reasons import explain_speed
 from weft.dsl.plans import evaluate
 from weft.dsl.profile import Profile, user_lines
@@ -55,7 +56,10 @@ GAIN = 1.1  # ratio of NumPy's time to weft's, below which the report gives reas
 
 
 def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
-    """Execute a program once. Return its exit status and its global names."""
+    """Execute a program once. Return its exit status and its global names.
+
+    Raises BrokenPipeError if the reader of standard output has ended.
+    """
     try:
         return 0, program.execute()
     except SystemExit as leaving:
@@ -63,6 +67,8 @@ def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
             return leaving.code or 0, {}
         print(leaving.code, file=sys.stderr)
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and output_is_closed():
+            raise
         hide_frames(error)
         sys.excepthook(type(error), error, error.__traceback__)
     return 1, {}
@@ -125,7 +131,7 @@ def _progress(text: str) -> None:
 class FirstRun:
     """Facts about a program's run in a new process.
 
-    The times do not contain the startup of the interpreter and the import of weft.
+    The times do not contain the startup of the interpreter and the imports of NumPy and weft.
     """
 
     seconds: float = float("nan")
@@ -133,19 +139,27 @@ class FirstRun:
     host: str = ""
 
 
-def _in_new_process(program: MainProgram, on_weft: bool) -> FirstRun:
-    """Run the program in a new process."""
+def _in_new_process(program: MainProgram) -> FirstRun:
+    """Run the program on weft in a new process."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
-    given = pickle.dumps((program, on_weft))
-    done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        command, input=pickle.dumps(program), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+    )
     return FirstRun(**json.loads(done.stdout)) if done.returncode == 0 else FirstRun()
 
 
 def time_program() -> None:
     """Read a program from standard input, run it, and print a `FirstRun`."""
-    program, on_weft = pickle.load(sys.stdin.buffer)
-    found = _outcome(program, on_weft, {})
+    found = _outcome(pickle.load(sys.stdin.buffer), True, {})
     print(json.dumps({"seconds": found.seconds, "compilations": found.compilations, "host": found.host}))
+
+
+def _under_numpy(program: MainProgram) -> FirstRun:
+    """Run the program under NumPy in a new process, which does not import weft."""
+    command = [sys.executable, main_program.__file__]
+    fields = json.dumps([program.option, program.text, program.arguments]).encode()
+    done = subprocess.run(command, input=fields, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return FirstRun(float(done.stdout)) if done.returncode == 0 else FirstRun()
 
 
 def compare(program: MainProgram) -> int:
@@ -159,9 +173,9 @@ def compare(program: MainProgram) -> int:
     with _watch_saving(saved):
         for name, on_weft in (("NumPy, first", False), ("NumPy", False), ("weft", True)):
             if on_weft:  # (all cold runs are in new processes, where memory and caches of the processor are cold)
-                for k, title in enumerate(("NumPy, cold", "weft, cold")):
+                for title, run_first in (("NumPy, cold", _under_numpy), ("weft, cold", _in_new_process)):
                     _progress(f"running {program.text}: {title} ...")
-                    firsts.append(_in_new_process(program, k > 0))
+                    firsts.append(run_first(program))
             _progress(f"running {program.text}: {name} ...")
             with _compiled():
                 outcomes[name] = _outcome(program, on_weft, saved)
@@ -170,7 +184,7 @@ def compare(program: MainProgram) -> int:
                 print(f"the run ({name}) ended with exit status {outcomes[name].status}", file=sys.stderr)
                 return outcomes[name].status
         outcomes["weft"] = _settle(program, outcomes["weft"], saved)
-        firsts.append(_in_new_process(program, True))
+        firsts.append(_in_new_process(program))
     _progress("")
     first, reference, ours = outcomes.values()
     print(ours.printed, end="")
@@ -232,8 +246,8 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
         f"{'NumPy':8}{numpy_cold * 1e3:9.1f} ms{'':15}{numpy_warm * 1e3:9.1f} ms",
         f"{'weft':8}{cold * 1e3:9.1f} ms{new * 1e3:12.1f} ms{warm * 1e3:9.1f} ms",
         f"{'ratio':8}{numpy_cold / cold:12.2f}{numpy_cold / new:15.2f}{numpy_warm / warm:12.2f} times NumPy's speed",
-        "(cold and new process: the first run of a process, not counting the interpreter's start and the import of weft;",
-        "a new process finds kernels and plans on disk; warm: a later run of the same process)",
+        "(cold: the first run, in a new process; new process: the first run of a later process, which finds kernels and",
+        "plans on disk; warm: a later run in the same process; without the start of Python and the imports of NumPy and weft)",
     ]
 
 

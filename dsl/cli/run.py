@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from weft import fusion
-from weft.dsl.cli.main_program import MainProgram, show_user_frames
+from weft.dsl.cli.main_program import MainProgram
 from weft.dsl.script.redirect import redirect
-from weft.runtime import DeviceNotFoundError, set_default_device
+from weft.dsl.tracebacks import hide_frames
+from weft.runtime import DeviceNotFoundError, override, set_default_device, setting
 
 
 def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
@@ -24,13 +27,16 @@ def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
     if compare:
         status: int = import_module("weft.dsl.cli.compare").compare(program)
         return status
-    redirect(str(program.folder))
+    redirect(program.folder)
     try:
-        program.execute()
+        # (a program that is interpreted at first has no plan)
+        at_once = plans and setting("interpret") == "auto"
+        with override(interpret="never") if at_once else nullcontext():
+            program.execute()
     except SystemExit:
         raise
     except BaseException as error:
-        show_user_frames(error)
+        _show_user_frames(error)
         raise
     return 0
 
@@ -55,3 +61,16 @@ def _is_ready(command: str, program: MainProgram, device: str) -> bool:
             print(f"weft {command}: {error}", file=sys.stderr)
             return False
     return True
+
+
+def _show_user_frames(error: BaseException) -> None:
+    """Hide weft's frames in the interpreter's traceback of an error that ends the program, unless WEFT_STRICT is set."""
+    if setting("strict"):
+        return
+    hide_frames(error)
+    show, trace = sys.excepthook, error.__traceback__
+
+    def excepthook(kind: type[BaseException], error: BaseException, _: Any) -> None:
+        show(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = excepthook

@@ -204,7 +204,7 @@ def _with_redirection(prepare: Any) -> Any:
 
 
 @contextlib.contextmanager
-def isolated(folder: Path, to_weft: bool) -> Iterator[None]:
+def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
     """Within the ``with`` block, run a program on weft or on NumPy. Restore modules and `sys` afterwards."""
     folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
     path, arguments = list(sys.path), sys.argv

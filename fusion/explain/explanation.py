@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from weft.codegen import CPU, Kernel, Target, find_op
+from weft.fusion.explain.drawn_numbers import drawn_by_kernels
 from weft.fusion.explain.formulas import LOOPS, Names, formulas_of
 from weft.fusion.explain.picture import draw_plan, show_html
 from weft.fusion.explain.speed import arithmetic_rate
@@ -23,6 +24,7 @@ from weft.fusion.lower.lowering import lower_group, shares_rows
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Instruction, all_instructions
 from weft.fusion.plan.group import Group
+from weft.fusion.plan.grouping import ALONE, NEEDS_CALL
 from weft.fusion.plan.horizontal_fusion import schedule_versions
 from weft.fusion.plan.live_graph import make_graph
 from weft.fusion.plan.merge_groups import merge_groups
@@ -60,6 +62,7 @@ class KernelNote:
     kept: tuple[str, ...] = ()  # values that never leave the chip
     passes: int = 1  # number of passes over each row
     within: str = "registers"  # where the kept values are
+    draws: tuple[str, ...] = ()  # the calls whose random numbers the kernel draws itself
     given: tuple[str, ...] = ()  # small arrays, and whether kernels take them by value or they are copied from the host
     saved: int = 0  # bytes that would be written and read if values that stay in the caches were materialized
     widened: tuple[tuple[str, int], ...] = ()  # the user's lines, by file and line, at which float32 becomes float64
@@ -70,6 +73,11 @@ class KernelNote:
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """All operations of the step, including the random numbers that it draws."""
+        return (*self.draws, *self.members)
 
     @property
     def storage(self) -> str:
@@ -84,9 +92,9 @@ class KernelNote:
     def seconds(self) -> float | None:
         """Return the expected time for the memory traffic and the arithmetic.
 
-        Return None for library calls, and for devices of unknown speed.
+        Return None for library calls, kernels that draw random numbers, and devices of unknown speed.
         """
-        if not self.bandwidth or self.call:
+        if not self.bandwidth or self.call or self.draws:
             return None
         return max(self._moving(), self.work / self.rate if self.rate else 0.0)
 
@@ -157,7 +165,7 @@ class Explanation:
             lines.append("")
             lines.append(f"[{number}] {kernel.headline}")
             lines.extend(f"    {formula}" for formula in kernel.formulas)
-            lines.append(f"    members:  {', '.join(kernel.members)}")
+            lines.append(f"    members:  {', '.join(kernel.operations)}")
             lines.append(f"    boundary: {kernel.boundary}")
             lines.append(f"    storage:  {kernel.storage}")
             lines.append(f"    bytes:    {kernel.costs}")
@@ -227,7 +235,7 @@ def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explana
     speeds = (copy_bandwidth(device), arithmetic_rate(device)) if device is not None and timed else (None, None)
     for schedule in schedules_of(storages):
         notes += explain_schedule(schedule, device, *speeds)
-        least += least_bytes(schedule)
+        least += least_bytes(schedule, _drawn(schedule, device))
     return Explanation(tuple(notes), least)
 
 
@@ -268,15 +276,22 @@ def show_plans(show: Callable[[Explanation], None] | None) -> None:
 
 
 def print_plan(plan: Explanation) -> None:
-    """Print a plan to standard error."""
-    print(plan, file=sys.stderr)
+    """Print a plan and an empty line to standard error."""
+    print(plan, end="\n\n", file=sys.stderr)
 
 
 def announce(schedule: Schedule, device: Device) -> None:
     """Pass a new plan to the function of `show_plans`, or print it if the debug setting contains ``plan``."""
     show = Shown.plans or (print_plan if "plan" in setting("debug") else None)
     if show is not None:
-        show(Explanation(tuple(explain_schedule(schedule, device)), least_bytes(schedule)))
+        least = least_bytes(schedule, _drawn(schedule, device))
+        show(Explanation(tuple(explain_schedule(schedule, device)), least))
+
+
+def _drawn(schedule: Schedule, device: Device | None) -> set[Expr]:
+    """Return the streams of random numbers that the kernels of a schedule draw themselves."""
+    streams = any(group.opaque is not None and is_stream(group.opaque) for group in schedule.groups)
+    return drawn_by_kernels(schedule, device.target) if streams and device is not None else set()
 
 
 def explain_schedule(
@@ -287,13 +302,38 @@ def explain_schedule(
     It contains expected times if the device's bandwidth and arithmetic rate are given.
     """
     names = Names(schedule.outputs)
-    notes = [
-        replace(_own_note(group, names, schedule, device), bandwidth=bandwidth, rate=rate)
-        if group.opaque is None
-        else _call_note(group, group.opaque, names, device)
-        for group in schedule.groups
-    ]
-    return [replace(note, given=_given(group, names)) for note, group in zip(notes, schedule.groups, strict=True)]
+    drawn = dict.fromkeys(_drawn(schedule, device), KernelNote("", (), (), "", (), 0, 0))
+    notes = []
+    for group in schedule.groups:
+        if group.opaque is None:
+            note = replace(_own_note(group, names, schedule, device), bandwidth=bandwidth, rate=rate)
+            note = replace(note, given=_given(group, names))
+            notes.append(_with_draws(note, group, drawn))
+        elif group.opaque in drawn:
+            drawn[group.opaque] = _call_note(group, group.opaque, names, device)
+        else:
+            note = _call_note(group, group.opaque, names, device)
+            notes.append(replace(note, given=_given(group, names)))
+    return notes
+
+
+def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
+    """Return the description of a kernel which draws streams itself, given the descriptions of their calls."""
+    calls = [(node, drawn[node]) for node in inputs_of(group) if node in drawn]
+    if not calls:
+        return note
+    numbers = [name for _, call in calls for name in call.writes]
+    states = [name for _, call in calls for name in call.reads]
+    needs_call = any(node.kind == "opaque" and node not in drawn for node in inputs_of(group))
+    return replace(
+        note,
+        formulas=(*(line for _, call in calls for line in call.formulas), *note.formulas),
+        draws=tuple(dict.fromkeys(member for _, call in calls for member in call.members)),
+        boundary=note.boundary if needs_call or note.boundary != NEEDS_CALL else ALONE,
+        bytes_read=note.bytes_read + sum(call.bytes_read - node.nbytes for node, call in calls),
+        reads=tuple(dict.fromkeys([*states, *(name for name in note.reads if name not in numbers)])),
+        given=(*note.given, f"{', '.join(numbers)} drawn in the cache, block by block"),
+    )
 
 
 def _given(group: Group, names: Names) -> tuple[str, ...]:
@@ -359,7 +399,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
     if describe is not None:
         where = describe(node.operands[0].shape, node.operands[0].dtype)
     elif is_stream(node):
-        where = "by the kernels that read them, if they read element by element, otherwise by native code"
+        where = "by native code on all threads"
     elif device is None or not device.name.startswith("cuda"):
         where = "by NumPy"
     elif node.op == "matmul":

@@ -144,7 +144,7 @@ def show_html(explanation: Explanation) -> str:
     rows = []
     for k, note in enumerate(explanation.kernels, 1):
         formulas = "<br>".join(f"<code>{escape(formula)}</code>" for formula in note.formulas)
-        cells = [str(k), f"{escape(note.title)}<br>{formulas}", escape(", ".join(note.members))]
+        cells = [str(k), f"{escape(note.title)}<br>{formulas}", escape(", ".join(note.operations))]
         cells += [escape(note.boundary), f"{escape(note.storage)}<br>{escape(note.costs)}"]
         rows.append(
             "<tr>" + "".join(f"<td style='text-align:left;vertical-align:top'>{c}</td>" for c in cells) + "</tr>"

@@ -78,13 +78,21 @@ def seconds_spent() -> dict[str, float]:
     return {"planning": STATISTICS.planning, "running": STATISTICS.running}
 
 
+# The counters of the host's work, as text.
+_WORK = {
+    "plans": ("plan made", "plans made"),
+    "plans_read": ("plan read from disk", "plans read from disk"),
+    "lowered": ("kernel generated", "kernels generated"),
+    "interpreted": ("program interpreted", "programs interpreted"),
+    "uploaded": ("small array moved to the device", "small arrays moved to the device"),
+    "by_value": ("small array passed by value", "small arrays passed by value"),
+}
+
+
 def show_host_work(counts: Mapping[str, Any]) -> str:
     """Format the host's work as text. `counts` contains the results of both `statistics` and `seconds_spent`."""
-    return (
-        f"{runtime.counted(counts['plans'], 'plan')} made and {counts['plans_read']} read, {runtime.counted(counts['lowered'], 'kernel')} printed, "
-        f"{runtime.counted(counts['interpreted'], 'program')} interpreted, {runtime.counted(counts['uploaded'], 'small array')} moved to the device, "
-        f"{runtime.counted(counts['by_value'], 'small array')} passed by value, {1e3 * counts['planning']:.1f} ms finding and making plans"
-    )
+    parts = [runtime.counted(counts[name], *words) for name, words in _WORK.items() if counts[name]]
+    return ", ".join([*parts, f"{1e3 * counts['planning']:.1f} ms for finding, making and compiling plans"])
 
 
 def reset_statistics() -> None:

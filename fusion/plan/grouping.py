@@ -24,6 +24,9 @@ from weft.fusion.plan.task import Task
 
 MAX_INSTRUCTIONS = 400
 MAX_BUFFERS = 24
+# Two of the reasons why a kernel begins.
+ALONE = "nothing before it shares its loops"
+NEEDS_CALL = "it needs the result of a library call"
 LOOK_BACK = 24  # number of groups that are tried for a task, newest first
 
 
@@ -50,7 +53,7 @@ class Grouping:
         """
         reads = needed_values(task)
         needs = waits_for | {self.home[node] for node in reads if node in self.home}
-        reason = "nothing before it shares its loops"
+        reason = ALONE
         for number in sorted(needs | set(range(max(0, len(self.groups) - LOOK_BACK), len(self.groups))), reverse=True):
             group = self.groups[number]
             placed, why = self._fit(task, group, number in needs, reads)
@@ -121,7 +124,7 @@ class Grouping:
         """Return the task as placed in `group`, or None and the reason why it does not fit."""
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
-            return None, "it needs the result of a library call"
+            return None, NEEDS_CALL
         if "scatter" in kinds:
             return None, "a scatter is a kernel of its own"
         if "scan" in kinds and "reduce" in kinds:

@@ -6,6 +6,7 @@ several times.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from weft.fusion.graph.expr import Expr, value_bytes
@@ -102,15 +103,16 @@ def beside_bytes(task: Task) -> int:
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 
 
-def least_bytes(schedule: Schedule) -> int:
+def least_bytes(schedule: Schedule, drawn: Collection[Expr] = ()) -> int:
     """Return a lower bound of a schedule's traffic, in which each needed input and each result is accessed once.
 
     Operands and results of library calls are accessed whole by the call, and again by the kernel that computes or reads
-    them.
+    them. `drawn` are results that are never in memory.
     """
     made: dict[Expr, Task | None] = {}
     calls = [group for group in schedule.groups if group.opaque is not None]
     handed = {node for group in calls for node in (*bytes_read(group), group.opaque) if node is not None}
+    handed.difference_update(drawn)
     for group in schedule.groups:
         made |= {p.task.node: p.task for p in group.placed}
         if group.opaque is not None:
@@ -118,7 +120,9 @@ def least_bytes(schedule: Schedule) -> int:
     read: dict[Expr, int] = {}
     for group in schedule.groups:
         for node, count in bytes_read(group).items():
-            if group.opaque is None and (node not in made or made[node] is None) and node.kind != "empty":
+            if group.opaque is not None or node.kind == "empty" or node in drawn:
+                continue
+            if node not in made or made[node] is None:
                 read[node] = max(read.get(node, 0), count)
     taken = sum(child.nbytes for group in calls if group.opaque is not None for child in group.opaque.operands)
     written = dict.fromkeys([*schedule.outputs, *(node for node in handed if node in made)])

@@ -39,7 +39,7 @@ class SharedMemory:
         return np.ndarray(shape, dtype, np.asarray(self), offset, strides)
 
 
-# Storages with shared memory: the memory, and its owner. It is held weakly while others have it, or for ever.
+# Storages with shared memory: the memory, and its owner. It is held weakly while others have it, or forever.
 _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemory]] = WeakKeyDictionary()
 
 

@@ -45,8 +45,8 @@ class FaultRecord:
         waits = [f"thread {_place(first, block)} waits at {sites[first_site]}"]
         if second >= 0:
             waits.append(f"thread {_place(second, block)} at {sites[second_site]}")
-        hint = "" if " in line " in "".join(sites) else " (with debug=True the lines are told)"
-        raise KernelFault(function.name, f"{where}: {', '.join(waits)}: they wait for each other for ever{hint}")
+        hint = "" if " in line " in "".join(sites) else " (debug=True adds the lines)"
+        raise KernelFault(function.name, f"{where}: {', '.join(waits)}: they wait for each other forever{hint}")
 
 
 def _place(number: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:

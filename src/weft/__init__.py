@@ -30,6 +30,7 @@ def _check_platform() -> None:
 
 _check_platform()
 from weft.dsl import OWN, Array, UFunc, find_name
+from weft.dsl.arrays.validation import MaskedArrayError, UnsupportedDtypeError
 from weft.dsl.import_hooks import install as install_registrations
 from weft.fusion import reset_statistics, statistics
 from weft.runtime import (
@@ -40,6 +41,8 @@ from weft.runtime import (
     DeviceMismatchError,
     DeviceNotFoundError,
     HostFallbackWarning,
+    KernelFault,
+    MissingAssemblerError,
     OptimizerWarning,
     OutOfMemoryError,
     PerformanceWarning,
@@ -64,7 +67,15 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers and edi
     from weft.dsl.kernel import texture as texture
     from weft.dsl.kernel import vectorize as vectorize
     from weft.dsl.kernel.language.device_function import device as device
-    from weft.dsl.kernel.language.kernel_errors import KernelError, KernelSyntaxError, KernelTypeError, LaunchError
+    from weft.dsl.kernel.language.kernel_errors import (
+        DivergenceError,
+        KernelAttributeError,
+        KernelError,
+        KernelNameError,
+        KernelSyntaxError,
+        KernelTypeError,
+        LaunchError,
+    )
     from weft.dsl.notebook import load_ipython_extension as load_ipython_extension
     from weft.dsl.profile import profile as profile
     from weft.fusion import Explanation
@@ -78,7 +89,9 @@ _LAZY = {
     "weft.dsl.cuda.streams": "stream",
     "weft.dsl.kernel": "guvectorize kernel reduce sanitize texture vectorize SanitizerError",
     "weft.dsl.kernel.language.device_function": "device",
-    "weft.dsl.kernel.language.kernel_errors": "KernelError KernelSyntaxError KernelTypeError LaunchError",
+    "weft.dsl.kernel.language.kernel_errors": (
+        "DivergenceError KernelAttributeError KernelError KernelNameError KernelSyntaxError KernelTypeError LaunchError"
+    ),
     "weft.dsl.notebook": "load_ipython_extension",
     "weft.dsl.profile": "profile",
     "weft.fusion": "Explanation",
@@ -117,17 +130,24 @@ __all__ = [
     "DeviceLostError",
     "DeviceMismatchError",
     "DeviceNotFoundError",
+    "DivergenceError",
     "Explanation",
     "HostFallbackWarning",
+    "KernelAttributeError",
     "KernelError",
+    "KernelFault",
+    "KernelNameError",
     "KernelSyntaxError",
     "KernelTypeError",
     "LaunchError",
+    "MaskedArrayError",
+    "MissingAssemblerError",
     "OptimizerWarning",
     "OutOfMemoryError",
     "PerformanceWarning",
     "SettingError",
     "UFunc",
+    "UnsupportedDtypeError",
     "VerificationError",
     "WeftError",
     "compile",

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 import weft as wf
+from tests.fusion.plan.test_plan_store import forget
 from weft.fusion.explain.explanation import explain_schedule, schedules_of
 from weft.fusion.explain.speed import arithmetic_rate
-from weft.runtime import copy_bandwidth, find_tool, get_device
+from weft.fusion.plan.steps import HostCall
+from weft.fusion.run import execute
+from weft.runtime import copy_bandwidth, find_tool, get_device, override
 
 
 def program() -> wf.Array:
@@ -80,6 +83,37 @@ def test_library_calls_are_said_to_be_calls() -> None:
     assert kernel.boundary == "it needs the result of a library call"
     assert kernel.formulas == ("y0 = maximum(t0, 0.0)   (in the memory of t0)",)
     assert wf.explain(x.T @ x).kernels[0].formulas == ("y0 = matmul(x0[view], x0)",)
+
+
+def test_kernels_show_the_random_numbers_that_they_draw() -> None:
+    rng = wf.random.default_rng(7)
+    x, y = rng.random(40_000), rng.uniform(0, 2, 40_000)
+    (kernel,) = wf.explain((x * x + y <= 1).sum()).kernels
+    assert kernel.reads == ("x0", "x1") and kernel.bytes_written == 8 and kernel.bytes_read < 4000
+    assert kernel.formulas[:2] == ("t0 = random(x0)", "t1 = uniform(x1)")
+    assert [operation.split()[0] for operation in kernel.operations[:3]] == ["random", "uniform", "multiply"]
+    assert kernel.boundary == "nothing before it shares its loops"
+    assert "t0, t1 drawn in the cache, block by block" in kernel.storage and kernel.seconds is None
+    assert wf.explain(x * 2).least == 160 + 8 * 40_000
+
+
+@pytest.mark.parametrize(
+    "program", [wf.diff, wf.sort, lambda x: x[::-1] * 2, lambda x: x + 0, lambda x: (x <= x.max() / 2).sum()]
+)
+def test_explained_draws_are_those_of_the_plan(
+    program: Callable[[wf.Array], wf.Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = program(wf.random.default_rng(7).random(800_000))
+    notes = wf.explain(found).kernels
+    forget(monkeypatch)
+    with override(interpret="never"):
+        wf.evaluate(found)
+    (plan,) = execute._plans.values()
+    drawing = [step for step in plan.steps if getattr(step, "streams", ())]
+    calls = [step.node.op for step in plan.steps if isinstance(step, HostCall)]
+    assert len(drawing) == sum(bool(note.draws) for note in notes)
+    assert calls == [note.title.removeprefix("call ") for note in notes if note.call]
+    assert ("random" in calls) != bool(drawing)
 
 
 def test_calls_on_a_gpu_say_where_they_go() -> None:

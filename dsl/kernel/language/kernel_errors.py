@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from weft.runtime import WeftError, show_cell
+from weft.runtime import WeftError, public_error, show_cell
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -37,6 +37,7 @@ class Place:
         return f"  {where}, line {self.line}\n    {stripped}\n    {caret}"
 
 
+@public_error
 class KernelError(WeftError):
     """Raised for a kernel that cannot be compiled or run.
 
@@ -53,6 +54,7 @@ class KernelError(WeftError):
         super().__init__(message if place is None else f"{message}{called}\n{place.show()}")
 
 
+@public_error
 class KernelSyntaxError(KernelError, SyntaxError):
     """Raised for a construct that the kernel language does not have."""
 
@@ -60,17 +62,26 @@ class KernelSyntaxError(KernelError, SyntaxError):
         return str(self.args[0])
 
 
+@public_error
 class KernelTypeError(KernelError, TypeError):
     """Raised for operands, arguments or variables of incompatible types."""
 
 
+@public_error
 class KernelNameError(KernelTypeError, NameError):
     """Raised for a name that is not defined, or not defined yet."""
 
 
+@public_error
 class KernelAttributeError(KernelTypeError, AttributeError):
     """Raised for an attribute that does not exist inside a kernel."""
 
 
+@public_error
 class LaunchError(KernelError, ValueError):
     """Raised for a grid, block or shared memory size that the device cannot launch."""
+
+
+@public_error
+class DivergenceError(KernelError, RuntimeError):
+    """Raised if threads wait for each other at different source locations and none can continue."""

@@ -437,7 +437,9 @@ def describe(value: Any) -> str:
                 return f"{type(held).__name__} {held!r}" if not isinstance(held, np.generic) else held.dtype.name
             if isinstance(held, (FunctionType, type)) or callable(held):
                 return f"function {getattr(held, '__name__', held)!s}"
-            return f"{type(held).__name__} {held!r}" if isinstance(held, (str, type(None))) else type(held).__name__
+            if held is None:
+                return "None"
+            return f"str {held!r}" if isinstance(held, str) else type(held).__name__
         case ScalarValue(weak=weak):
             return f"Python {WEAK[value.dtype.kind].__name__}" if weak else value.dtype.name
         case TupleValue(items=items, maker=maker):
@@ -448,7 +450,7 @@ def describe(value: Any) -> str:
                 "  ", " "
             )
         case RecordValue(dtype=dtype):
-            return f"record {dtype}"
+            return f"text of dtype {dtype}" if dtype.kind in "SU" else f"record {dtype}"
         case TextValue():
             return "str"
         case DateValue(dtype=dtype):

@@ -16,9 +16,9 @@ from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 from weft.dsl.kernel.python_mode.simulate_functions import with_kernel_names
 from weft.dsl.kernel.python_mode.simulate_intrinsics import ACTIONS
-from weft.dsl.kernel.python_mode.simulate_threads import DivergenceError, SimulatedLaunch, Triple
+from weft.dsl.kernel.python_mode.simulate_threads import SimulatedLaunch, Triple
 
-__all__ = ["DivergenceError", "run_python"]
+__all__ = ["run_python"]
 
 
 def run_python(

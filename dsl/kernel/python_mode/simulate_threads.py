@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.dsl.kernel.language.kernel_errors import KernelError
+from weft.dsl.kernel.language.kernel_errors import DivergenceError, KernelError
 from weft.dsl.kernel.language.names import NAMES, Intrinsic, running
 from weft.runtime import show_cell
 
@@ -34,10 +34,6 @@ Scope = Literal["block", "grid", "warp", "active"]
 # the call stack from the kernel inwards: id of the code object, and instruction offset
 Site = tuple[tuple[int, int], ...]
 Fold = Callable[[dict[int, Any]], Mapping[int, Any]]
-
-
-class DivergenceError(KernelError, RuntimeError):
-    """Raised if threads wait for each other at different source locations and none can continue."""
 
 
 class Abandoned(BaseException):

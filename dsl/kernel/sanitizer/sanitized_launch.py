@@ -27,7 +27,7 @@ from weft.dsl.kernel.language.kernel_errors import Place
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch
 from weft.dsl.kernel.sanitizer.detector import Detector, Finding, FindingKind, Unwritten
 from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
-from weft.runtime import Buffer, Device, KernelFault, WeftError, get_device, override, tracing
+from weft.runtime import Buffer, Device, KernelFault, WeftError, get_device, override, public_error, tracing
 
 if TYPE_CHECKING:
     from weft.dsl.kernel.language.specialize import Specialization
@@ -128,6 +128,7 @@ _ACCESS = {SiteKind.READ: "read", SiteKind.WRITE: "write", SiteKind.ATOMIC: "ato
 _ACCESS |= dict.fromkeys((SiteKind.WARP, SiteKind.ACTIVE), "warp operation")
 
 
+@public_error
 class SanitizerError(WeftError):
     """Raised for a kernel with invalid accesses, races or barriers.
 

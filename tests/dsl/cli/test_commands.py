@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from weft.dsl.cli import main
+from weft.dsl.cli import OPTIONS, _parser, main
 
 
 @pytest.mark.parametrize("command", ["run", "explain", "info", "doctor", "cache"])
@@ -21,9 +23,76 @@ def test_wrong_options_show_the_usage_of_the_command(command: str, capsys: pytes
     assert said.startswith(f"usage: weft {command} ") and "unrecognized arguments: --devise" in said
 
 
-def test_a_closed_pipe_is_no_error() -> None:
+PRINTING = "import numpy as np\nx = np.ones(1000)\nfor k in range(20_000): print(k, x.sum())\n"
+
+
+@pytest.mark.parametrize("words", [["info"], ["doctor"], ["run", "--compare"], ["run", "--explain"], ["explain"]])
+def test_a_closed_pipe_is_no_error(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(PRINTING)
+    program = ["script.py"] if words[0] in ("run", "explain") else []
+    done = _run_into_closed_pipe([*words, *program], tmp_path)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_plain_run_into_a_closed_pipe_ends_as_under_python(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(PRINTING)
+    done = _run_into_closed_pipe(["run", "script.py"], tmp_path)
+    assert done.returncode != 0 and b"BrokenPipeError" in done.stderr
+
+
+def test_the_programs_own_broken_pipe_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("raise BrokenPipeError('a socket')")
+    command = [sys.executable, "-m", "weft", "explain", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.endswith("BrokenPipeError: a socket\n")
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "src")}
+
+
+def _run_into_closed_pipe(words: list[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([sys.executable, "-m", "weft", "info"], stdout=writer, stderr=subprocess.PIPE, check=False)
-    os.close(writer)
-    assert done.returncode == 1 and done.stderr == b""
+    try:
+        command = [sys.executable, "-m", "weft", *words]
+        return subprocess.run(command, cwd=folder, env=ENVIRONMENT, stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+
+
+READING = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--compare", action="store_true")
+parser.add_argument("--device")
+print(parser.parse_args())
+"""
+
+
+def test_an_option_after_the_program_is_passed_to_it_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nprint(sys.argv[1:])\n")
+    words = ["--compare", "--device", "cpu", "--verify=1", "-v", "--explain"]
+    assert main(["run", str(script), *words]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"{words}\n"
+    note = "weft run: {} after the program's name is passed to the program; to give it to weft, put it before\n"
+    assert said.err == "".join(note.format(option) for option in ("--compare", "--explain", "--device"))
+
+
+def test_an_option_that_the_program_reads_is_passed_without_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(READING)
+    assert main(["run", str(script), "--compare", "--device", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "Namespace(compare=True, device='cpu')\n" and said.err == ""
+
+
+def test_the_options_of_run_are_known() -> None:
+    (commands,) = (action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    options = {text for action in commands.choices["run"]._actions for text in action.option_strings}
+    assert options == {*OPTIONS, "-h", "--help"}

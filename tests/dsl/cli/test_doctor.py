@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -51,4 +52,13 @@ def test_kernels_are_tested_although_tier_zero_takes_few_elements(
     monkeypatch.setattr(reports, "TARGETS", ("host",))
     with override(immediate=16384):
         assert reports.doctor() == 0
-    assert "lines of assembly" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "lines of assembly" in printed
+    assert re.search(r"ok    device cpu     largest difference from NumPy \S+e-0[67] \(limit 0.0001\)", printed)
+
+
+def test_a_large_difference_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(reports, "TARGETS", ())
+    monkeypatch.setattr(reports, "TOLERANCE", 1e-9)
+    assert reports.doctor() == 1
+    assert "FAIL  device cpu" in capsys.readouterr().out

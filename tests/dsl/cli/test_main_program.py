@@ -110,7 +110,7 @@ CASES = {
     "missing module": Case({}, ("-m", "no_such_module")),
     "code": Case(
         {"beside.py": "import numpy as np\nfrom check import on_weft\non_weft(np.zeros(5000))\n"},
-        ("-c", "import beside, sys; print(sys.argv, repr(sys.path[0]), sorted(vars())); import beside.no", "-a", "--device"),
+        ("-c", "import beside, sys; '--device'; print(sys.argv, repr(sys.path[0]), sorted(vars())); import beside.no", "-a", "--device"),
     ),
     "standard input": Case(
         stdin="import sys\nimport numpy as np\nfrom check import on_weft\non_weft(np.zeros(5000))\nprint(sys.argv, __file__)\n"
@@ -163,7 +163,7 @@ CASES = {
     ),
     "coding": _script("# coding: latin-1\nprint(len('\u00e4'), ascii('\u00e4'))\n"),
     "file of an outer folder": Case(
-        {"inner/script.py": "import near, sys\nprint(__file__, sys.argv, sys.path[0])\n", "inner/near.py": "print(__file__)\n"},
+        {"inner/script.py": "import near, sys  # --verify\nprint(__file__, sys.argv, sys.path[0])\n", "inner/near.py": "print(__file__)\n"},
         ("inner/script.py", "--verify", "--", "x"),
     ),
 }  # fmt: skip

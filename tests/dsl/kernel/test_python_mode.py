@@ -14,8 +14,7 @@ import pytest
 
 from tests.dsl.kernel.python_mode import FULL, f32, run
 from weft.dsl.kernel.language import names as cuda
-from weft.dsl.kernel.language.kernel_errors import LaunchError
-from weft.dsl.kernel.python_mode.simulate import DivergenceError
+from weft.dsl.kernel.language.kernel_errors import DivergenceError, LaunchError
 from weft.dsl.kernel.python_mode.simulate_intrinsics import ACTIONS
 
 # -- common programs ---------------------------------------------------------------------------

@@ -10,8 +10,7 @@ import pytest
 
 from tests.dsl.kernel.python_mode import FULL, by_thread, f32, run
 from weft.dsl.kernel.language import names as cuda
-from weft.dsl.kernel.language.kernel_errors import KernelError
-from weft.dsl.kernel.python_mode.simulate import DivergenceError
+from weft.dsl.kernel.language.kernel_errors import DivergenceError, KernelError
 
 # -- warps -----------------------------------------------------------------------------------------
 

@@ -174,14 +174,14 @@ def test_a_launch_that_failed_leaves_the_next_one_alone(device: Any) -> None:
     for _ in range(3):
         launcher(-1, out)
         assert out.numpy().tolist() == [-1] * 16
-        with pytest.raises(KernelFault, match="wait for each other for ever"):
+        with pytest.raises(KernelFault, match="wait for each other forever"):
             launcher(1, out)
 
 
 def test_threads_that_wait_for_ever_are_told_with_their_lines_in_checked_mode(device: Any) -> None:
     if device.name != "cpu":
         pytest.skip("the stand-in runs no threads")
-    with pytest.raises(KernelFault, match=r"with debug=True the lines are told"):
+    with pytest.raises(KernelFault, match=r"debug=True adds the lines"):
         wf.kernel(waits)[2, 8](1, np.zeros(16, np.int32))
     with pytest.raises(KernelFault, match=r"waits at barrier in line \d+"):
         wf.kernel(debug=True)(waits)[2, 8](1, np.zeros(16, np.int32))

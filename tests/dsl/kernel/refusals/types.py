@@ -28,6 +28,16 @@ def too_few_indices(m):
     m[0, 0] = m[1] + 1  # here
 
 
+@refused(TYPE, "a number for multiply is needed here, not text of dtype <U1", np.array(["a", "b"]))
+def product_of_text(x):
+    y = 2.0 * x[0]  # here
+
+
+@refused(TYPE, r"a number for multiply is needed here, not record \[", np.zeros(2, [("a", "i4")]))
+def product_of_a_record(x):
+    y = 2.0 * x[0]  # here
+
+
 @refused(TYPE, "may overlap.*(loop|local array)")
 def reversed_in_place(x):
     x[:] = x[::-1]  # here
