@@ -24,6 +24,7 @@ from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.validation import UnsupportedDtypeError, check_unmasked
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import make_storage, overlaps, values_of, view_of
+from weft.dsl.numpy_version import warn_deprecation
 from weft.fusion import (
     Expr,
     Location,
@@ -123,6 +124,11 @@ class Array(ArrayMembers):
 
     @shape.setter
     def shape(self, shape: Any) -> None:
+        warn_deprecation(
+            (2, 5),
+            "Setting the shape on a NumPy array has been deprecated in NumPy 2.5.\nAs an alternative, you can create a "
+            "new view using np.reshape (with copy=False if needed).",
+        )
         changed = self.reshape(shape)
         if changed._storage is not self._storage:
             raise AttributeError("incompatible shape for in-place modification; use reshape")

@@ -20,6 +20,7 @@ from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
+from weft.dsl.numpy_version import NUMPY_VERSION
 from weft.runtime import IMMEDIATE, default_device
 
 # Names by module. ``new=old`` gives the module's own name, `old`, if it differs.
@@ -32,8 +33,8 @@ _MODULES = {
     "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace matrix_transpose",
     "functions.padding": "diag pad",
     "functions.grids": "indices fromfunction meshgrid",
-    "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
-    "row_stack",
+    "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff"
+    + (" row_stack" if NUMPY_VERSION < (2, 5) else ""),
     "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp "
     "average prod=prod_ amax=max amin=min",
     "functions.linear": "dot einsum inner kron matmul outer tensordot vdot",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +11,28 @@ from weft.dsl.arrays.array import Array, expr_of, record
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.functions.creation import asarray, ones
+from weft.dsl.numpy_version import warn_deprecation
 from weft.fusion import broadcast_to, constant, iota, map_
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike
 
 
+def _whole(number: Any) -> int:
+    """Convert a number of rows or the offset of a diagonal to an integer, with a warning if it is not one."""
+    try:
+        return index(number)
+    except TypeError:
+        warn_deprecation(
+            (2, 5),
+            f"Cannot convert {type(number).__name__} safely to an integer."
+            "This will raise an error in future versions (Deprecated NumPy 2.5)",
+        )
+        return int(number)
+
+
 def _triangle(values: Any, k: int, lower: bool) -> Array:
-    beyond = int(k)
+    beyond = _whole(k)
     begin()
     source = asarray(values)
     if not source.ndim:
@@ -68,4 +83,5 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, l
            [1, 1, 0],
            [1, 1, 1]])
     """
-    return tril(ones((N, N if M is None else M), dtype), k)
+    rows = _whole(N)
+    return tril(ones((rows, rows if M is None else _whole(M)), dtype), k)
