@@ -21,10 +21,9 @@ from numpy.lib.stride_tricks import as_strided
 from weft.codegen import is_supported, native_dtype
 from weft.dsl.arrays.foreign_memory import over_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
-from weft.dsl.arrays.validation import UnsupportedDtypeError, check_unmasked
+from weft.dsl.arrays.validation import UnsupportedDtypeError, check_unmasked, warn_deprecation
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import make_storage, overlaps, values_of, view_of
-from weft.dsl.numpy_version import warn_deprecation
 from weft.fusion import (
     Expr,
     Location,

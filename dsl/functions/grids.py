@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from weft.dsl.arrays.array import Array, record
 from weft.dsl.arrays.array import start as begin
-from weft.dsl.arrays.validation import as_dtype, as_shape
+from weft.dsl.arrays.validation import NUMPY_VERSION, as_dtype, as_shape
 from weft.dsl.functions.creation import asarray, empty
 from weft.dsl.functions.joining import stack
 from weft.dsl.functions.manipulation import broadcast_arrays
-from weft.dsl.numpy_version import NUMPY_VERSION
 from weft.fusion import current_epoch, iota, reshape
 
 if TYPE_CHECKING:

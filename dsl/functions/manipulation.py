@@ -12,10 +12,9 @@ import numpy as np
 from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, memory_order, record, start, turned, wrap
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.validation import as_shape, check_axes, check_order
+from weft.dsl.arrays.validation import as_shape, check_axes, check_order, warn_deprecation
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray
-from weft.dsl.numpy_version import warn_deprecation
 from weft.fusion import broadcast_shapes, contiguous_strides
 from weft.fusion import reshape as reshape_expr
 

@@ -17,10 +17,9 @@ from weft.dsl.arrays.array import Array, born
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy, keep_byte_order
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.validation import UnsupportedDtypeError
+from weft.dsl.arrays.validation import NUMPY_VERSION, UnsupportedDtypeError
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
-from weft.dsl.numpy_version import NUMPY_VERSION
 from weft.runtime import IMMEDIATE, default_device
 
 # Names by module. ``new=old`` gives the module's own name, `old`, if it differs.

@@ -20,11 +20,11 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.arrays.validation import warn_deprecation
 from weft.dsl.functions.creation import arange, asarray
 from weft.dsl.functions.joining import concatenate, stack
 from weft.dsl.functions.manipulation import broadcast_to, ravel
 from weft.dsl.functions.sorting import on_host
-from weft.dsl.numpy_version import warn_deprecation
 from weft.fusion import cast
 
 if TYPE_CHECKING:

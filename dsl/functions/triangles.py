@@ -10,8 +10,8 @@ import numpy as np
 from weft.dsl.arrays.array import Array, expr_of, record
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.validation import warn_deprecation
 from weft.dsl.functions.creation import asarray, ones
-from weft.dsl.numpy_version import warn_deprecation
 from weft.fusion import broadcast_to, constant, iota, map_
 
 if TYPE_CHECKING:

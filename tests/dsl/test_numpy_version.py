@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.numpy_version import NUMPY_VERSION, warn_deprecation
+from weft.dsl.arrays.validation import NUMPY_VERSION, warn_deprecation
 
 A = np.arange(12.0).reshape(3, 4)
 CALLS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {

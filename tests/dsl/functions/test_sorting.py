@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import weft as wf
-from weft.dsl.numpy_version import NUMPY_VERSION
+from weft.dsl.arrays.validation import NUMPY_VERSION
 
 RNG = np.random.default_rng(8)
 DEVICES = ["cpu", "simt"]
