@@ -18,21 +18,22 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike
 
 
-def _whole(number: Any) -> int:
-    """Convert a number of rows or the offset of a diagonal to an integer, with a warning if it is not one."""
+def _whole(*numbers: Any) -> list[int]:
+    """Convert numbers of rows and offsets of diagonals to integers, with one warning if some are not integers."""
     try:
-        return index(number)
+        return [index(number) for number in numbers]
     except TypeError:
+        kind = next((type(number) for number in numbers if not hasattr(number, "__index__")), type(numbers[0]))
         warn_deprecation(
             (2, 5),
-            f"Cannot convert {type(number).__name__} safely to an integer."
+            f"Cannot convert {kind.__name__} safely to an integer."
             "This will raise an error in future versions (Deprecated NumPy 2.5)",
         )
-        return int(number)
+        return [int(number) for number in numbers]
 
 
 def _triangle(values: Any, k: int, lower: bool) -> Array:
-    beyond = _whole(k)
+    (beyond,) = _whole(k)
     begin()
     source = asarray(values)
     if not source.ndim:
@@ -83,5 +84,5 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, l
            [1, 1, 0],
            [1, 1, 1]])
     """
-    rows = _whole(N)
-    return tril(ones((rows, rows if M is None else _whole(M)), dtype), k)
+    rows, columns, diagonal = _whole(N, N if M is None else M, k)
+    return tril(ones((rows, columns), dtype), diagonal)
