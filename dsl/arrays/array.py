@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from math import prod
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +21,9 @@ from numpy.lib.stride_tricks import as_strided
 from weft.codegen import is_supported, native_dtype
 from weft.dsl.arrays.foreign_memory import over_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
-from weft.dsl.arrays.validation import UnsupportedDtypeError, check_unmasked
+from weft.dsl.arrays.validation import UnsupportedDtypeError, check_unmasked, warn_deprecation
 from weft.dsl.immediate.callers import is_library
-from weft.dsl.immediate.host_values import adopt, make_storage, overlaps, values_of, view_of
+from weft.dsl.immediate.host_values import make_storage, overlaps, values_of, view_of
 from weft.fusion import (
     Expr,
     Location,
@@ -33,7 +32,6 @@ from weft.fusion import (
     contiguous_strides,
     current_epoch,
     cut,
-    dense_order,
     evaluate,
     find_shared,
     operand,
@@ -125,6 +123,11 @@ class Array(ArrayMembers):
 
     @shape.setter
     def shape(self, shape: Any) -> None:
+        warn_deprecation(
+            (2, 5),
+            "Setting the shape on a NumPy array has been deprecated in NumPy 2.5.\nAs an alternative, you can create a "
+            "new view using np.reshape (with copy=False if needed).",
+        )
         changed = self.reshape(shape)
         if changed._storage is not self._storage:
             raise AttributeError("incompatible shape for in-place modification; use reshape")
@@ -570,31 +573,6 @@ def _seen(array: Array, view: View) -> Array:
     shape, strides, offset = view
     plain = not offset and shape == storage.shape and strides == contiguous_strides(shape)
     return wrap(storage, None if plain else view)
-
-
-def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
-    """Convert a NumPy result to a weft array. Dense memory on the CPU is not copied if nothing else refers to it."""
-    strides = tuple([step // values.itemsize for step in values.strides])
-    order = dense_order(values.shape, strides) if home.name == "cpu" and values.size else None
-    own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
-    alone = base is None or (own and getrefcount(base) <= _ALONE)
-    if order is None or not alone:
-        return born(np.array(values, order="C"), home)
-    storage = adopt(values.transpose(order), home)
-    storage.buffer.values = values if base is None else base  # type: ignore[union-attr]
-    array = wrap(storage, view_of(values, storage))
-    array._values = values
-    return array
-
-
-def _count_alone() -> int:
-    """Return the reference count that `adopt_result` sees for a base array that only one view refers to."""
-    values = np.empty(2).reshape(1, 2)
-    base = values.base
-    return (lambda values, base: getrefcount(base))(values, base)
-
-
-_ALONE = _count_alone()
 
 
 __all__ = ["Array", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]

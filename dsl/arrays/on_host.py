@@ -21,7 +21,6 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
     Scalar,
-    adopt_result,
     born,
     check_writable,
     convert,
@@ -30,6 +29,7 @@ from weft.dsl.arrays.array import (
     user_location,
     write,
 )
+from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.arrays.random_arrays import drawing, note_draw
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, plainly
 from weft.dsl.immediate.host_values import values_of

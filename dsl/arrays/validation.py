@@ -11,6 +11,9 @@ import numpy as np
 from weft.codegen import is_supported
 from weft.runtime import public_error, warn_user
 
+# The version of the installed NumPy. Where versions differ, weft does what the installed one does.
+NUMPY_VERSION = tuple(int(part) for part in np.__version__.split(".")[:2])
+
 
 @public_error
 class UnsupportedDtypeError(TypeError):
@@ -41,6 +44,12 @@ def warn_of_lost_parts(source: np.dtype, target: np.dtype) -> None:
     """Emit NumPy's warning for a cast from complex to real."""
     if source.kind == "c" and target.kind not in "cb":
         warn_user("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
+
+
+def warn_deprecation(since: tuple[int, int], message: str) -> None:
+    """Emit a DeprecationWarning at the user's line if the installed NumPy is of version `since` or later."""
+    if since <= NUMPY_VERSION:
+        warn_user(message, DeprecationWarning)
 
 
 def check_unmasked(value: Any) -> None:

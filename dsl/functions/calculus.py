@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.array import Array, expr_of, memory_order, record, start, turned, turned_back
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis
 from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.memoized import memoized
@@ -51,19 +51,29 @@ def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1
         return on_host(np.gradient, f, *varargs, axis=axis, edge_order=edge_order)
     if values.dtype.kind != "f":
         values = values.astype(np.float64)  # type: ignore[attr-defined]
-    found = tuple(_slope(values, k, h, edge_order) for k, h in zip(axes, steps, strict=True))
+    order = memory_order([values])
+    if order is None:
+        found = tuple(_slope(values, k, h, edge_order) for k, h in zip(axes, steps, strict=True))
+    else:
+        rows, places = turned(values, order), [order.index(k) for k in axes]
+        slopes = (_slope(rows, k, h, edge_order) for k, h in zip(places, steps, strict=True))
+        found = tuple(turned_back(slope, order) for slope in slopes)
     return found[0] if len(axes) == 1 else found
 
 
 def _slope(values: Array, axis: int, h: Any, edge_order: int) -> Any:
-    x: Any = moveaxis(values, axis, 0)
-    inner = (x[2:] - x[:-2]) / (2.0 * h)
+    before = (slice(None),) * axis
+
+    def x(start: int | None, stop: int | None) -> Any:
+        return values[(*before, slice(start, stop))]
+
+    inner = (x(2, None) - x(None, -2)) / (2.0 * h)
     if edge_order == 1:
-        first, last = (x[1:2] - x[:1]) / h, (x[-1:] - x[-2:-1]) / h
+        first, last = (x(1, 2) - x(None, 1)) / h, (x(-1, None) - x(-2, -1)) / h
     else:
-        first = (-1.5 / h) * x[:1] + (2.0 / h) * x[1:2] + (-0.5 / h) * x[2:3]
-        last = (0.5 / h) * x[-3:-2] + (-2.0 / h) * x[-2:-1] + (1.5 / h) * x[-1:]
-    return moveaxis(concatenate([first, inner, last]).astype(values.dtype), 0, axis)  # type: ignore[attr-defined]
+        first = (-1.5 / h) * x(None, 1) + (2.0 / h) * x(1, 2) + (-0.5 / h) * x(2, 3)
+        last = (0.5 / h) * x(-3, -2) + (-2.0 / h) * x(-2, -1) + (1.5 / h) * x(-1, None)
+    return concatenate([first, inner, last], axis).astype(values.dtype)
 
 
 @memoized

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.dsl.arrays.array import Array, record
 from weft.dsl.arrays.array import start as begin
-from weft.dsl.arrays.validation import as_dtype, as_shape
+from weft.dsl.arrays.validation import NUMPY_VERSION, as_dtype, as_shape
 from weft.dsl.functions.creation import asarray, empty
 from weft.dsl.functions.joining import stack
 from weft.dsl.functions.manipulation import broadcast_arrays
@@ -75,4 +75,6 @@ def meshgrid(*vectors: Any, copy: bool = True, sparse: bool = False, indexing: s
         arrays.append(asarray(vector).reshape(tuple(-1 if a == axis else 1 for a in range(count))))
     if not sparse:
         arrays = [a.copy() if copy else a for a in broadcast_arrays(*arrays)]
-    return arrays if sparse and not copy else tuple(arrays)  # type: ignore[return-value]  # (as NumPy does)
+    if sparse and not copy and NUMPY_VERSION < (2, 5):
+        return arrays  # type: ignore[return-value]  # (a list, as NumPy's)
+    return tuple(arrays)

@@ -104,15 +104,28 @@ def _blocks(values: np.ndarray, axis: int, each: int = 4) -> list[slice]:
 __all__ = ["reduce_on_host", "sort_on_host"]
 
 
+def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
+    """Return the function that reverses the order of a dtype's elements, but keeps NaNs last. It is its own inverse.
+
+    Return None if there is no such function, as for text.
+    """
+    kind = codegen.dtype_kind(np.asarray(values).dtype)
+    return np.invert if kind in "bui" else np.negative if kind in "fc" else None
+
+
 def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
     """Return the sorted elements, by NumPy's stable sort."""
     if not descending:
         return np.sort(values, axis, "stable")
-    return np.flip(np.sort(np.flip(values, axis), axis, "stable"), axis)
+    opposite = opposite_of(values)
+    if opposite is None:
+        return np.flip(np.sort(np.flip(values, axis), axis, "stable"), axis)
+    return opposite(np.sort(opposite(values), axis, "stable"))
 
 
 def host_argsort(values: Any, axis: int, descending: bool) -> Any:
     """Return the indices that sort the elements, by NumPy's stable argsort."""
-    if not descending:
-        return np.argsort(values, axis, "stable")
+    opposite = opposite_of(values) if descending else np.asarray
+    if opposite is not None:
+        return np.argsort(opposite(values), axis, "stable")
     return values.shape[axis] - 1 - np.flip(np.argsort(np.flip(values, axis), axis, "stable"), axis)

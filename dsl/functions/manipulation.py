@@ -12,7 +12,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, memory_order, record, start, turned, wrap
 from weft.dsl.arrays.axes import normalize_axes, normalize_axis
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.validation import as_shape, check_axes, check_order
+from weft.dsl.arrays.validation import as_shape, check_axes, check_order, warn_deprecation
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray
 from weft.fusion import broadcast_shapes, contiguous_strides
@@ -371,7 +371,15 @@ def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
            [1, 3]])
     """
     array = asarray(m)
-    k %= 4
+    try:
+        k = operator.index(k) % 4
+    except TypeError:
+        warn_deprecation(
+            (2, 5),
+            f"Passing a value for k ({k!r}) that is not an integer type has been deprecated in NumPy 2.5. "
+            "The value will be cast to an integer.  In the future this will be an error.",
+        )
+        k = int(k) % 4
     if len(axes) != 2:
         raise ValueError("len(axes) must be 2.")
     first, second = normalize_axes(axes, array.ndim)

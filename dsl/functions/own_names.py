@@ -17,7 +17,7 @@ from weft.dsl.arrays.array import Array, born
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy, keep_byte_order
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.validation import UnsupportedDtypeError
+from weft.dsl.arrays.validation import NUMPY_VERSION, UnsupportedDtypeError
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE, default_device
@@ -32,8 +32,8 @@ _MODULES = {
     "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace matrix_transpose",
     "functions.padding": "diag pad",
     "functions.grids": "indices fromfunction meshgrid",
-    "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff "
-    "row_stack",
+    "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff"
+    + (" row_stack" if NUMPY_VERSION < (2, 5) else ""),
     "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp "
     "average prod=prod_ amax=max amin=min",
     "functions.linear": "dot einsum inner kron matmul outer tensordot vdot",

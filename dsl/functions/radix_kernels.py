@@ -62,7 +62,7 @@ class BitOrder(NamedTuple):
     infinity : int
         The bits of a float's infinity. With the sign bit cleared, greater values are NaNs.
     descending : bool
-        Whether the greatest elements come first, preceded by NaNs.
+        Whether the greatest elements come first. NaNs come last in both orders.
     """
 
     word: np.dtype
@@ -106,12 +106,15 @@ def digit_of(order: BitOrder) -> Any:
         if is_float:
             size = raw & low
             ordered = selp((raw & sign) != none, raw ^ largest, raw | sign)
-            key = selp(size > infinity, largest, selp(size == none, sign, ordered))
+            key = selp(size == none, sign, ordered)
         elif signed:
             key = raw ^ sign
         else:
             key = raw
-        return np.uint32((selp(descending, ~key, key) >> wide(shift)) & wide(DIGITS - 1))
+        key = selp(descending, ~key, key)
+        if is_float:
+            key = selp((raw & low) > infinity, largest, key)
+        return np.uint32((key >> wide(shift)) & wide(DIGITS - 1))
 
     return digit
 

@@ -1,7 +1,7 @@
 """Sorting on a GPU: the kernels of a sort and their memory.
 
 In: rows of elements in device memory. Out: the sorted elements, or their indices in sorted order. Invariant: sorts
-are stable, NaNs come last (first in descending order), and zeros of either sign are equal, as in NumPy.
+are stable, NaNs come last in both orders, and zeros of either sign are equal, as in NumPy.
 """
 
 from __future__ import annotations

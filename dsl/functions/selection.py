@@ -20,6 +20,7 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.arrays.validation import warn_deprecation
 from weft.dsl.functions.creation import arange, asarray
 from weft.dsl.functions.joining import concatenate, stack
 from weft.dsl.functions.manipulation import broadcast_to, ravel
@@ -151,7 +152,15 @@ def take(
     result = getitem(array, (slice(None),) * place + (which,))
     if isinstance(which, int):
         result = result.copy()
-    return result if out is None else deliver("positive", expr_of(result), out, casting="unsafe")
+    if out is None:
+        return result
+    if not np.can_cast(result.dtype, getattr(out, "dtype", result.dtype), "same_kind"):
+        warn_deprecation(
+            (2, 5),
+            "Implicit casting of output to a different kind is deprecated. "
+            "In a future version, this will result in an error. (Deprecated NumPy 2.5)",
+        )
+    return deliver("positive", expr_of(result), out, casting="unsafe")
 
 
 _PYTHON_NUMBERS = (int, float, complex)

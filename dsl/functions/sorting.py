@@ -53,11 +53,14 @@ def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
     """Return the elements sorted along the last axis or, if `numbered`, the indices that sort them."""
     if dtype_kind(node.dtype) == "c":
-        # NaNs divide complex numbers into four classes. Within a class, the real part is compared first.
+        # NaNs divide complex numbers into four classes, which have the same order in both directions. Within a class,
+        # the real part is compared first.
         real, imag = (map_(name, [node], location=location) for name in ("real", "imag"))
         bits = [cast(map_("isnan", [part]), np.uint8) for part in (real, imag)]
         kinds = map_("add", [map_("add", [bits[0], bits[0]]), bits[1]])
-        places = _lexical([imag, real, kinds], descending, location)
+        within = _lexical([imag, real], descending, location)
+        classes = _ordered(_along_rows(kinds, within), False, True, location)
+        places = _along_rows(within, classes)
         return places if numbered else _along_rows(node, places)
     # (This import loads the kernel language and everything that it needs.)
     call = import_module("weft.dsl.functions.radix_sort").RadixSort(descending, numbered)
@@ -131,7 +134,7 @@ def sort(
 ) -> Any:
     """Sort along an axis, like `numpy.sort`. The option `descending` is defined by the array API standard.
 
-    A GPU uses a stable radix sort. NaNs are greater than all other elements.
+    A GPU uses a stable radix sort. NaNs come last in both orders.
 
     Examples
     --------
@@ -152,7 +155,7 @@ def argsort(
 ) -> Any:
     """Return the indices that sort along an axis, like `numpy.argsort`. The array API standard defines `descending`.
 
-    A GPU uses a stable radix sort. NaNs are greater than all other elements.
+    A GPU uses a stable radix sort. NaNs come last in both orders.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, expr_of, record
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.validation import warn_deprecation
 from weft.dsl.functions.creation import asarray, ones
 from weft.fusion import broadcast_to, constant, iota, map_
 
@@ -16,8 +18,22 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike
 
 
+def _whole(*numbers: Any) -> list[int]:
+    """Convert numbers of rows and offsets of diagonals to integers, with one warning if some are not integers."""
+    try:
+        return [index(number) for number in numbers]
+    except TypeError:
+        kind = next((type(number) for number in numbers if not hasattr(number, "__index__")), type(numbers[0]))
+        warn_deprecation(
+            (2, 5),
+            f"Cannot convert {kind.__name__} safely to an integer."
+            "This will raise an error in future versions (Deprecated NumPy 2.5)",
+        )
+        return [int(number) for number in numbers]
+
+
 def _triangle(values: Any, k: int, lower: bool) -> Array:
-    beyond = int(k)
+    (beyond,) = _whole(k)
     begin()
     source = asarray(values)
     if not source.ndim:
@@ -68,4 +84,5 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, l
            [1, 1, 0],
            [1, 1, 1]])
     """
-    return tril(ones((N, N if M is None else M), dtype), k)
+    rows, columns, diagonal = _whole(N, N if M is None else M, k)
+    return tril(ones((rows, columns), dtype), diagonal)

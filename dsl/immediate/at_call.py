@@ -18,7 +18,8 @@ import numpy as np
 
 from weft import fusion
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
-from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, adopt_result, born, realise
+from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, born, realise
+from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.functions.products import multiply
 from weft.dsl.immediate.host_values import is_free, keep_written, over_own_memory, overlaps, settled_values, values_of
 from weft.dsl.immediate.inner_loops import loops_of, note_loop

@@ -23,37 +23,37 @@ COLUMNS: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
     "GPU": (JUMPING, ("simt",)),
     "SFC64, MT19937: both": ((np.random.SFC64, np.random.MT19937), ("cpu", "simt")),
 }
-CALLS: dict[str, Callable[[Any], Any]] = {
-    "`random`": lambda rng: rng.random(N),
-    "`random` of float32": lambda rng: rng.random(N, np.float32),
-    "`uniform`": lambda rng: rng.uniform(-1.0, 1.0, N),
-    "`integers` of any dtype, a power of two of them": lambda rng: rng.integers(0, 256, N, np.uint16),
-    "`integers` (int64 or int32) below 1,000": lambda rng: rng.integers(0, 1000, N),
-    "`integers` (int16) below 1,000": lambda rng: rng.integers(0, 1000, N, np.int16),
-    "`choice` below 1,000 with replacement": lambda rng: rng.choice(1000, N),
-    "`standard_normal`": lambda rng: rng.standard_normal(N),
-    "`normal`": lambda rng: rng.normal(1.0, 2.0, N),
-    "`lognormal`": lambda rng: rng.lognormal(0.0, 1.0, N),
-    "`standard_exponential`": lambda rng: rng.standard_exponential(N),
-    "`exponential`": lambda rng: rng.exponential(2.0, N),
-    "`weibull`": lambda rng: rng.weibull(2.0, N),
-    "`pareto`": lambda rng: rng.pareto(2.0, N),
-    "`power`": lambda rng: rng.power(2.0, N),
-    "`rayleigh`": lambda rng: rng.rayleigh(2.0, N),
-    "`laplace`": lambda rng: rng.laplace(0.0, 1.0, N),
-    "`gumbel`": lambda rng: rng.gumbel(0.0, 1.0, N),
-    "`logistic`": lambda rng: rng.logistic(0.0, 1.0, N),
-    "`triangular`": lambda rng: rng.triangular(0.0, 1.0, 2.0, N),
-    "`standard_normal` of float32": lambda rng: rng.standard_normal(N, np.float32),
-    "`standard_exponential` of float32": lambda rng: rng.standard_exponential(N, np.float32),
-    "`gamma`": lambda rng: rng.gamma(2.0, 1.0, N),
-    "`beta`": lambda rng: rng.beta(2.0, 1.0, N),
-    "`poisson`": lambda rng: rng.poisson(3.0, N),
-    "`binomial`": lambda rng: rng.binomial(10, 0.5, N),
-    "`multivariate_normal`": lambda rng: rng.multivariate_normal(np.zeros(2), np.eye(2), N),
-    "`choice` without replacement": lambda rng: rng.choice(2 * N, N, replace=False),
-    "`permutation`": lambda rng: rng.permutation(N),
-    "`permuted`": lambda rng: rng.permuted(np.arange(N)),
+CALLS: dict[str, Callable[[Any, int], Any]] = {
+    "`random`": lambda rng, n: rng.random(n),
+    "`random` of float32": lambda rng, n: rng.random(n, np.float32),
+    "`uniform`": lambda rng, n: rng.uniform(-1.0, 1.0, n),
+    "`integers` of any dtype, a power of two of them": lambda rng, n: rng.integers(0, 256, n, np.uint16),
+    "`integers` (int64 or int32) below 1,000": lambda rng, n: rng.integers(0, 1000, n),
+    "`integers` (int16) below 1,000": lambda rng, n: rng.integers(0, 1000, n, np.int16),
+    "`choice` below 1,000 with replacement": lambda rng, n: rng.choice(1000, n),
+    "`standard_normal`": lambda rng, n: rng.standard_normal(n),
+    "`normal`": lambda rng, n: rng.normal(1.0, 2.0, n),
+    "`lognormal`": lambda rng, n: rng.lognormal(0.0, 1.0, n),
+    "`standard_exponential`": lambda rng, n: rng.standard_exponential(n),
+    "`exponential`": lambda rng, n: rng.exponential(2.0, n),
+    "`weibull`": lambda rng, n: rng.weibull(2.0, n),
+    "`pareto`": lambda rng, n: rng.pareto(2.0, n),
+    "`power`": lambda rng, n: rng.power(2.0, n),
+    "`rayleigh`": lambda rng, n: rng.rayleigh(2.0, n),
+    "`laplace`": lambda rng, n: rng.laplace(0.0, 1.0, n),
+    "`gumbel`": lambda rng, n: rng.gumbel(0.0, 1.0, n),
+    "`logistic`": lambda rng, n: rng.logistic(0.0, 1.0, n),
+    "`triangular`": lambda rng, n: rng.triangular(0.0, 1.0, 2.0, n),
+    "`standard_normal` of float32": lambda rng, n: rng.standard_normal(n, np.float32),
+    "`standard_exponential` of float32": lambda rng, n: rng.standard_exponential(n, np.float32),
+    "`gamma`": lambda rng, n: rng.gamma(2.0, 1.0, n),
+    "`beta`": lambda rng, n: rng.beta(2.0, 1.0, n),
+    "`poisson`": lambda rng, n: rng.poisson(3.0, n),
+    "`binomial`": lambda rng, n: rng.binomial(10, 0.5, n),
+    "`multivariate_normal`": lambda rng, n: rng.multivariate_normal(np.zeros(2), np.eye(2), n),
+    "`choice` without replacement": lambda rng, n: rng.choice(2 * n, n, replace=False),
+    "`permutation`": lambda rng, n: rng.permutation(n),
+    "`permuted`": lambda rng, n: rng.permuted(np.arange(n)),
 }
 
 
@@ -61,9 +61,9 @@ def where_it_draws(name: str, kind: Any, device: str) -> str:
     """Call a method on a device, and return the word of the table. Its numbers and the state must be NumPy's."""
     ours, theirs = wf.random.Generator(kind(3)), np.random.Generator(kind(3))
     with wf.device(device), override(host_fallback="ignore", immediate=0), wf.profile() as profile:
-        found = CALLS[name](ours)
+        found = CALLS[name](ours, N)
         node = found._storage.expr
-        np.testing.assert_array_equal(np.asarray(found), CALLS[name](theirs), strict=True)
+        np.testing.assert_array_equal(np.asarray(found), CALLS[name](theirs, N), strict=True)
     assert str(ours.bit_generator.state) == str(theirs.bit_generator.state)
     if node is not None and is_draw(node):
         return "kernels"

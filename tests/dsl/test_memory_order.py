@@ -48,6 +48,8 @@ OPERATIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "joined": lambda xp, x, a: xp.concatenate([x, 2 * x], 1),
     "rolled": lambda xp, x, a: xp.roll(x, 1, 0),
     "difference": lambda xp, x, a: xp.diff(x),
+    "gradient": lambda xp, x, a: xp.gradient(x, axis=0, edge_order=2),
+    "gradients": lambda xp, x, a: xp.gradient(x, axis=(1, 2))[1],
     "updated": update,
 }
 

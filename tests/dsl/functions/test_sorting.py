@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import weft as wf
+from weft.dsl.arrays.validation import NUMPY_VERSION
 
 RNG = np.random.default_rng(8)
 DEVICES = ["cpu", "simt"]
@@ -31,6 +32,13 @@ def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
     found = np.exp2(RNG.uniform(-14, 14, shape)) * RNG.choice([-1.0, 1.0], shape)
     special = RNG.choice([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1.0, 6e-8], shape)
     return np.where(RNG.random(shape) < 0.5, found, special).astype(kind)
+
+
+def complex_sample(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Return complex numbers with equal real parts, infinities and NaNs."""
+    z = np.empty(shape, dtype)
+    z.real, z.imag = RNG.choice([0.0, 1.0, -2.5, np.nan, np.inf], (2, *shape))
+    return z
 
 
 def same(found: Any, wanted: Any) -> None:
@@ -91,21 +99,36 @@ def test_any_axis_and_view(axis: int | None, device: str) -> None:
             same(mine.argsort(which, kind="stable"), wanted)
 
 
+def greatest_first(x: np.ndarray) -> np.ndarray:
+    """Return the indices that sort each row in descending order, with NaNs last."""
+    if NUMPY_VERSION >= (2, 5):
+        return np.argsort(x, 1, stable=True, descending=True)  # type: ignore[call-overload, no-any-return]
+    return np.argsort(~x if x.dtype.kind in "bui" else -x, 1, "stable")
+
+
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_greatest_first(device: str) -> None:
-    x = sample("f4", (3, 500))
-    wanted = 499 - np.flip(np.argsort(np.flip(x, 1), 1, "stable"), 1)
+@pytest.mark.parametrize("dtype", [*REAL, "c8", "c16"])
+def test_the_greatest_first(dtype: str, device: str) -> None:
+    x = sample(dtype, (3, 500)) if dtype[0] != "c" else complex_sample(dtype, (3, 500))
+    wanted = greatest_first(x)
     with wf.device(device):
-        same(wf.argsort(wf.asarray(x), descending=True), wanted)
-        same(wf.sort(wf.asarray(x), descending=True), np.take_along_axis(x, wanted, 1))
-        same(wf.argsort(wf.asarray(x), axis=None, descending=True).astype("i4")[:0], np.empty(0, "i4"))
+        a = wf.asarray(x)
+        same(wf.argsort(a, descending=True), wanted)
+        same(wf.sort(a, descending=True), np.take_along_axis(x, wanted, 1))
+        same(wf.argsort(a, axis=None, descending=True).astype("i4")[:0], np.empty(0, "i4"))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_nans_come_last_in_both_orders(device: str) -> None:
+    x = np.array([3.0, np.nan, 1.0, -0.0, 0.0, np.inf, -np.inf, -np.nan])
+    with wf.device(device):
+        assert wf.argsort(wf.asarray(x)).tolist() == [6, 3, 4, 2, 0, 5, 1, 7]
+        assert wf.argsort(wf.asarray(x), descending=True).tolist() == [5, 0, 2, 3, 4, 6, 1, 7]
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_complex_numbers(device: str) -> None:
-    parts = RNG.choice([0.0, 1.0, -2.5, np.nan, np.inf], (2, 4, 90))
-    z = np.empty((4, 90), "c8")
-    z.real, z.imag = parts
+    z = complex_sample("c8", (4, 90))
     with wf.device(device):
         a = wf.asarray(z)
         for axis in (0, 1, None):

@@ -1,0 +1,47 @@
+"""Conversion of NumPy's results to weft arrays over the same memory.
+
+In: an array that a NumPy function has returned, and the device whose array it becomes. Out: a weft array with the values
+and the strides of the result. Invariant: the array shares no memory that something else refers to.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, born, turned_back, wrap
+from weft.dsl.immediate.host_values import adopt, view_of
+from weft.fusion import dense_order
+from weft.runtime import Device
+
+
+def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
+    """Convert a NumPy result to a weft array.
+
+    On the CPU, dense memory is not copied if nothing else refers to it. Results with gaps are copied in C order.
+    """
+    strides = tuple([step // values.itemsize for step in values.strides])
+    order = dense_order(values.shape, strides) if values.size else None
+    own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
+    adoptable = home.name == "cpu" and (base is None or (own and getrefcount(base) <= _ALONE))
+    if order is None or (values.flags.c_contiguous and not adoptable):
+        return born(np.array(values, order="C"), home)
+    if not adoptable:
+        return turned_back(born(np.array(values.transpose(order), order="C"), home), order)
+    storage = adopt(values.transpose(order), home)
+    storage.buffer.values = values if base is None else base  # type: ignore[union-attr]
+    array = wrap(storage, view_of(values, storage))
+    array._values = values
+    return array
+
+
+def _count_alone() -> int:
+    """Return the reference count that `adopt_result` sees for a base array that only one view refers to."""
+    values = np.empty(2).reshape(1, 2)
+    base = values.base
+    return (lambda values, base: getrefcount(base))(values, base)
+
+
+_ALONE = _count_alone()
