@@ -17,7 +17,7 @@ _NONE: _Fact = ("", 0, 0)
 
 
 def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
-    """Return the spans of a kernel's operands.
+    """Return how many elements of each operand a kernel reads, from the first one on.
 
     Returns
     -------

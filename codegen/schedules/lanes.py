@@ -82,7 +82,7 @@ class LaneWriter:
     def slot_within(
         self, base: Value | None, offset: Value, length: Value, there: Value | None = None, *, whole: bool = False
     ) -> Slot:
-        """Return the slot at `offset` from `base`. Elements below `length` are valid.
+        """Return the slot at `offset` from `base`. It is valid if `offset` is less than `length`.
 
         `length` elements can be read, or `there` elements if `there` is given. With `whole`, the lanes of a slot are
         either all valid or all invalid.
@@ -271,7 +271,7 @@ class LaneWriter:
         return found
 
     def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
-        """Return whether even an invalid lane may load, because the memory exists and does not change."""
+        """Return whether even an invalid lane may load: the memory exists and does not change."""
         return valid is None or (pointer in self.steady and not slot.beyond)
 
     def _guarded(

@@ -40,7 +40,7 @@ class ShownPlan:
 
 @dataclass
 class Measured:
-    """Facts about a program that the page shows.
+    """The facts that the page shows about a program.
 
     Attributes
     ----------

@@ -198,7 +198,7 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
 
     def _values(self, name: str, thing: str) -> str:
-        """Emit the NumPy array of a weft array. Branch to ``give.up`` if the array has none, or if the operands'
+        """Emit code that gets the NumPy array of a weft array. It branches to ``give.up`` if the array has none, or if the operands'
         devices differ."""
         t = self._t
         values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")

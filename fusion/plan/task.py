@@ -90,7 +90,7 @@ class Task:
         )
 
     def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
-        """Return the task with values that it reads replaced according to `alias`."""
+        """Return a copy of the task in which the values that it reads are replaced according to `alias`."""
         if alias.keys().isdisjoint(node for node, _ in self.reads()):
             return self
         window = self.window and self.window.renamed(alias)

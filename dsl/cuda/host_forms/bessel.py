@@ -45,7 +45,7 @@ def _sum(series: tuple[float, ...], u: float) -> Any:
 
 
 def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
-    """Return sqrt(2 / (pi*x)) times each of the modulus functions P and Q, for x >= 8."""
+    """Return sqrt(2 / (pi*x)) times P and Q, the functions of the asymptotic expansion, for x >= 8."""
     w = 8 / x
     u = 2 * (w * w) - 1
     size = np.sqrt(TWO_OVER_PI / x)

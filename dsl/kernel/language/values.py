@@ -105,7 +105,7 @@ class RecordValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DateValue:
-    """A datetime64 or timedelta64: its int64 in the unit of the dtype."""
+    """A datetime64 or timedelta64 value, as an int64 count of its dtype's unit."""
 
     number: Any
     dtype: np.dtype

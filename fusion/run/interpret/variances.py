@@ -38,7 +38,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
 
 
 def _centred(node: Expr, origins: Mapping[Expr, Expr]) -> Expr | None:
-    """Return the array whose squared differences from its mean a node sums. Return None for other nodes."""
+    """Return the array if a node sums the squared differences between an array and its mean. Otherwise return None."""
     kind, (squares,) = node.dtype, node.operands
     if kind.char not in "fd" or node.size != 1 or not _is_map(squares, ("square", "multiply"), kind):
         return None
