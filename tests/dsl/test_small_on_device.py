@@ -87,7 +87,7 @@ def test_a_kernel_reads_what_an_array_held_when_it_was_recorded(device: Any) -> 
         pending = large * small[:, None]
         wf.evaluate(large + 1)
         other = wf.evaluate(large - small[:, None])
-    assert ", 0 small arrays moved to the device, 1 small array passed by value" in moved.summary
+    assert ", 1 small array passed by value" in moved.summary and "moved to the device" not in moved.summary
     small[1] = -1.0
     row += 10.0
     after = large * small[:, None]
