@@ -38,17 +38,17 @@ def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
     """Return the source line of each expression that begins a visit to its line. Return None for other expressions."""
     found: list[Site | None] = []
     before: Location | None = None
-    line: Site | None = None
     for node in recorded:
         location = _location(node)
-        begins = False
-        if node is not None and location is not None:
-            site = site_of(location)
-            # (an update has the location of the value that was recorded just before)
-            if node.location is not None or location != before:
-                begins = before is None or site != line or (location[0] is before[0] and location[1] <= before[1])
-            before, line = location, site
-        found.append(line if begins else None)
+        # (an update has the location of the value that was recorded just before)
+        begins = (
+            node is not None
+            and location is not None
+            and (node.location is not None or location != before)
+            and begins_visit(location, before)
+        )
+        found.append(site_of(location) if begins else None)  # type: ignore[arg-type]
+        before = location or before
     return found
 
 
