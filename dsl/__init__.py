@@ -60,7 +60,7 @@ def find_name(name: str) -> Any:
 
 _installed = (methods, operators)
 # Native code is loaded after many calls have run in Python.
-call_sites.set_quicken(lambda: import_module("weft.dsl.arrays.native_operators").quicken_all())
-at_call.set_quicken(lambda compiling: import_module("weft.dsl.immediate.native_immediate").quicken(compiling))
+call_sites.set_quicken(lambda hits: import_module("weft.dsl.arrays.native_operators").quicken_after(hits))
+at_call.set_quicken(lambda calls: import_module("weft.dsl.immediate.native_immediate").quicken_after(calls))
 # The sanitizer is loaded when the first sanitized kernel runs.
 set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").judge(function))

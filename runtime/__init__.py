@@ -28,6 +28,7 @@ from weft.runtime.errors import (
 from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
+from weft.runtime.replacement import BETWEEN, COMPILED, ENOUGH, Replacement
 from weft.runtime.services import DeviceFacts, Event, HostKind, HostMemory, Stream
 from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, usable_cores
 from weft.runtime.uninterruptible import uninterruptible
@@ -101,13 +102,17 @@ __getattr__ = lazy_names(
 )
 
 __all__ = [
+    "BETWEEN",
     "BLOCK_BYTES",
+    "COMPILED",
     "DRAWN",
+    "ENOUGH",
     "HEADER",
     "IMMEDIATE",
     "LEAST",
     "Buffer",
     "ReleasedBuffer",
+    "Replacement",
     "BuildNote",
     "Builtin",
     "CacheWarning",

@@ -56,7 +56,7 @@ from weft.fusion import (
     operand,
     recording,
 )
-from weft.runtime import IMMEDIATE, DeviceMismatchError
+from weft.runtime import BETWEEN, ENOUGH, IMMEDIATE, DeviceMismatchError
 
 # How an operation takes its operands. This is a part of its memo key.
 PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
@@ -68,15 +68,12 @@ RECORD, ASSIGN, SET, SHOW, RECORD_PENDING = range(5)
 
 # Counts memo hits in Python.
 _hits = count(1)
-_quicken: list[Callable[[], None]] = []
+_quicken: list[Callable[[int], None]] = []
 
 
-def set_quicken(quicken: Callable[[], None]) -> None:
-    """Register the function that installs the native recorders."""
+def set_quicken(quicken: Callable[[int], None]) -> None:
+    """Register the function that installs the native recorders. Its argument is the number of memo hits in Python."""
     _quicken[:] = [quicken]
-
-
-ENOUGH = 2000
 
 
 def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int) -> tuple[Any, Expr | None]:
@@ -135,9 +132,10 @@ def _look_up(key: Any, epoch: Epoch) -> Expr | None:
 
 
 def note_found() -> None:
-    """Count a memo hit in Python, and install the native recorders after `ENOUGH` hits."""
-    if next(_hits) == ENOUGH:
-        _quicken[0]()
+    """Count a memo hit in Python. After many hits, install the native recorders."""
+    number = next(_hits)
+    if number == ENOUGH or not number % BETWEEN:
+        _quicken[0](number)
 
 
 def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:

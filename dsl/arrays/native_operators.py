@@ -21,7 +21,7 @@ from weft.dsl.arrays.windows import WINDOWS
 from weft.dsl.immediate.native_immediate import INSTALLED, tell_of_python
 from weft.dsl.immediate.native_objects_text import ObjectText
 from weft.fusion import INTERNED, Epoch, Expr, Storage, limits, recording
-from weft.runtime import Buffer, Builtin, CompileError, Text, python_function, slots_of
+from weft.runtime import Buffer, Builtin, CompileError, Replacement, Text, python_function, slots_of
 
 NAME = "weft_record_again"
 SLICE = 16  # ... a slice's three parts, one after the other
@@ -65,6 +65,17 @@ _HELD = ("code", "at", "number", "epoch", "row", "operand", "key", "node", "stor
 _BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an operand is bound
 # Types whose values identify a part of a key by themselves.
 _PLAIN = dict.fromkeys(("int", "NoneType", "bool", "str", "EllipsisType"), "plain")
+
+
+_installed: list[bool] = []
+_replacement = Replacement(f"{__name__}.quicken_all", lambda: operator_text())
+
+
+def quicken_after(hits: int) -> None:
+    """Install the native recorders if that is due after so many memo hits in Python."""
+    if not _installed and _replacement.is_due(hits):
+        _installed.append(True)
+        quicken_all()
 
 
 def quicken_all() -> None:

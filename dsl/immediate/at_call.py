@@ -35,7 +35,7 @@ from weft.dsl.immediate.small_work import (
     stays_small,
 )
 from weft.fusion import ExpandedRow, Storage, end_small_run, evaluate, fill_memory, primitive, recording, uses_numpy
-from weft.runtime import IMMEDIATE, Device, default_device
+from weft.runtime import BETWEEN, ENOUGH, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
 
@@ -200,18 +200,12 @@ def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
     return attempt(way, operands, home) if home.small_on_host else MISSED
 
 
-# Number of calls after which native code from the disk cache is installed, number of calls after which it may be
-# compiled, and number of calls between two checks.
-ENOUGH, COMPILED, BETWEEN = 100, 1000, 500
 _calls = count(1)
-_quicken: list[Callable[[bool], None]] = []
+_quicken: list[Callable[[int], None]] = []
 
 
-def set_quicken(quicken: Callable[[bool], None]) -> None:
-    """Register the function that installs native code.
-
-    The function's argument states whether it may compile code that is not in the disk cache.
-    """
+def set_quicken(quicken: Callable[[int], None]) -> None:
+    """Register the function that installs native code. Its argument is the number of calls executed in Python."""
     _quicken[:] = [quicken]
 
 
@@ -219,7 +213,7 @@ def _note() -> None:
     """Count a call executed in Python. After many calls, install native code."""
     number = next(_calls)
     if number == ENOUGH or not number % BETWEEN:
-        _quicken[0](number >= COMPILED)
+        _quicken[0](number)
 
 
 # Maximum size of a write in words, per element of the limit: recording the write takes as long.

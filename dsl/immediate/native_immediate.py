@@ -36,8 +36,8 @@ from weft.runtime import (
     Builtin,
     CompileError,
     OptimizerWarning,
+    Replacement,
     get_device,
-    is_kept,
     put_buffer,
     put_call,
     put_operators,
@@ -107,18 +107,24 @@ _installing = threading.Lock()
 _failed: list[Exception] = []
 
 
-def quicken(compiling: bool = False) -> None:
-    """Install native code for small operations if it is in the disk cache, or if it may be compiled.
+_replacement = Replacement(f"{__name__}.quicken", immediate_text)
 
-    If `compiling`, code that is not in the disk cache is compiled, which takes about 40 ms. The first failure issues a
-    warning.
+
+def quicken_after(calls: int) -> None:
+    """Install native code for small operations if that is due after so many calls in Python."""
+    if not (INSTALLED or _failed) and _replacement.is_due(calls):
+        quicken()
+
+
+def quicken() -> None:
+    """Install native code for small operations. The first failure issues a warning.
 
     Raises
     ------
     CompileError
         If native code cannot be compiled and ``WEFT_STRICT=1`` is set.
     """
-    if INSTALLED or _failed or not (compiling or is_kept(immediate_text())):
+    if INSTALLED or _failed:
         return
     if not _installing.acquire(blocking=False):
         return  # (another thread installs it, or this one, which has just imported a module)

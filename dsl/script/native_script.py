@@ -19,7 +19,7 @@ from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.script import native_callers as native_callers
 from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, is_computed, take
-from weft.runtime import IMMEDIATE, Builtin, Text, is_kept, python_function
+from weft.runtime import IMMEDIATE, Builtin, Replacement, Text, python_function
 
 NAME = "weft_script"
 _FUNCTIONS = (
@@ -62,14 +62,10 @@ _METHODS = {
 }
 
 
-def is_ready() -> bool:
-    """Return whether the native code is in the disk cache."""
-    return is_kept(native_text())
-
-
 def check() -> None:
     """Raise CompileError if native code cannot be compiled."""
     make_native(len, len, len, MemoryEffect.COMPUTE)
+    native_callers.native_class(len)
 
 
 def make_native(
@@ -110,6 +106,9 @@ def native_text() -> str:
         r"(%[\w.]+) = word ([\w.]+)", lambda found: found.expand(loads.format(numbers[found[2]])), _HELPERS
     )
     return helpers + "\n".join((*t.lines, body))
+
+
+replacement = Replacement("weft.dsl.script.script_function.quicken", native_text)
 
 
 _AXES, _LENGTHS, _TYPE = DATA + 8, DATA + 16, 8

@@ -25,7 +25,7 @@ from weft.dsl.arrays import array
 from weft.dsl.immediate import callers
 from weft.dsl.script import script_function, script_namespace
 from weft.dsl.tracebacks import is_hidden
-from weft.runtime import CompileError
+from weft.runtime import COMPILED, CompileError
 
 _IMPORT_NAME, _EXTENDED_ARG = opmap["IMPORT_NAME"], opmap["EXTENDED_ARG"]
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -90,7 +90,7 @@ def _is_own(file: str | None) -> bool:
 
 
 # Numbers of imports after which native code is installed if it is in the disk cache, and after which it is compiled.
-_ENOUGH, _MANY = 300, 30_000
+_ENOUGH, _MANY = 300, COMPILED
 # Packages whose imports install nothing, because weft may be installing native code or holding a lock; and the number of
 # imports after which this is tried again, also if a module is being imported.
 _INNER = {"numpy", "weft"}
@@ -112,7 +112,7 @@ class _Import:
                 _due[0] = number + _LATER
             else:
                 _due[0] = _MANY if number < _MANY else inf
-                script_function.quicken(number >= _MANY)
+                script_function.quicken_after(number)
         return _import_numpy if _imported(frame).startswith("numpy") and is_program(frame) else _import
 
 

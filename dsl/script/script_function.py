@@ -24,13 +24,10 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
-from weft.dsl.immediate.at_call import ENOUGH, MISSED, hand_out, take_host
+from weft.dsl.immediate.at_call import MISSED, hand_out, take_host
 from weft.dsl.immediate.small_work import einsum_products, is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
-from weft.runtime import IMMEDIATE, CompileError
-
-MANY = 20_000  # number of calls after which native code is compiled if it is not in the disk cache
-
+from weft.runtime import BETWEEN, ENOUGH, IMMEDIATE, CompileError
 
 _KINDS = {
     MemoryEffect.CREATE: "zeros ones empty full eye identity tri arange linspace logspace geomspace indices hamming hanning bartlett "
@@ -229,8 +226,8 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
     def call(*arguments: Any, **options: Any) -> Any:
         number = next(_calls)
-        if number == ENOUGH or number == MANY:
-            quicken(compiling=number == MANY)
+        if number == ENOUGH or not number % BETWEEN:
+            quicken_after(number)
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
         if name == "einsum" and not options and NDARRAY.issuperset(map(type, arguments[1:])):
@@ -283,21 +280,26 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
     return call
 
 
-def quicken(compiling: bool = True) -> None:
-    """Install native code for script functions if it is in the disk cache, or if `compiling` allows compilation."""
+def quicken_after(calls: int) -> None:
+    """Install native code for script functions if that is due after so many calls in Python."""
+    if not _native and import_module("weft.dsl.script.native_script").replacement.is_due(calls):
+        quicken()
+
+
+def quicken() -> None:
+    """Install native code for script functions, and for small operations."""
     if _native:
         return
     native = import_module("weft.dsl.script.native_script")
-    if compiling or native.is_ready():
-        try:
-            native.check()
-        except CompileError:
-            return
-        _native.append(native)
-        import_module("weft.dsl.immediate.native_immediate").quicken(compiling)
-        for install in when_native:
-            install(native.native_callers)
-        replace_own({})
+    try:
+        native.check()
+    except CompileError:
+        return
+    _native.append(native)
+    import_module("weft.dsl.immediate.native_immediate").quicken()
+    for install in when_native:
+        install(native.native_callers)
+    replace_own({})
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:

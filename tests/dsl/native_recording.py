@@ -21,7 +21,7 @@ def recording_in_native_code() -> Iterator[None]:
     try:
         with (
             mock.patch.object(native_operators, "INSTALLED", {}),
-            mock.patch.object(native_immediate, "quicken", lambda compiling: None),
+            mock.patch.object(native_immediate, "quicken", lambda: None),
         ):
             native_operators.quicken_all()
             yield

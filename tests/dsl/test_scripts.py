@@ -37,7 +37,7 @@ def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
         monkeypatch.setattr(script_function, "_native", [])
-        monkeypatch.setattr(script_function, "quicken", lambda compiling: None)
+        monkeypatch.setattr(script_function, "quicken_after", lambda calls: None)
     else:
         quicken()
     yield script_module("numpy")

@@ -30,7 +30,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("place", ["cpu", "simt"])
 @pytest.mark.parametrize("name", CALLS)
 def test_strides(name: str, place: str) -> None:
-    quicken(compiling=True)  # (native code calls NumPy for functions that Python would record)
+    quicken()  # (native code calls NumPy for functions that Python would record)
     theirs = CALLS[name](np, CUBE[:, ::2].swapaxes(0, 1))
     with wf.device(place):
         ours = CALLS[name](wf, wf.array(CUBE)[:, ::2].swapaxes(0, 1))

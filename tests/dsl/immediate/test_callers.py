@@ -31,7 +31,7 @@ def is_program(frame: FrameType) -> bool:
 
 @pytest.fixture(autouse=True)
 def redirected() -> Iterator[None]:
-    native_immediate.quicken(True)
+    native_immediate.quicken()
     callers.expect(is_program)
     yield
     callers.expect(None)

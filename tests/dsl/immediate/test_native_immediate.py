@@ -243,7 +243,7 @@ def test_an_operand_more_is_written_to() -> None:
 
 
 def test_destinations_with_a_name_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    native_immediate.quicken(compiling=True)
+    native_immediate.quicken()
     x, target = wf.asarray(values("d")), wf.asarray(np.zeros(24))
     python: list[Any] = []
     monkeypatch.setattr(immediate, "_note", lambda: python.append(1))
@@ -261,7 +261,7 @@ def test_destinations_with_a_name_in_native_code(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum", "logical_and", "logical_or"])
 def test_folds_by_ufuncs_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    native_immediate.quicken(compiling=True)
+    native_immediate.quicken()
     given = values("q").reshape(4, 6)
     x, ours, theirs = wf.asarray(given), getattr(wf, name), getattr(np, name)
     python: list[Any] = []
@@ -294,10 +294,10 @@ def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monke
             if strict
             else pytest.warns(wf.OptimizerWarning, match="no room")
         ):
-            native_immediate.quicken(compiling=True)
+            native_immediate.quicken()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            native_immediate.quicken(compiling=True)
+            native_immediate.quicken()
 
 
 class Foreign:
