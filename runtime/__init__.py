@@ -28,9 +28,8 @@ from weft.runtime.errors import (
 from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
-from weft.runtime.replacement import BETWEEN, COMPILED, ENOUGH, Replacement
 from weft.runtime.services import DeviceFacts, Event, HostKind, HostMemory, Stream
-from weft.runtime.settings import IMMEDIATE, override, setting, thread_count, usable_cores
+from weft.runtime.settings import BETWEEN, IMMEDIATE, override, setting, thread_count, usable_cores
 from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from weft.runtime.launches import Launch, PreparedLaunches
     from weft.runtime.llvm_files import read_llvm
     from weft.runtime.null import NullDevice
+    from weft.runtime.replacement import Replacement
 
 __getattr__ = lazy_names(
     globals(),
@@ -74,6 +74,7 @@ __getattr__ = lazy_names(
         "weft.runtime.bandwidth": "copy_bandwidth",
         "weft.runtime.cache": "DiskCache disk_cache key_material source_digest",
         "weft.runtime.code_cache": "CodeCache",
+        "weft.runtime.replacement": "Replacement",
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
@@ -104,9 +105,7 @@ __getattr__ = lazy_names(
 __all__ = [
     "BETWEEN",
     "BLOCK_BYTES",
-    "COMPILED",
     "DRAWN",
-    "ENOUGH",
     "HEADER",
     "IMMEDIATE",
     "LEAST",

@@ -7,17 +7,14 @@ code that is not on disk is compiled in this process only once the calls have ta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-import weft.runtime as runtime  # (names load when they are used)
+from weft.runtime.background import Request, submit
+from weft.runtime.cpu.native import is_kept
 
-if TYPE_CHECKING:
-    from weft.runtime.background import Request
-
-# Number of calls after which code from the disk cache replaces Python, after which a second process compiles code that
-# is not there, and after which this process compiles it: a call takes 3 us longer in Python, and the compilation 100 ms.
-# The last is the number of calls between two checks.
-ENOUGH, REQUESTED, COMPILED, BETWEEN = 100, 1_000, 30_000, 500
+# Number of calls after which a second process compiles code that is not on disk, after which code from the disk replaces
+# Python, and after which this process compiles it. A call takes 3 us longer in Python; loading all code takes 25 ms, and
+# its compilation 100 ms. Functions ask once in `BETWEEN` calls.
+REQUESTED, ENOUGH, COMPILED = 1_000, 8_000, 30_000
 
 
 class Replacement:
@@ -34,15 +31,23 @@ class Replacement:
 
     def __init__(self, install: str, text: Callable[[], str]) -> None:
         self._install, self._text = install, text
+        self._kept: bool | None = None
         self._request: Request | None = None
+        self._over = False  # whether it was due before
 
     def is_due(self, calls: int) -> bool:
-        """Return whether the code should replace Python, which has executed `calls` calls."""
-        if self._request is not None and self._request.is_over() and self._request.state != "lost":
-            return self._request.state != "crashed"
-        if self._request is None:
-            if runtime.is_kept(self._text()):
-                return True
-            if calls >= REQUESTED:
-                self._request = runtime.submit(self._install, ())
-        return calls >= COMPILED
+        """Return whether the code should replace Python, which has executed `calls` calls. It is due only once."""
+        if self._over or calls < REQUESTED:
+            return False
+        if self._kept is None:
+            self._kept = is_kept(self._text())
+        if not self._kept:
+            if self._request is None:
+                self._request = submit(self._install, ())
+            elif self._request.is_over():
+                if self._request.state == "crashed":
+                    self._over = True  # (LLVM would end this process, too)
+                    return False
+                self._kept = self._request.state != "lost"
+        self._over = calls >= (ENOUGH if self._kept else COMPILED)
+        return self._over

@@ -211,3 +211,5 @@ def thread_count() -> int:
 
 # The setting `immediate` as a word that native code reads at every call.
 IMMEDIATE = array("q", [setting("immediate")])
+# Number of calls between two checks whether native code should replace a Python function.
+BETWEEN = 500

@@ -56,7 +56,7 @@ from weft.fusion import (
     operand,
     recording,
 )
-from weft.runtime import BETWEEN, ENOUGH, IMMEDIATE, DeviceMismatchError
+from weft.runtime import BETWEEN, IMMEDIATE, DeviceMismatchError
 
 # How an operation takes its operands. This is a part of its memo key.
 PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
@@ -134,7 +134,7 @@ def _look_up(key: Any, epoch: Epoch) -> Expr | None:
 def note_found() -> None:
     """Count a memo hit in Python. After many hits, install the native recorders."""
     number = next(_hits)
-    if number == ENOUGH or not number % BETWEEN:
+    if not number % BETWEEN:
         _quicken[0](number)
 
 

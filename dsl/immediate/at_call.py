@@ -35,7 +35,7 @@ from weft.dsl.immediate.small_work import (
     stays_small,
 )
 from weft.fusion import ExpandedRow, Storage, end_small_run, evaluate, fill_memory, primitive, recording, uses_numpy
-from weft.runtime import BETWEEN, ENOUGH, IMMEDIATE, Device, default_device
+from weft.runtime import BETWEEN, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
 
@@ -212,7 +212,7 @@ def set_quicken(quicken: Callable[[int], None]) -> None:
 def _note() -> None:
     """Count a call executed in Python. After many calls, install native code."""
     number = next(_calls)
-    if number == ENOUGH or not number % BETWEEN:
+    if not number % BETWEEN:
         _quicken[0](number)
 
 

@@ -112,7 +112,7 @@ _replacement = Replacement(f"{__name__}.quicken", immediate_text)
 
 def quicken_after(calls: int) -> None:
     """Install native code for small operations if that is due after so many calls in Python."""
-    if not (INSTALLED or _failed) and _replacement.is_due(calls):
+    if _replacement.is_due(calls):
         quicken()
 
 

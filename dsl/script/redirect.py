@@ -14,7 +14,6 @@ import sys
 import types
 from collections.abc import Iterator
 from itertools import count
-from math import inf
 from opcode import opmap
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from weft.dsl.arrays import array
 from weft.dsl.immediate import callers
 from weft.dsl.script import script_function, script_namespace
 from weft.dsl.tracebacks import is_hidden
-from weft.runtime import COMPILED, CompileError
+from weft.runtime import BETWEEN, CompileError
 
 _IMPORT_NAME, _EXTENDED_ARG = opmap["IMPORT_NAME"], opmap["EXTENDED_ARG"]
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -89,13 +88,11 @@ def _is_own(file: str | None) -> bool:
     return _known[file]
 
 
-# Numbers of imports after which native code is installed if it is in the disk cache, and after which it is compiled.
-_ENOUGH, _MANY = 300, COMPILED
 # Packages whose imports install nothing, because weft may be installing native code or holding a lock; and the number of
 # imports after which this is tried again, also if a module is being imported.
 _INNER = {"numpy", "weft"}
 _LATER = 100
-_imports, _due = count(1), [float(_ENOUGH)]
+_imports, _due = count(1), [BETWEEN]
 
 
 class _Import:
@@ -111,7 +108,7 @@ class _Import:
             if frame.f_globals.get("__name__", "").partition(".")[0] in _INNER or _is_loading():
                 _due[0] = number + _LATER
             else:
-                _due[0] = _MANY if number < _MANY else inf
+                _due[0] = number + BETWEEN
                 script_function.quicken_after(number)
         return _import_numpy if _imported(frame).startswith("numpy") and is_program(frame) else _import
 

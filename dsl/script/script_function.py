@@ -27,7 +27,7 @@ from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.immediate.at_call import MISSED, hand_out, take_host
 from weft.dsl.immediate.small_work import einsum_products, is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
-from weft.runtime import BETWEEN, ENOUGH, IMMEDIATE, CompileError
+from weft.runtime import BETWEEN, IMMEDIATE, CompileError
 
 _KINDS = {
     MemoryEffect.CREATE: "zeros ones empty full eye identity tri arange linspace logspace geomspace indices hamming hanning bartlett "
@@ -226,7 +226,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
     def call(*arguments: Any, **options: Any) -> Any:
         number = next(_calls)
-        if number == ENOUGH or not number % BETWEEN:
+        if not number % BETWEEN:
             quicken_after(number)
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
@@ -282,7 +282,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
 def quicken_after(calls: int) -> None:
     """Install native code for script functions if that is due after so many calls in Python."""
-    if not _native and import_module("weft.dsl.script.native_script").replacement.is_due(calls):
+    if import_module("weft.dsl.script.native_script").replacement.is_due(calls):
         quicken()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
@@ -225,10 +226,11 @@ class Trace:
         return Computation(len(self.sizes), kept[::-1], names)
 
 
+_NAME = re.compile("[xt][0-9]+")  # of a size or a result
 # (result, operator, operands), or a condition if there is no result. An operand is the name of a size, or a number.
 Line = tuple[str, str, Any, Any]
-# Calls before a computation is compiled to a function, which takes as long as some hundred calls.
-FEW = 4
+# Calls before a computation is compiled to a function, which takes as long as 12 to 18 interpreted calls.
+FEW = 16
 
 
 class Computation:
@@ -287,15 +289,16 @@ class Computation:
     def from_data(cls, data: Sequence[Any]) -> Computation:
         """Return the computation that `as_data` serialized. Raises ValueError for other data."""
         inputs, lines, results = data
-        used = [*results, *(operand for line in lines for operand in line[2:])]
-        names = [operand for operand in used if type(operand) is str] + [line[0] for line in lines if line[0]]
+        lines = [tuple(line) for line in lines]
+        made, operators, left, right = zip(*lines, strict=True) if lines else ((), (), (), ())
+        used = [*results, *left, *right]
         if (
-            not all(line[1] in _OPERATORS for line in lines)
-            or not all(name[0] in "xt" and name[1:].isdecimal() for name in names)
-            or not all(type(operand) in (str, int, float) for operand in used)
+            not {str, int, float} >= set(map(type, (*used, *made, *operators)))
+            or not _OPERATORS.keys() >= set(operators)
+            or not all(map(_NAME.fullmatch, {each for each in (*used, *made) if type(each) is str and each}))
         ):
             raise ValueError("this is no computation")
-        return cls(inputs, [tuple(line) for line in lines], results)
+        return cls(inputs, lines, results)
 
 
 def _value(number: Any) -> int:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-import weft.runtime
-from weft.runtime import COMPILED, ENOUGH, Replacement
-from weft.runtime.replacement import REQUESTED
+from weft.runtime import Replacement, replacement
+from weft.runtime.replacement import COMPILED, ENOUGH, REQUESTED
 
 
 class Situation:
@@ -19,8 +18,8 @@ class Situation:
         self.kept = False
         self.requested: list[str] = []
         self.request: Any = SimpleNamespace(state="waiting", is_over=lambda: self.request.state != "waiting")
-        monkeypatch.setattr(weft.runtime, "is_kept", lambda text: self.kept, raising=False)
-        monkeypatch.setattr(weft.runtime, "submit", self.submit, raising=False)
+        monkeypatch.setattr(replacement, "is_kept", lambda text: self.kept)
+        monkeypatch.setattr(replacement, "submit", self.submit)
 
     def submit(self, function: str, arguments: tuple[Any, ...]) -> Any:
         self.requested.append(function)
@@ -33,40 +32,38 @@ def situation(monkeypatch: pytest.MonkeyPatch) -> Situation:
 
 
 @pytest.fixture
-def replacement() -> Replacement:
+def code() -> Replacement:
     return Replacement("module.install", lambda: "text")
 
 
-def test_code_on_disk_is_due_at_once(situation: Situation, replacement: Replacement) -> None:
+def test_code_on_disk_is_due_once_loading_it_pays(situation: Situation, code: Replacement) -> None:
     situation.kept = True
-    assert replacement.is_due(ENOUGH) and not situation.requested
+    assert not code.is_due(ENOUGH - 1) and code.is_due(ENOUGH) and not situation.requested
+    assert not code.is_due(COMPILED)  # (only once)
 
 
-def test_a_second_process_compiles_it_after_many_calls(situation: Situation, replacement: Replacement) -> None:
-    assert not replacement.is_due(ENOUGH) and not situation.requested
-    assert not replacement.is_due(REQUESTED) and not replacement.is_due(REQUESTED + 500)
+def test_a_second_process_compiles_it_after_many_calls(situation: Situation, code: Replacement) -> None:
+    assert not code.is_due(REQUESTED - 1) and not situation.requested
+    assert not code.is_due(REQUESTED) and not code.is_due(ENOUGH)
     assert situation.requested == ["module.install"]
     situation.request.state = "done"
-    assert replacement.is_due(REQUESTED + 1000)
+    assert not code.is_due(ENOUGH - 1) and code.is_due(ENOUGH)
 
 
 @pytest.mark.parametrize("state", ["waiting", "lost", None])
-def test_this_process_compiles_it_if_no_other_has(
-    state: str | None, situation: Situation, replacement: Replacement
-) -> None:
+def test_this_process_compiles_it_if_no_other_has(state: str | None, situation: Situation, code: Replacement) -> None:
     if state is None:
         situation.request = None
     else:
         situation.request.state = state
-    assert not replacement.is_due(REQUESTED) and not replacement.is_due(COMPILED - 1)
-    assert replacement.is_due(COMPILED)
+    assert not code.is_due(REQUESTED) and not code.is_due(COMPILED - 1)
+    assert code.is_due(COMPILED)
 
 
 @pytest.mark.parametrize(("state", "due"), [("failed", True), ("crashed", False)])
 def test_an_error_is_repeated_here_but_not_a_crash(
-    state: str, due: bool, situation: Situation, replacement: Replacement
+    state: str, due: bool, situation: Situation, code: Replacement
 ) -> None:
-    situation.request.state = "waiting"
-    assert not replacement.is_due(REQUESTED)
+    assert not code.is_due(REQUESTED)
     situation.request.state = state
-    assert replacement.is_due(REQUESTED + 500) is due and replacement.is_due(COMPILED) is due
+    assert code.is_due(ENOUGH) is due and not code.is_due(COMPILED)

@@ -130,7 +130,7 @@ def test_native_code_is_not_installed_while_a_module_is_imported(tmp_path: Path)
     (tmp_path / "half.py").write_text(
         "from weft.dsl.script import redirect, script_function\n"
         "asked = []\nscript_function.quicken_after = asked.append\n"
-        f"for _ in range({redirect._ENOUGH}):\n    import json\n"
+        f"for _ in range({redirect.BETWEEN}):\n    import json\n"
         "inside = len(asked)\n"
     )
     script = tmp_path / "script.py"
@@ -140,7 +140,7 @@ def test_native_code_is_not_installed_while_a_module_is_imported(tmp_path: Path)
     )
     command = [sys.executable, "-m", "weft", "run", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout == f"0 [{redirect._ENOUGH + redirect._LATER}]\n", done.stderr
+    assert done.stdout == f"0 [{redirect.BETWEEN + redirect._LATER}]\n", done.stderr
 
 
 def test_native_code_is_not_installed_twice_by_an_import_within_the_installation(
