@@ -24,13 +24,13 @@ from weft.dsl.arrays.numbers import number_of
 from weft.dsl.arrays.selections import SPARSE, elements_of, put_back, take_later
 from weft.dsl.immediate.at_call import put_masked
 from weft.dsl.immediate.host_values import address_of
-from weft.fusion import COMPILE_PRICE as PRICE
 from weft.fusion import (
     Expr,
     Location,
     Storage,
     broadcast_to,
     cast,
+    compile_price,
     constant,
     current_epoch,
     evaluate,
@@ -168,7 +168,7 @@ class _Copier:
         values.take(np.flatnonzero(mask), axis=0, out=out, mode="clip")
         self._spent += perf_counter() - begin
         kind = self._kind
-        if self._spent > PRICE and kind is not None:
+        if self._spent > compile_price() and kind is not None:
             self._spent = 0.0
             self._function = try_compiling(lambda: fusion.compile_masked_copy(kind))
 

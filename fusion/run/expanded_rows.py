@@ -7,6 +7,7 @@ same bits as a kernel's.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
@@ -22,9 +23,15 @@ from weft.runtime import setting
 
 Loop = tuple[np.dtype, ...]
 
-# Seconds in NumPy after which an op's loop is requested from the second process, and after which it is compiled here
-# if there is none. (Compilation takes about as long, and twice as long if LLVM has to be loaded first.)
-REQUEST, PRICE = 0.005, 0.03
+# Seconds in NumPy after which an op's loop is requested from the second process.
+REQUEST = 0.005
+# Seconds that the compilation of a loop takes, and that loading LLVM and the code generator takes.
+PRICE, LOADING = 0.03, 0.1
+
+
+def compile_price() -> float:
+    """Return the seconds that NumPy may take for an op before its loop is compiled in this process."""
+    return PRICE if "llvmlite.binding" in sys.modules else PRICE + LOADING
 
 
 class NeedsCodeError(Exception):
@@ -182,7 +189,7 @@ class ExpandedRow:
             store = "weft.fusion.run.stored_loops.store_loop"
             self._request = runtime.submit(store, row, _look_again, urgent=True) or ()
         # (the second process may be slow to answer on a busy machine)
-        due = self._spent > PRICE + REQUEST or (self._request and self._request.is_over())
+        due = self._spent > compile_price() + REQUEST or (self._request and self._request.is_over())
         if due and try_compiling(self.compiled) is None:
             self._spent = -inf
 

@@ -214,7 +214,7 @@ def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], m
 
     The kernel writes nothing after the end of the result.
     """
-    monkeypatch.setattr("weft.dsl.arrays.masks.PRICE", -1.0)
+    monkeypatch.setattr("weft.dsl.arrays.masks.compile_price", lambda: -1.0)
     x = RNG.integers(-100, 100, shape).astype(dtype)
     ends = np.arange(shape[0]) < 9
     for mask in (
@@ -235,7 +235,7 @@ def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], m
 
 
 def test_a_mask_of_other_bytes_writes_nothing_behind_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.dsl.arrays.masks.PRICE", -1.0)
+    monkeypatch.setattr("weft.dsl.arrays.masks.compile_price", lambda: -1.0)
     x, mask = np.arange(20_003.0), (np.arange(20_003) % 200).astype(np.uint8).view(bool)
     out = np.zeros(30_000)
     bytes_ = mask.view(np.uint8)

@@ -206,7 +206,7 @@ def test_a_row_is_expanded_until_compiling_it_pays(monkeypatch: pytest.MonkeyPat
     x = values(kind, 1)
     assert same_bits(row(x, x[3]), row(x, np.full_like(x, x[3]))) and not made
     monkeypatch.setattr(expanded_rows, "REQUEST", 0.0)
-    monkeypatch.setattr(expanded_rows, "PRICE", 1e-9)
+    monkeypatch.setattr(expanded_rows, "compile_price", lambda: 1e-9)
     assert same_bits(row(x, x), x) and same_bits(row(x, x), x) and len(made) == 1
     assert is_ready("maximum", (kind,) * 2, kind) and primitives._expanded("exp", (kind,), kind) is None
 

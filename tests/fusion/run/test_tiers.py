@@ -178,7 +178,11 @@ def test_loops_that_pay_and_cannot_be_compiled_are_done_without() -> None:
         (lambda x: x.clip(1, 1.5) % 0.25, lambda x: x.sum(), lambda x: np.sign(x - 1)),
     )
     broken = mock.patch("weft.codegen.obtain.obtain_code", side_effect=RuntimeError("broken"))
-    with override(strict=False, cache=False, immediate=16384), broken, mock.patch.object(expanded_rows, "PRICE", 0.0):
+    with (
+        override(strict=False, cache=False, immediate=16384),
+        broken,
+        mock.patch.object(expanded_rows, "compile_price", lambda: 0.0),
+    ):
         with mock.patch.dict("weft.fusion.run.reduce_arrays._loops", clear=True), warnings.catch_warnings():
             warnings.simplefilter("error")
             for function in functions:
