@@ -12,9 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from weft.runtime.settings import setting
 
@@ -22,8 +21,7 @@ from weft.runtime.settings import setting
 PATIENCE = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchNote:
+class LaunchNote(NamedTuple):
     """Description of a launch.
 
     Attributes
@@ -52,8 +50,7 @@ class LaunchNote:
     sources: tuple[tuple[str, int, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BuildNote:
+class BuildNote(NamedTuple):
     """Description of a compilation or load, with its target and its times from `time.perf_counter_ns`."""
 
     name: str

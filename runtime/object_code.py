@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal["object", "ptx", "cubin", "bitcode", "facts", "plan", "lost", "loop"]
 # Prefix of the PTX line with the register limits that are tried in turn until there are no spills. The PTX is written
@@ -54,8 +54,7 @@ WARP = 32
 FEW_BLOCKS = 256  # number of blocks below which much of a GPU is idle
 
 
-@dataclass(frozen=True, slots=True)
-class BlockSchedule:
+class BlockSchedule(NamedTuple):
     """The mapping of a fused kernel's launch domain to thread blocks, on a GPU and on device `simt`.
 
     Attributes

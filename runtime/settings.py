@@ -6,17 +6,15 @@ import os
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.runtime.errors import SettingError
 
 STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A setting: its environment variable, parser, default and description."""
 
     name: str

@@ -8,8 +8,8 @@ operands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 # Maximum length of rows whose reductions are unrolled.
 SHORT = 8
@@ -25,8 +25,7 @@ SHORT_COLUMN = 512
 LONG_ROW = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(NamedTuple):
     """The order of the reduction loops in one kernel.
 
     `lanes` is the loop that runs in vector lanes (-1: none). `masked` states whether the remainder of that loop also
@@ -37,8 +36,7 @@ class Level:
     masked: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """The order of a reduction.
 
     Attributes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,7 @@ class Shown:
     plans: Callable[[Any], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KernelFacts:
+class KernelFacts(NamedTuple):
     """Facts about a kernel for profiles: operations, instructions per element, and source location."""
 
     members: tuple[tuple[str, Location | None], ...]

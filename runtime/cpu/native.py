@@ -12,9 +12,9 @@ import platform
 import sys
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -59,8 +59,7 @@ def check_objects() -> None:
         raise CompileError("native code does not know this Python's objects")
 
 
-@dataclass(frozen=True, slots=True)
-class NativeFunction:
+class NativeFunction(NamedTuple):
     """A loaded native function: its address, and the object that keeps its code alive."""
 
     address: int

@@ -8,10 +8,9 @@ thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class PrimitiveCall:
+class PrimitiveCall(NamedTuple):
     """A call of a primitive on registers and inputs.
 
     Negative operands are registers (-1 is the first register), and other operands are inputs. The result is a register,
@@ -41,8 +39,7 @@ class PrimitiveCall:
     dtype: np.dtype
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(NamedTuple):
     """Elementwise operations over one shape, in order.
 
     Attributes
