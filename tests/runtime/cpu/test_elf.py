@@ -178,21 +178,32 @@ def test_the_header_is_the_standard_one() -> None:
     assert struct.calcsize(elf._HEADER.format) == 64 and elf._SECTION.size == 64 and elf._SYMBOL.size == 24
 
 
-def test_native_code_for_small_work_loads_no_compiler(tmp_path: Path) -> None:
+@pytest.mark.parametrize("background", [True, False])
+def test_native_code_for_small_work_loads_a_compiler_only_without_a_second_process(
+    background: bool, tmp_path: Path
+) -> None:
+    if background and usable_cores() < 2:
+        pytest.skip("one core compiles nothing beside the program")
     code = """
-import sys, numpy as np, weft as wf
+import sys, time, numpy as np, weft as wf
+from weft.runtime import waiting
+from weft.runtime.replacement import COMPILED, ENOUGH, REQUESTED
 x = wf.asarray(np.arange(4.0))
-for round in range(2):
-    for _ in range(2000):
-        float(x.sum())  # (a method alone comes to it, too)
-print(type(vars(wf.Array)["sum"]).__name__, "llvmlite" in sys.modules)
+for calls in (REQUESTED + 1000, ENOUGH, COMPILED):
+    for _ in range(calls):
+        float(x.sum())  # (a method alone suffices)
+    while waiting():
+        time.sleep(0.01)
+    print(type(vars(wf.Array)["sum"]).__name__, "llvmlite" in sys.modules)
 """
     env = {"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_CACHE_DIR": str(tmp_path)}
+    env["WEFT_BACKGROUND"] = str(int(background))
     told = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout.split()
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
         for _ in range(2)
     ]
-    assert told == [["instancemethod", "True"], ["instancemethod", "False"]]
+    python, found, compiled = "function False\n", "instancemethod False\n", "instancemethod True\n"
+    assert told == [python + (2 * found if background else python + compiled), python + 2 * found]
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core compiles nothing beside the program")
@@ -221,11 +232,12 @@ def test_better_code_takes_the_place_of_what_was_made_quickly(tmp_path: Path) ->
     code = """
 import time
 import numpy as np, weft as wf
-from weft.dsl.immediate.native_immediate import INSTALLED
+from weft.dsl.immediate.native_immediate import INSTALLED, quicken
 from weft.runtime import background, waiting
 from weft.runtime.cpu import native
 exchange, background.exchange = background.exchange, lambda: None  # (no request is sent yet)
 x = wf.asarray(np.arange(4.0))
+quicken()
 def work():
     for _ in range(1500):
         x[1:3] += 1
