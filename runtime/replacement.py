@@ -11,10 +11,9 @@ from collections.abc import Callable
 from weft.runtime.background import Request, submit
 from weft.runtime.cpu.native import is_kept
 
-# Number of calls after which a second process compiles code that is not on disk, after which code from the disk replaces
-# Python, and after which this process compiles it. A call takes 3 us longer in Python; loading all code takes 25 ms, and
-# its compilation 100 ms. Functions ask once in `BETWEEN` calls.
-REQUESTED, ENOUGH, COMPILED = 1_000, 8_000, 30_000
+# Number of calls after which a second process compiles code that is not on disk, and after which this process compiles
+# it. A call takes 3 us longer in Python, and the compilation takes 100 ms. Functions ask once in `BETWEEN` calls.
+REQUESTED, COMPILED = 1_000, 30_000
 
 
 class Replacement:
@@ -27,10 +26,12 @@ class Replacement:
         A second process calls it so that the code is on disk.
     text : callable
         Returns the LLVM text whose compilation takes the longest.
+    enough : int
+        Number of calls that take as long as loading the code from the disk.
     """
 
-    def __init__(self, install: str, text: Callable[[], str]) -> None:
-        self._install, self._text = install, text
+    def __init__(self, install: str, text: Callable[[], str], enough: int) -> None:
+        self._install, self._text, self._enough = install, text, enough
         self._kept: bool | None = None
         self._request: Request | None = None
         self._over = False  # whether it was due before
@@ -49,5 +50,5 @@ class Replacement:
                     self._over = True  # (LLVM would end this process, too)
                     return False
                 self._kept = self._request.state != "lost"
-        self._over = calls >= (ENOUGH if self._kept else COMPILED)
+        self._over = calls >= (self._enough if self._kept else COMPILED)
         return self._over

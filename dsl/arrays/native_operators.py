@@ -56,4 +56,4 @@ def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -
     return Builtin(NAME, operator_text(), words, objects, name, text)
 
 
-_replacement = Replacement(f"{__name__}.quicken_all", operator_text)
+_replacement = Replacement(f"{__name__}.quicken_all", operator_text, 3_000)

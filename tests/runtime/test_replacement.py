@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from weft.runtime import Replacement, replacement
-from weft.runtime.replacement import COMPILED, ENOUGH, REQUESTED
+from weft.runtime.replacement import COMPILED, REQUESTED
+
+ENOUGH = 5_000
 
 
 class Situation:
@@ -33,7 +35,7 @@ def situation(monkeypatch: pytest.MonkeyPatch) -> Situation:
 
 @pytest.fixture
 def code() -> Replacement:
-    return Replacement("module.install", lambda: "text")
+    return Replacement("module.install", lambda: "text", ENOUGH)
 
 
 def test_code_on_disk_is_due_once_loading_it_pays(situation: Situation, code: Replacement) -> None:
