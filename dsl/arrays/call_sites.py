@@ -63,8 +63,9 @@ PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
 # Position of the first operand's expression in a memo key.
 LEFT = 5
 # What native code does with a memoized expression: record it; write it to the first operand, and return that operand or
-# nothing; show a view; or record it unless the only operand is in memory.
-RECORD, ASSIGN, SET, SHOW, RECORD_PENDING = range(5)
+# nothing; show a view; record it unless the only operand is in the CPU's memory; or record it unless the first operand is
+# there.
+RECORD, ASSIGN, SET, SHOW, RECORD_PENDING, RECORD_FUNCTION = range(6)
 
 # Counts memo hits in Python.
 _hits = count(1)

@@ -8,13 +8,14 @@ other cases they call the Python functions. Invariant: the result does not depen
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import Parameter, Signature, signature
 from typing import Any
 
 from weft.dsl.arrays.array import Array, Scalar
+from weft.dsl.arrays.call_sites import RECORD_FUNCTION
 from weft.dsl.arrays.native_operators_text import FUNCTIONS, NAME, SHARED, operator_text
 from weft.dsl.arrays.ufunc import UFunc
-from weft.dsl.immediate.native_immediate import INSTALLED, tell_of_python
+from weft.dsl.functions.own_names import OWN, OwnNames
+from weft.dsl.immediate.native_immediate import INSTALLED, plain_signature, tell_of_python
 from weft.runtime import Builtin, CompileError, Replacement, python_function
 
 
@@ -25,8 +26,9 @@ def quicken_after(hits: int) -> None:
 
 
 def quicken_all() -> None:
-    """Replace array and ufunc methods that have a `records` attribute by native code, if it can be compiled."""
+    """Replace methods, ufuncs and public functions that have a `records` attribute by native code, if it compiles."""
     try:
+        _quicken_functions()
         for kind in (Array, Scalar, UFunc):
             for name, member in list(vars(kind).items()):
                 above, function = INSTALLED.get((kind, name), (None, member))
@@ -43,16 +45,36 @@ def quicken_all() -> None:
         tell_of_python(error)
 
 
+def _quicken_functions() -> None:
+    new = {}
+    for name in OWN.at_once:
+        above, function = INSTALLED.get((OwnNames, name), (None, OWN[name]))
+        found = _recorder(function)
+        if above is not None:
+            above.exchange(function, found)
+        elif found is not function:
+            new[name] = found
+    OWN.replace(new)
+    OWN.recorder = _recorder
+
+
+def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return native code for a public function, or the function itself if it has no `records` attribute."""
+    if (recorded := getattr(function, "records", None)) is None:
+        return function
+    op, way, _ = recorded
+    return quicken(op, way, RECORD_FUNCTION, function).call
+
+
 def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
     """Return a builtin that looks up memoized recordings, and calls `function` on a miss.
 
     Raises CompileError if the builtin cannot be compiled.
     """
     objects = (*SHARED.values(), op, way, does, function)
-    plain = [each.replace(annotation=Parameter.empty) for each in signature(function).parameters.values()]
     words = [*map(python_function, FUNCTIONS), *map(id, objects)]
     name = function.__name__
-    text = f"{name}{Signature(plain)}\n--\n\n{function.__doc__ or ''}"
+    text = f"{name}{plain_signature(function)}\n--\n\n{function.__doc__ or ''}"
     return Builtin(NAME, operator_text(), words, objects, name, text)
 
 

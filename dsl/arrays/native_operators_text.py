@@ -12,12 +12,12 @@ from types import EllipsisType, NoneType
 from typing import Any
 
 from weft.dsl.arrays.array import Array, Scalar
-from weft.dsl.arrays.call_sites import ASSIGN, LEFT, RECORD_PENDING, SET, SHOW, bind_memory
+from weft.dsl.arrays.call_sites import ASSIGN, LEFT, RECORD_FUNCTION, RECORD_PENDING, SET, SHOW, bind_memory
 from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.windows import WINDOWS
 from weft.dsl.immediate.native_objects_text import ObjectText
 from weft.fusion import INTERNED, Epoch, Expr, Storage, limits, recording
-from weft.runtime import Buffer, Text, slots_of
+from weft.runtime import Buffer, Text, get_device, slots_of
 
 NAME = "weft_record_again"
 SLICE = 16  # ... a slice's three parts, one after the other
@@ -43,6 +43,7 @@ SHARED: dict[str, Any] = {
     "name": "name",
     "own name": "__name__",
     "None": None,
+    "cpu": get_device("cpu"),
     "Array": Array,
     "Scalar": Scalar,
     "Storage": Storage,
@@ -111,7 +112,7 @@ class _Operator(ObjectText):
         t.label("first.whole")
         t.do(
             f"switch i64 {self._does}, label %record [ i64 {SHOW}, label %show i64 {SET}, label %set "
-            f"i64 {RECORD_PENDING}, label %alone ]"
+            f"i64 {RECORD_PENDING}, label %alone i64 {RECORD_FUNCTION}, label %alone.first ]"
         )
         t.label("alone")
         self._leave_memory()
@@ -154,16 +155,21 @@ class _Operator(ObjectText):
         t.do("br label %next")
 
     def _leave_memory(self) -> None:
-        """Branch to ``slow`` if the only argument is an array that is already in memory."""
+        """Branch to ``slow`` if the only argument of a method, or the first of a function, is in the CPU's memory.
+
+        Python may do the work immediately.
+        """
         t, known = self._t, self._known
         t.branch("icmp eq i64 %count, 1", "alone.one", "record")
         t.label("alone.one")
-        t.branch("icmp eq ptr %names, null", "alone.plain", "record")
-        t.label("alone.plain")
+        t.branch("icmp eq ptr %names, null", "alone.first", "record")
+        t.label("alone.first")
         t.branch(f"icmp eq ptr {self._own}, {known['Array']}", "alone.array", "record")
         t.label("alone.array")
-        buffer = self._field(self._field(self._first, "Array._storage"), "Storage.buffer")
-        t.branch(f"icmp eq ptr {buffer}, {known['None']}", "record", "slow")
+        storage = self._field(self._first, "Array._storage")
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "alone.memory")
+        t.label("alone.memory")
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {known['cpu']}", "slow", "record")
 
     def _leave_elements(self) -> None:
         """Branch to ``slow`` for a write that may run immediately: a write to single elements in memory, or by index

@@ -120,7 +120,9 @@ class OwnNames(Mapping[str, Any]):
         self._found: dict[str, Any] = dict(ops)
         self.replaced: dict[str, Any] = {}  # what others have taken the place of
         self.at_once: list[str] = []  # functions that NumPy's do where arrays are small, of those that are loaded
-        self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None  # makes native code of such
+        # make native code that records such functions again, and that runs them immediately for small arrays
+        self.recorder: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+        self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None
         self._origin: dict[str, tuple[str, str]] = {}
         for module, names in tables.items():
             for entry in names.split():
@@ -155,16 +157,20 @@ class OwnNames(Mapping[str, Any]):
         if name not in _NEVER_AT_ONCE:
             found = at_once(found, theirs, name)
             self.at_once.append(name)
+            python = found
+            if self.recorder is not None:
+                found = self.recorder(found)
             if self.native is not None:
-                self.replaced[name] = found
                 found = self.native(name, found)
+            if found is not python:
+                self.replaced[name] = python
         return found
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         """Replace functions by equivalent ones in this mapping, in the public modules and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
-        self.replaced.update(old)
+        self.replaced = old | self.replaced
         for module in filter(None, map(sys.modules.get, ("weft", "weft.dsl"))):
             for name, function in functions.items():
                 if vars(module).get(name) is old[name]:

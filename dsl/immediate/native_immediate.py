@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature, signature
-from types import FunctionType, NoneType
+from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from weft.dsl.arrays.array import LOOKS, Array
 from weft.dsl.arrays.methods import AT_ONCE
 from weft.dsl.arrays.on_host import WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
-from weft.dsl.functions.own_names import OWN
+from weft.dsl.functions.own_names import OWN, OwnNames
 from weft.dsl.immediate.at_call import BASIC, COMMON, Way, plainly, way_of
 from weft.dsl.immediate.callers import CALLERS
 from weft.dsl.immediate.inner_loops import note_numpys
@@ -74,11 +74,11 @@ def make_immediate(
     name = getattr(slow, "__name__", "method")
     exact = EXACT_BYTES if name in EXACT else 0
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact]
-    text = f"{name}{_signature(slow)}\n--\n\n{slow.__doc__ or ''}"
+    text = f"{name}{plain_signature(slow)}\n--\n\n{slow.__doc__ or ''}"
     return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS, CALLERS), name, text)
 
 
-def _signature(function: Callable[..., Any]) -> Signature:
+def plain_signature(function: Callable[..., Any]) -> Signature:
     """Return a function's signature in the form that Python parses from a builtin's docstring.
 
     The signature has no annotations. Defaults that have no literal become None.
@@ -101,7 +101,8 @@ _PRODUCTS = ("dot", "matmul", "inner")
 _BY_LOOPS = {"dot": DOT, "matmul": Mode.PRODUCT}
 # Functions and methods of one array and axes that return a new array or a scalar.
 _PLAIN = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy")
-# Builtins that replace methods, and the functions that they call if the work is not small.
+# Builtins that replace methods and public functions, and the functions that they call if the work is not small. The key
+# of a public function has the class `OwnNames`.
 INSTALLED: dict[tuple[type, str], tuple[Builtin, Callable[..., Any]]] = {}
 _installing = threading.Lock()
 _failed: list[Exception] = []
@@ -170,6 +171,7 @@ def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]
     if mode is None:
         return slow
     builtin = make_immediate(mode, plainly(getattr(np, name)), slow)
+    INSTALLED[OwnNames, name] = builtin, slow
     if name in _BY_LOOPS:
         builtin = put_loops_first(builtin, _BY_LOOPS[name])
     return builtin.call
@@ -259,7 +261,7 @@ def _install() -> None:
         native = make_immediate(Mode.VIEW, plainly(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]
     names = {*_PLAIN, *_PRODUCTS, *_VIEWS, *OWN.at_once} & OWN.keys()
-    functions = {name: OWN[name] for name in names if isinstance(OWN[name], FunctionType)}
+    functions = {name: OWN[name] for name in names if isinstance(OWN[name], (FunctionType, BuiltinFunctionType))}
     _quicken_reductions()
     OWN.replace({name: _quicken_function(name, slow) for name, slow in functions.items()})
     OWN.native = _quicken_function

@@ -9,6 +9,7 @@ from unittest import mock
 from weft.dsl.arrays import native_operators
 from weft.dsl.arrays.array import Array, Scalar
 from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.functions.own_names import OWN, OwnNames
 from weft.dsl.immediate import native_immediate
 
 
@@ -16,8 +17,13 @@ from weft.dsl.immediate import native_immediate
 def recording_in_native_code() -> Iterator[None]:
     """Within the ``with`` block, enable native recording."""
     before = {kind: dict(vars(kind)) for kind in (Array, Scalar, UFunc)}
+    functions = {name: OWN[name] for name in OWN.at_once}
+    recorder = OWN.recorder
     for (kind, name), (_, function) in native_immediate.INSTALLED.items():
-        setattr(kind, name, function)
+        if kind is OwnNames:
+            OWN.replace({name: function})
+        else:
+            setattr(kind, name, function)
     try:
         with (
             mock.patch.object(native_operators, "INSTALLED", {}),
@@ -26,8 +32,10 @@ def recording_in_native_code() -> Iterator[None]:
             native_operators.quicken_all()
             yield
     finally:
+        OWN.replace(functions)
+        OWN.recorder = recorder
         for (kind, name), (builtin, _) in native_immediate.INSTALLED.items():
-            if kind not in before:
+            if kind not in before and kind is not OwnNames:
                 setattr(kind, name, builtin.method())
         for kind, members in before.items():
             for name, member in members.items():

@@ -170,6 +170,50 @@ def test_who_may_not_be_written_to() -> None:
             wf.sin()
 
 
+FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "where": lambda xp, x, y: xp.where(x > y, x, y),
+    "where a number": lambda xp, x, y: xp.where(x > 2, x, 0.5),
+    "clip": lambda xp, x, y: xp.clip(x, 1, 2.5),
+    "roll": lambda xp, x, y: xp.roll(x, 1, axis=0),
+    "sum": lambda xp, x, y: xp.sum(x, axis=1, keepdims=True),
+    "concatenate": lambda xp, x, y: xp.concatenate((x, y), axis=1),
+    "stack": lambda xp, x, y: xp.stack([x, y]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_public_functions_are_found_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, (a, b) = FUNCTIONS[name], np.random.default_rng(3).random((2, 3, 4)) * 4
+    assert not hasattr(getattr(wf, name.split()[0]), "__code__")
+    x, y = wf.asarray(a), wf.asarray(b)
+    pending = x + 0, y + 0
+    python: list[bool] = []
+    monkeypatch.setattr("weft.dsl.arrays.memoized.note_found", lambda: python.append(True))
+    for given in ((x, y), pending):
+        python.clear()
+        results = [function(wf, *given) for _ in range(3)]
+        assert len({id(result._storage.expr) for result in results}) == 1
+    assert not python or name == "stack"  # (Python may process arrays in memory immediately)
+    for result in results:
+        np.testing.assert_allclose(result.numpy(), function(np, a, b), rtol=1e-15)
+    # other lengths, dtypes and values of options at the same call site are other expressions
+    for c, d in ((a[:2], b[:2]), (a.astype(np.float32), b.astype(np.float32)), (b, a)):
+        np.testing.assert_allclose(function(wf, wf.asarray(c), wf.asarray(d)).numpy(), function(np, c, d), rtol=1e-6)
+    for axis in (0, 1, -1, None):
+        np.testing.assert_allclose(wf.sum(x, axis=axis).numpy(), a.sum(axis=axis), rtol=1e-15)
+
+
+def test_public_functions_describe_themselves_as_before() -> None:
+    assert wf.where.__name__ == "where" and "x" in inspect.signature(wf.where).parameters
+    assert wf.roll.__doc__ and "axis" in inspect.signature(wf.roll).parameters
+    with pytest.raises(ValueError, match="broadcast"):
+        wf.where(wf.asarray(np.ones(3, bool)), wf.asarray(np.arange(3.0)), wf.asarray(np.arange(4.0)))
+    target = wf.asarray(np.zeros(3))
+    for _ in range(3):
+        assert wf.clip(wf.asarray(np.arange(3.0)), 0, 1, out=target) is target
+    np.testing.assert_array_equal(target.numpy(), [0, 1, 1])
+
+
 def test_zeros_keep_their_signs_and_numbers_their_types() -> None:
     x = wf.asarray(np.array([-0.0, 0.0]))
     for number in (0.0, -0.0, 0, 1, 1.0, True, False, -0.0, 0.0):
