@@ -25,6 +25,7 @@ from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
+from weft.dsl.arrays.windows import lies_in_order
 from weft.dsl.immediate.at_call import NUMBERS, make_small
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise
@@ -123,7 +124,8 @@ def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
     if order == "C" or rank < 2:
         return None
     order = settle_order(order, source)
-    steps = source.strides if order == "K" and not source.flags["C_CONTIGUOUS"] else ()
+    in_order = lies_in_order(source) if isinstance(source, Array) else source.flags.c_contiguous
+    steps = source.strides if order == "K" and not in_order else ()
     axes = tuple(sorted(range(rank), key=lambda k: -abs(steps[k]))) if steps else tuple(range(rank))
     axes = axes[::-1] if order == "F" else axes
     return None if axes == tuple(range(rank)) else axes

@@ -37,18 +37,17 @@ def site_of(location: Location) -> Site:
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
     """Return the source line of each expression that begins a visit to its line. Return None for other expressions."""
     found: list[Site | None] = []
-    before: Location | None = None
+    before: tuple[Location, Site] | None = None
     for node in recorded:
         location = _location(node)
+        if node is None or location is None:
+            found.append(None)
+            continue
+        here = location, site_of(location)
         # (an update has the location of the value that was recorded just before)
-        begins = (
-            node is not None
-            and location is not None
-            and (node.location is not None or location != before)
-            and begins_visit(location, before)
-        )
-        found.append(site_of(location) if begins else None)  # type: ignore[arg-type]
-        before = location or before
+        same = node.location is None and before is not None and location == before[0]
+        found.append(here[1] if not same and _begins_visit(here, before) else None)
+        before = here
     return found
 
 
@@ -58,19 +57,21 @@ def _location(node: Expr | None) -> Location | None:
     return None if node is None else node.location
 
 
-def begins_visit(location: Location, before: Location | None) -> bool:
-    """Return whether an operation at `location` begins a visit to its line.
+def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
+    """Return whether an operation begins a visit to its line, given its call site and that of the previous operation.
 
     It begins a visit if the previous operation is on another line, or if the program has jumped back within the line.
     """
-    if before is None:
+    if before is None or here[1] != before[1]:
         return True
-    return (location[0] is before[0] and location[1] <= before[1]) or site_of(location) != site_of(before)
+    (code, at), (code_before, at_before) = here[0], before[0]
+    return code is code_before and at <= at_before
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
     """Return whether an operation at `location` begins a visit to its line, after the operations in `recorded`."""
-    return begins_visit(location, next((found for node in reversed(recorded) if (found := _location(node))), None))
+    before = next((found for node in reversed(recorded) if (found := _location(node))), None)
+    return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 
 
 @dataclass(slots=True)
