@@ -108,7 +108,7 @@ _installing = threading.Lock()
 _failed: list[Exception] = []
 
 
-_replacement = Replacement(f"{__name__}.quicken", immediate_text, 8_000)
+_replacement = Replacement(f"{__name__}.quicken", immediate_text, 4_000)
 
 
 def quicken_after(calls: int) -> None:

@@ -108,7 +108,7 @@ def native_text() -> str:
     return helpers + "\n".join((*t.lines, body))
 
 
-replacement = Replacement("weft.dsl.script.script_function.quicken", native_text, 8_000)
+replacement = Replacement("weft.dsl.script.script_function.quicken", native_text, 4_000)
 
 
 _AXES, _LENGTHS, _TYPE = DATA + 8, DATA + 16, 8
