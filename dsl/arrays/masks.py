@@ -94,7 +94,7 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements, enough of them to make a scan of the mask worthwhile."""
+    """Return whether a mask selects exactly `values` elements, and so many that a scan of the mask pays."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 

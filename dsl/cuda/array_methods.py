@@ -91,7 +91,7 @@ _own_view = Array.view
 
 
 def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether a view with another dtype is an ordinary array. This holds for memory of the CPU."""
+    """Return whether a view with another dtype is an ordinary array, as it is in the CPU's memory."""
     return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
 
 

@@ -64,7 +64,7 @@ class _Matrices:
         return self.buffer.address + number * self.size * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:
-        """Return the matrices as an array. The library is done with them."""
+        """Return the matrices as an array, after the library's last access to them."""
         return wrap(Storage(shape or self.shape, self.dtype, self.home, self.buffer))
 
 

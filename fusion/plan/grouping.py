@@ -77,7 +77,7 @@ class Grouping:
         self._order(new, needs)
 
     def _around_centre(self, task: Task, reason: str) -> Group | None:
-        """Return a group of a shifted sum and a copy of the reduction that computes its shift.
+        """Return a group of two tasks: a shifted sum, and a copy of the reduction that computes its shift.
 
         Return None if that fails.
         """
