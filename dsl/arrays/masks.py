@@ -203,8 +203,9 @@ def _collect(
         fill(blocks[0], out := np.empty((count, *rest), dtype))
         return born(out, device)
     # (Memory that the device has used before is already mapped.)
-    storage = Storage((count, *rest), dtype, device, device.allocate(count * width))
-    out = device.lend(storage.buffer, dtype, storage.shape)  # type: ignore[attr-defined]
+    memory = device.allocate(count * width)
+    storage = Storage((count, *rest), dtype, device, memory)
+    out = device.lend(memory, dtype, storage.shape)
     ends = [0, *accumulate([int(np.count_nonzero(test[block])) for block in blocks[:-1]]), count]
     calls = [partial(fill, block, out[begin:end]) for block, (begin, end) in zip(blocks, pairwise(ends), strict=True)]
     runtime.run_calls(calls, len(blocks))

@@ -84,7 +84,7 @@ class DeviceTransform:
 
 def _library_of(device: Device) -> Any:
     """Return the device's library of transforms, or None."""
-    found = getattr(device, "fourier", None)
+    found = device.fourier
     return found if found is not None and found.is_available() else None
 
 
