@@ -139,7 +139,7 @@ def test_an_expression_of_a_recording_that_ended_is_refused() -> None:
         record(node)
 
 
-@pytest.mark.parametrize("limit", [20, 23, 40])
+@pytest.mark.parametrize("limit", [pytest.param(20, marks=pytest.mark.slow), 23, 40])
 def test_normalised_convolutions_written_as_loops(limit: int) -> None:
     """Test standard deviations that are evaluated after a long loop over windows has been recorded."""
 
