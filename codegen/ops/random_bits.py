@@ -25,7 +25,7 @@ ROUNDS = 10
 
 
 class _Words:
-    """A word of a kernel, or of an array, with the operators of both."""
+    """Words in a kernel or in NumPy arrays, with the same operators for both."""
 
     # One formula thus is the expansion and the reference. Numbers become constants of 64 bits.
 

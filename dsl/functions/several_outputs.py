@@ -184,7 +184,7 @@ def _matvec(x1: Any, x2: Any) -> Any:
 
 
 def _vecmat(x1: Any, x2: Any) -> Any:
-    """Return the products of vectors, conjugated, and matrices, like `numpy.vecmat`.
+    """Return the products of conjugated vectors and matrices, like `numpy.vecmat`.
 
     Examples
     --------
