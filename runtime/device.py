@@ -5,13 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from weft.runtime.launches import Launch, PreparedLaunches
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.services import MemoryCount, Services
+
+if TYPE_CHECKING:
+    from weft.runtime.launches import Launch, PreparedLaunches
 
 # A matrix that a device multiplies: its address, its shape, and its strides in elements.
 Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
