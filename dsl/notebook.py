@@ -65,7 +65,7 @@ def _options(line: str) -> argparse.Namespace:
 
 @contextlib.contextmanager
 def _on_weft(names: dict[str, Any]) -> Iterator[None]:
-    """Within the ``with`` block, names of NumPy's modules and functions mean weft's, and large arrays are weft arrays."""
+    """Within the ``with`` block, replace NumPy's modules and functions by weft's, and large arrays by weft arrays."""
     lent: dict[str, tuple[np.ndarray, Array]] = {}
     shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
     for name, value in list(names.items()):

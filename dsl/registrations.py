@@ -39,7 +39,7 @@ def register_backend(module: ModuleType) -> None:
 
 
 def register_collate(module: ModuleType) -> None:
-    """Let torch's data loaders make batches of weft arrays, as of NumPy's."""
+    """Let torch's data loaders batch weft arrays as they batch NumPy arrays."""
     table = getattr(module, "default_collate_fn_map", {})
     arrays = table.get(np.ndarray)
     numbers = next((f for kinds, f in table.items() if isinstance(kinds, tuple) and np.number in kinds), None)
@@ -58,7 +58,7 @@ def register_collate(module: ModuleType) -> None:
 
 
 def register_box(module: ModuleType) -> None:
-    """Let autograd trace weft arrays as NumPy's."""
+    """Let autograd trace weft arrays as it traces NumPy arrays."""
     for kind in (Array, Scalar):
         module.ArrayBox.register(kind)
 

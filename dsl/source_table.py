@@ -110,7 +110,7 @@ def _bar(one: SourceLine, longest: float) -> str:
 
 
 def show_table(rows: Sequence[Sequence[str]], anchors: Sequence[str] = ()) -> str:
-    """Return a table of texts, of which the first row is the head. `anchors` are those of the other rows."""
+    """Return a table of texts. The first row is the head, and the other rows have these `anchors`."""
 
     def row(cells: Sequence[str], tag: str, own: str = "") -> str:
         return f"<tr{own}>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in cells) + "</tr>"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.services import MemoryCount, Services
+
+if TYPE_CHECKING:
+    from weft.runtime.launches import Launch, PreparedLaunches
+
+# A matrix that a device multiplies: its address, its shape, and its strides in elements.
+Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 class Buffer:
@@ -99,7 +105,54 @@ class Requests:
     words: array[int] | None = None
 
 
-class Named:
+class OptionalServices(Protocol):
+    """The part of the device protocol that only some devices implement. The defaults are for all other devices.
+
+    Attributes
+    ----------
+    memory_on_host : bool
+        Whether host code can access the device's memory. `lend` returns it as an array.
+    solver, fourier : DeviceLibrary or None
+        The device's libraries of dense linear algebra and Fourier transforms.
+    """
+
+    memory_on_host: bool = False
+    solver: Any = None
+    fourier: Any = None
+
+    def lend(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        """Return the leading elements of `buffer` as a writable array, without a copy. See `memory_on_host`."""
+        raise TypeError(f"the host cannot access the memory of {self}")
+
+    def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
+        """Prepare the kernels of a plan, which later runs start together. By default, `launch` starts each kernel."""
+        return None
+
+    def prepare_grid(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        count: int,
+    ) -> Any:
+        """Prepare an explicit kernel of `count` arguments for repeated launches. By default, `launch_grid` starts it."""
+        return None
+
+    def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
+        """Multiply matrices by a library of the device. Return False if the host has to multiply them."""
+        return False
+
+    def owner_of(self, address: int) -> int | None:
+        """Return the number of the GPU that owns an address. Return None if it is this device or no GPU."""
+        return None
+
+    def exported_stream(self) -> int | None:
+        """Return the CUDA stream in which other libraries may use the device's memory. Return None without CUDA."""
+        return None
+
+
+class Named(OptionalServices):
     """Base class of devices.
 
     A device compares equal to its name, since the device of a NumPy array is the string "cpu".
@@ -118,7 +171,7 @@ class Named:
 
 
 @runtime_checkable
-class Device(Services, Protocol):
+class Device(Services, OptionalServices, Protocol):
     """The protocol of devices for the layers above the runtime.
 
     `slots` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an integer,

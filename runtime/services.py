@@ -157,7 +157,7 @@ class Services(Protocol):
         ...
 
     def delay(self) -> None:
-        """Let the calling thread's stream wait, if it is idle, while the host submits work.
+        """If the calling thread's stream is idle, make it wait while the host submits work.
 
         The times of events around the work then do not contain the time in which the host submits it.
         """

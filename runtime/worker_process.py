@@ -98,7 +98,7 @@ class WorkerProcess:
         return found
 
     def cancel(self) -> None:
-        """End the process at once. It has not answered yet."""
+        """End the process immediately, before it answers."""
         with suppress(OSError):
             os.killpg(self._group, signal.SIGKILL)
         self.close()

@@ -10,6 +10,7 @@ import faulthandler
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -120,9 +121,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the plugin for GPU tests. Enable Ctrl-C if a background shell has disabled it."""
+    """Register the plugin for GPU tests. Enable Ctrl-C if a background shell has disabled it.
+
+    If Python writes no byte code here, child processes write theirs to pytest's cache. They would otherwise compile the
+    source code at each import.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.dont_write_bytecode and hasattr(config, "cache"):
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(config.cache.mkdir("bytecode"))
     from tests.gpu.processes import register
 
     register(config)

@@ -130,7 +130,7 @@ def atomic_cas(emitter: Emitter, operation: Operation) -> None:
 
 
 def fence(emitter: Emitter, operation: Operation) -> None:
-    """Emit a memory fence. A sequentially consistent one is spelt as CUDA C++ spells its ``__threadfence()``."""
+    """Emit a memory fence. A sequentially consistent fence is the one that CUDA C++ emits for ``__threadfence()``."""
     scope, order = operation.attributes["scope"], operation.attributes.get("order", "seq_cst")
     if order == "seq_cst":
         name = f"llvm.nvvm.membar.{_BARRIERS[scope]}"

@@ -25,7 +25,7 @@ ROUNDS = 10
 
 
 class _Words:
-    """A word of a kernel, or of an array, with the operators of both."""
+    """Words in a kernel or in NumPy arrays, with the same operators for both."""
 
     # One formula thus is the expansion and the reference. Numbers become constants of 64 bits.
 
@@ -173,7 +173,7 @@ def _triangular_reference(bits: Any, left: Any, mode: Any, right: Any) -> Any:
 
 
 def _piece(bits: _Words, position: _Words, width: int) -> _Words:
-    """Return the word of some bits that a position selects. The first word has the lowest bits."""
+    """Return the bits of one draw: the part of `width` bits that a position selects. Part 0 has the lowest bits."""
     if width == 64:
         return bits
     return bits >> (position & 64 // width - 1) * width & (1 << width) - 1

@@ -45,7 +45,7 @@ def settle_scatters(kernel: Kernel) -> Kernel:
 
 
 class _Scatter:
-    """A serial loop that ends by storing a computed value in an element, or by combining the two."""
+    """A serial loop whose last operation stores a computed value in an element, or combines it with the element."""
 
     def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
         self.loop = loop

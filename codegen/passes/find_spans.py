@@ -1,4 +1,4 @@
-"""The part of each operand that one iteration of a kernel's outermost loop reads.
+"""Analysis of the part of each operand that one iteration of a kernel's outermost loop reads.
 
 In: a logical kernel. Out: the operands of which iteration i reads elements i * n to (i + 1) * n only, with n. Invariant:
 an operand is listed only if this holds for all of its accesses, and if all of them are loads.
@@ -17,7 +17,7 @@ _NONE: _Fact = ("", 0, 0)
 
 
 def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
-    """Return how many elements of each operand a kernel reads, from the first one on.
+    """Return how many elements of each operand an iteration of a kernel's outermost loop reads.
 
     Returns
     -------

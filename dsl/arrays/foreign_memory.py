@@ -88,7 +88,6 @@ def over_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -
 
 def _home_of(address: int) -> Device:
     """Return the device whose memory contains an address."""
-    device: Any = default_device()
-    ask = getattr(device, "owner_of", None)
-    number = ask(address) if ask is not None and address else None
+    device = default_device()
+    number = device.owner_of(address) if address else None
     return device if number is None else get_device(f"cuda:{number}")

@@ -94,7 +94,7 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements, enough of them to make a scan of the mask worthwhile."""
+    """Return whether a mask selects exactly `values` elements, and so many that a scan of the mask pays."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
@@ -203,8 +203,9 @@ def _collect(
         fill(blocks[0], out := np.empty((count, *rest), dtype))
         return born(out, device)
     # (Memory that the device has used before is already mapped.)
-    storage = Storage((count, *rest), dtype, device, device.allocate(count * width))
-    out = device.lend(storage.buffer, dtype, storage.shape)  # type: ignore[attr-defined]
+    memory = device.allocate(count * width)
+    storage = Storage((count, *rest), dtype, device, memory)
+    out = device.lend(memory, dtype, storage.shape)
     ends = [0, *accumulate([int(np.count_nonzero(test[block])) for block in blocks[:-1]]), count]
     calls = [partial(fill, block, out[begin:end]) for block, (begin, end) in zip(blocks, pairwise(ends), strict=True)]
     runtime.run_calls(calls, len(blocks))

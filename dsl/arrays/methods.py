@@ -337,7 +337,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 
 def setfield(self: Array, value: Any, dtype: Any, offset: int = 0) -> None:
-    """Assign the bytes of each element from `offset` on, as `numpy.ndarray.setfield`."""
+    """Assign the bytes of each element from `offset` on, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_far(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)
@@ -367,7 +367,7 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def _is_far(values: Array, kind: np.dtype) -> bool:
-    """Return whether an array's elements are in a GPU's memory, where its bytes are read."""
+    """Return whether the bytes of an array have to be read in a GPU's memory."""
     plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
     return plain and is_gpu(values.device) and values_of(values) is None
 

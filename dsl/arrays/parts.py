@@ -64,7 +64,7 @@ class Part(Array):
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts that `_is_current` sees for an array, and its storage, that only a part refers to."""
+    """Return the reference counts of an array and its storage in `_is_current`, if only a part refers to the array."""
 
     class Held:
         def __init__(self) -> None:
@@ -108,7 +108,7 @@ def put_part(array: Array, name: str, value: Any) -> None:
 
 
 def _view_of(name: str) -> Any:
-    """Return a method of `Part` that makes views: the part of a view of the complex array."""
+    """Return a method of `Part` that makes a view of the complex array, and returns the part of this view."""
 
     def method(self: Part, *arguments: Any, **options: Any) -> Any:
         return getattr(getattr(self._owner, name)(*arguments, **options), self._name)
@@ -118,7 +118,7 @@ def _view_of(name: str) -> Any:
 
 
 def _attribute_of(name: str) -> property:
-    """Return an attribute of `Part` that is a view: the part of a view of the complex array."""
+    """Return an attribute of `Part` that is the part of a view of the complex array."""
 
     def get(self: Part) -> Any:
         return getattr(getattr(self._owner, name), self._name)

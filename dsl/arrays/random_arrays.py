@@ -54,7 +54,7 @@ def draw_array(
         if (made := _record_positions(draw, generator.bit_generator)) is not None:
             return made
         note_draw(device, name, count * draw.dtype.itemsize)
-    if not hasattr(device, "lend"):  # (memory that the host cannot write to)
+    if not device.memory_on_host:
         values = runtime.draw_many(generator, name, arguments, options)
         return None if values is None else convert(values)
     if device.name == "cpu" and count >= RECORDED_FROM:

@@ -153,7 +153,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__``. The memory stays shared, because a user of the raw address holds no reference to it.
+    """Implement ``__array_interface__``. The memory stays shared, because users of the address hold no reference to it.
 
     Raises AttributeError for arrays that have no memory of the CPU, and for bfloat16.
     """
@@ -167,7 +167,7 @@ def interface(self: Array) -> dict[str, Any]:
 
 
 def pointer(self: Array) -> Any:
-    """Return NumPy's ``ctypes`` attribute. The memory stays shared, since others have only its address."""
+    """Return NumPy's ``ctypes`` attribute. The memory stays shared, since its users have only the address."""
     values = shared_array(self)
     if values is None:
         return self.numpy().ctypes
@@ -224,14 +224,14 @@ _failures: dict[tuple[int, int, int], BaseException] = {}
 
 
 def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
-    """Keep an error of the evaluation of an array. Other errors say that the array cannot be a buffer."""
+    """Keep an error of an array's evaluation. All other errors mean that the array cannot be a buffer."""
     if not isinstance(error, (BufferError, ValueError, TypeError)):
         _failures.clear()
         _failures[id(array), id(frame), frame.f_lasti] = error.with_traceback(None)
 
 
 def _raise_failure(array: Array, frame: FrameType) -> None:
-    """Raise the error of the same operation, which asked for a buffer before."""
+    """Raise the error that was kept when the same operation requested a buffer, if there is one."""
     kept = _failures.pop((id(array), id(frame), frame.f_lasti), None)
     if kept is not None:
         raise kept

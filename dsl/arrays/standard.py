@@ -92,5 +92,5 @@ class NamespaceInfo:
         return np.__array_namespace_info__().dtypes(kind=kind)
 
     def devices(self) -> tuple[Device, ...]:
-        """Return the devices that can hold arrays, with the default device, which may be an emulated one."""
+        """Return the devices that can hold arrays, including the default device even if it is emulated."""
         return tuple(dict.fromkeys((*devices(), default_device())))

@@ -223,7 +223,7 @@ class UFunc:
         return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
-        """Combine values with the elements at indices, once per occurrence of an index, like `numpy.ufunc.at` does."""
+        """Combine values with the elements at indices, once per occurrence of an index, like `numpy.ufunc.at`."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         fold_at(self.row.name, array, indices, values)

@@ -33,7 +33,7 @@ class Advice:
 
 
 def advise(measured: Measured) -> list[Advice]:
-    """Return the slowest lines with their advice, slowest first. Lines with an avoidable cost come with any time."""
+    """Return the slowest lines with their advice, slowest first. Lines with an avoidable cost are included even if they are fast."""
     lines = measured.profile.lines
     seconds = dict(measured.host)
     for line, one in lines.items():

@@ -163,7 +163,7 @@ def _under_numpy(program: MainProgram) -> FirstRun:
 
 
 def compare(program: MainProgram) -> int:
-    """Run a program on both sides, print the differences, and return its exit status (1 if a result differs)."""
+    """Run a program under NumPy and on weft, print the differences, and return its exit status (1 if a result differs)."""
     if program.option == "-":
         print("weft run: --compare runs a program several times, which standard input cannot give", file=sys.stderr)
         return 2
@@ -239,7 +239,7 @@ def _compiled() -> Iterator[None]:
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
-    """Return the lines of the table of times, which are in seconds: of first runs (NumPy, weft, weft), and warm."""
+    """Return the lines of the table of times, given times in seconds. `firsts` are those of first runs."""
     numpy_cold, cold, new = firsts
     return [
         f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}",

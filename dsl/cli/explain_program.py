@@ -78,7 +78,7 @@ class Measured:
 
     @property
     def file(self) -> str:
-        """The main file as it stands in code objects."""
+        """The name of the main file in its code objects."""
         return {"-c": "<string>", "-m": ""}.get(self.program.option) or str(Path(self.program.text).absolute())
 
 
@@ -122,7 +122,7 @@ def measure(program: MainProgram) -> Measured | None:
 
 
 def _execute_and_end(program: MainProgram) -> int:
-    """Execute a program, then delete its global names, so that work that nothing needs stays undone."""
+    """Execute a program, then delete its global names. Results that nothing uses are then not computed."""
     status, _ = execute(program)
     sys.modules["__main__"].__dict__.clear()
     return status
@@ -155,5 +155,5 @@ def _key_of_launch(kernel: KernelTime) -> Any:
 
 
 def _key_of_note(note: Any) -> Any:
-    """Return the key of the launches of a plan's step. A library call has one member."""
+    """Return the members by which the launches of a plan's step are found."""
     return tuple(member.removeprefix("reduce ") for member in note.members) if note.call else note.members

@@ -91,7 +91,7 @@ _own_view = Array.view
 
 
 def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether a view with another dtype is an ordinary array. This holds for memory of the CPU."""
+    """Return whether a view with another dtype is an ordinary array, as it is in the CPU's memory."""
     return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
 
 
@@ -161,8 +161,8 @@ def _alloc_size(self: Array) -> int:
 
 def _interface(self: Any) -> dict[str, Any]:
     """Return the CUDA array interface, version 3. Evaluates the array. Raises AttributeError on the CPU."""
-    export = getattr(self.device, "exported_stream", None)
-    if export is None:
+    stream = self.device.exported_stream()
+    if stream is None:
         raise AttributeError(f"__cuda_array_interface__ is for arrays on a GPU; this one is on {self.device.name}")
     if isinstance(self, Array):
         storage, offset = self._storage, (self._view or whole(self._storage))[2] * self.itemsize
@@ -175,7 +175,7 @@ def _interface(self: Any) -> dict[str, Any]:
         "data": (address if self.size else 0, False),
         "typestr": self.dtype.str,
         "descr": self.dtype.descr,
-        "stream": export(),
+        "stream": stream,
         "version": 3,
     }
 

@@ -36,7 +36,7 @@ class _Names(dict[str, Any]):
 
 
 class _Namespace:
-    """Weft's functions under NumPy's public names, and the other names of a module of NumPy."""
+    """A module of NumPy with weft's functions in place of NumPy's public functions."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -46,7 +46,7 @@ class _Namespace:
 
 
 def compose(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a Python function of NumPy's that calls weft's functions."""
+    """Return a copy of a NumPy function written in Python. The copy calls weft's functions."""
     plain = inspect.unwrap(getattr(function, "_implementation", function))
     assert isinstance(plain, FunctionType)
     made = _with_names(plain, _Names(plain.__globals__))
@@ -56,7 +56,7 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that works like `compose`'s on GPU arrays. Otherwise it calls NumPy, which is faster."""
+    """Return a function that runs `compose`'s copy for GPU arrays. For other arrays it calls NumPy, which is faster."""
     composed = compose(function)
 
     @wraps(composed)
@@ -108,5 +108,5 @@ def _replaced(value: Any, names: _Names) -> Any:
 
 
 def _is_namespace(module: ModuleType) -> bool:
-    """Return whether a module has NumPy's functions under their names, as `numpy` and `numpy._core.numeric` have."""
+    """Return whether a module has NumPy's public functions, like `numpy` and `numpy._core.numeric`."""
     return getattr(module, "add", None) is np.add or getattr(module, "asarray", None) is np.asarray

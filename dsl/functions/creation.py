@@ -146,7 +146,7 @@ def set_stack(stack: Callable[[list[Array]], Array]) -> None:
 
 
 def in_order(values: Array, order: str | None, source: Any = None) -> Array:
-    """Return the elements in the memory order that `order` requests, without a copy if they lie in it.
+    """Return the elements in the memory order that `order` requests. They are copied only if they lie in another order.
 
     "A" and "K" request the order of the source.
     """

@@ -36,7 +36,7 @@ def _solver_of(*arrays: Any) -> Any | None:
     kinds = [a for a in arrays if isinstance(a, Array)]
     if not kinds or len(kinds) < len(arrays) or any(a.ndim < 2 or not a.size for a in kinds):
         return None
-    solver = getattr(kinds[0].device, "solver", None)
+    solver = kinds[0].device.solver
     known = all(a.dtype.char in "?bBhHiIlLqQfdFD" and a.device is kinds[0].device for a in kinds)
     return solver if solver is not None and known and solver.is_available() else None
 
@@ -64,7 +64,7 @@ class _Matrices:
         return self.buffer.address + number * self.size * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:
-        """Return the matrices as an array. The library is done with them."""
+        """Return the matrices as an array, after the library's last access to them."""
         return wrap(Storage(shape or self.shape, self.dtype, self.home, self.buffer))
 
 

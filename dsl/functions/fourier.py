@@ -1,4 +1,4 @@
-"""One-dimensional Fourier transforms. Those of several axes are composed of them.
+"""One-dimensional Fourier transforms. Transforms over several axes are composed of them.
 
 In: arrays. Out: recorded calls of a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
 the CPU, results have the bits of NumPy's functions.
@@ -84,7 +84,7 @@ class DeviceTransform:
 
 def _library_of(device: Device) -> Any:
     """Return the device's library of transforms, or None."""
-    found = getattr(device, "fourier", None)
+    found = device.fourier
     return found if found is not None and found.is_available() else None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What computes a function.
+    """The library that computes a function on each kind of device.
 
     Attributes
     ----------

@@ -66,9 +66,9 @@ def multiply(a: Any, b: Any) -> Array | None:
     LOOKS[0] += 1
     if few:
         return born(np.matmul(*given), home)
-    storage = Storage(shape, a.dtype, home, home.allocate(prod(shape) * a.itemsize))
-    multiply_into(home.lend(storage.buffer, a.dtype, shape), *given)  # type: ignore[attr-defined]
-    return wrap(storage)
+    memory = home.allocate(prod(shape) * a.itemsize)
+    multiply_into(home.lend(memory, a.dtype, shape), *given)
+    return wrap(Storage(shape, a.dtype, home, memory))
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:

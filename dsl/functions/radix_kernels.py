@@ -323,7 +323,7 @@ def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
 
 
 @cache
-def parts_of_sweep(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
+def parts_of_sweep(order: BitOrder, items: int) -> tuple[Any, ...]:
     """Return the device functions that begin a pass over a tile.
 
     They count the passes that move elements, load the tile, and rank its elements within each warp.
@@ -458,7 +458,7 @@ def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
     a tile publishes state ``2 * turn + 1`` with its count, then ``2 * turn + 2`` with the offset of the next tile.
     """
     word, size, kept = order.word, THREADS * items, THREADS * items if numbered else 1
-    count_turns, read_turn, count_tile = parts_of_sweep(order, items, numbered)
+    count_turns, read_turn, count_tile = parts_of_sweep(order, items)
     exchange_tile, write_tile = parts_that_write(order, items, numbered)
 
     def sweep(

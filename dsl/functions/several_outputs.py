@@ -184,7 +184,7 @@ def _matvec(x1: Any, x2: Any) -> Any:
 
 
 def _vecmat(x1: Any, x2: Any) -> Any:
-    """Return the products of vectors, conjugated, and matrices, like `numpy.vecmat`.
+    """Return the products of conjugated vectors and matrices, like `numpy.vecmat`.
 
     Examples
     --------
@@ -207,5 +207,5 @@ vecmat = ComposedUfunc(_vecmat)
 
 
 def linalg_vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
-    """Return the dot products of vectors along an axis, as `numpy.linalg.vecdot`."""
+    """Return the dot products of vectors along an axis, like `numpy.linalg.vecdot`."""
     return vecdot(x1, x2, axis=axis)

@@ -110,7 +110,7 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def make_storage(array: Any) -> Storage:
-    """Return a new storage for an array that immediate execution has made, and whose memory others may have got."""
+    """Return a new storage for an array that immediate execution has made. Other code may have its memory."""
     values, device = array._values, array._home
     if not array._lent:
         return adopt(values, device)
@@ -120,9 +120,9 @@ def make_storage(array: Any) -> Storage:
 
 
 def over_own_memory(array: Any, seen: np.ndarray) -> np.ndarray:
-    """Return a view of an array that others may have got, over the memory as the array's new storage uses it.
+    """Return a NumPy view of an array over the memory of the array's new storage.
 
-    (A view of the array that the others have would keep the memory shared.)
+    (Other code may have the array's NumPy array. A view of that one would keep the memory shared.)
     """
     before = array._values
     offset = address_of(seen) - address_of(before)

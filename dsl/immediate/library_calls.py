@@ -34,13 +34,13 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return the number of arguments up to which a function of NumPy's writes to none of them."""
+    """Return the maximum number of arguments with which a NumPy function writes to none of them."""
     place = place_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if place is None else place
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a method of a ufunc, which need not be NumPy's, on small arrays. Return `MISSED` as `call_for_library` does."""
+    """Call a method of a ufunc of any library on small arrays. Return `MISSED` as `call_for_library` does."""
     if method == "at" or not _UNUSUAL.isdisjoint(options):
         return MISSED
     return _call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)

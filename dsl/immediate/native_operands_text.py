@@ -431,8 +431,10 @@ class OperandText(ObjectText):
             self._set(array, f"Array.{name}", value)
 
     def _ask_caller(self, name: str, library: str, own: str, failed: str) -> None:
-        """Branch to `library` if a library executes the operation, otherwise to `own`. Python decides about a module
-        that is not in the table, and may fail."""
+        """Branch to `library` if a library executes the operation, otherwise to `own`.
+
+        Python decides about a module that is not in the table. If it raises an error, branch to `failed`.
+        """
         t, known = self._t, self._known
         callers, get = known["callers"], known["PyEval_GetGlobals"]
         t.branch(f"icmp eq i64 {t.load(callers, 0)}, 0", own, f"{name}.redirected")

@@ -101,7 +101,7 @@ _LONG_ROW = 8192
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
-    """Return the maximum number of elements of several arrays to copy immediately.
+    """Return the maximum number of elements to copy immediately from several arrays together.
 
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused`.
     """

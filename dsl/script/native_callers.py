@@ -1,4 +1,4 @@
-"""Native versions of the functions that ask whether a library or the program calls: imports, and `Array.__class__`.
+"""Native code that depends on whether its caller is a library or the program: imports, and `Array.__class__`.
 
 In: the Python functions that answer. Out: builtins that answer from the table of modules (`callers`), and call the
 Python functions for modules that are not in it. Invariant: a builtin has no frame, so that tracebacks do not show it.

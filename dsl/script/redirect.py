@@ -50,7 +50,7 @@ def redirect(*folders: str) -> None:
 
 
 def _seen_class(value: Any, depth: int = 1) -> type:
-    """Return `numpy.ndarray` if the frame `depth` frames up is a library's that the program uses, otherwise the type.
+    """Return `numpy.ndarray` if the frame `depth` frames up belongs to a library of the program, otherwise the type.
 
     Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the
     array by `numpy.asarray`.

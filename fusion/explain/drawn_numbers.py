@@ -43,7 +43,7 @@ def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
 
 
 def _read_in_order(lowered: Lowered, target: Target) -> set[int]:
-    """Return the parameters of which each iteration of the outermost loop reads the next few elements."""
+    """Return the parameters whose elements the iterations of the outermost loop read in order, a few at a time."""
     if not lowered.parallel:
         return set()
     found = set()

@@ -271,7 +271,7 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 
 
 def show_plans(show: Callable[[Explanation], None] | None) -> None:
-    """Call a function with the explanation of each new plan before it runs. None ends this."""
+    """Call a function with the explanation of each new plan before it runs. None disables this."""
     Shown.plans = show
 
 
@@ -318,7 +318,7 @@ def explain_schedule(
 
 
 def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
-    """Return the description of a kernel which draws streams itself, given the descriptions of their calls."""
+    """Return the description of a kernel that draws streams itself, given the descriptions of the separate draws."""
     calls = [(node, drawn[node]) for node in inputs_of(group) if node in drawn]
     if not calls:
         return note

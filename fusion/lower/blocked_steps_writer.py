@@ -106,7 +106,7 @@ class BlockedStepsWriter(KernelWriter):
         """Return the number of loops outside the loops over a step's axes."""
         return self.nest.position[0]
 
-    def _stepped(self, number: int, value: int, slope: int) -> Value:
+    def _stepped(self, value: int, slope: int) -> Value:
         """Return `value` increased by `slope` for each previous iteration of the loop over steps."""
         b = self.builder
         if self.again is None or not slope:
@@ -118,7 +118,7 @@ class BlockedStepsWriter(KernelWriter):
         b, rolled = self.builder, self.blocked.rolled
 
         def make() -> Value:
-            low = self._stepped(number, self.blocked.steps[number].low[axis], rolled.low[axis] if rolled else 0)
+            low = self._stepped(self.blocked.steps[number].low[axis], rolled.low[axis] if rolled else 0)
             return b.op("maximum", b.op("subtract", self.starts[axis], low), b.constant(0))
 
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
@@ -128,7 +128,7 @@ class BlockedStepsWriter(KernelWriter):
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:
-            high = self._stepped(number, step.high[axis], rolled.high[axis] if rolled else 0)
+            high = self._stepped(step.high[axis], rolled.high[axis] if rolled else 0)
             last = self._size(axis, step.last[axis])
             found = b.op("minimum", b.op("add", self.stops[axis], high), last)
             if not self.blocked.goes_on(axis):
@@ -191,7 +191,7 @@ class BlockedStepsWriter(KernelWriter):
         self.number = number
         low, high = self._from(number, 0), self._to(number, 0)
         if self.blocked.rows:
-            lag = self._stepped(number, step.lag, rolled.lag if rolled else 0)
+            lag = self._stepped(step.lag, rolled.lag if rolled else 0)
             row = b.op("subtract", self.indices[1], lag)
             low, high = b.op("maximum", row, low), b.op("minimum", b.op("add", row, b.constant(1)), high)
         self._axis(step, 0, low, high, None)
@@ -298,7 +298,7 @@ class BlockedStepsWriter(KernelWriter):
         def base() -> Value:
             ring = self.rings[owner][1]
             slope = rows * prod(sizes) if self.again is not None else 0
-            total = self._stepped(whose, ring * rows * prod(sizes), slope)
+            total = self._stepped(ring * rows * prod(sizes), slope)
             for axis, pitch in zip(range(blocked.rows, blocked.axes), pitches, strict=True):
                 places = b.op("subtract", shift(axis), self._from(whose, axis))
                 total = b.op("add", total, b.op("multiply", places, b.constant(pitch)) if pitch > 1 else places)

@@ -347,7 +347,7 @@ class KernelWriter:
         value = made[placed.task.result][0]
         node = placed.task.node
         if node.op in ("argmin", "argmax"):
-            index, _ = self.address(fold_position(self.group, placed), "iota")
+            index, _ = self.address(fold_position(placed), "iota")
             new: tuple[Value, ...] = (value, self.builder.cast(index, np.int64))
         else:
             new = (self.builder.cast(value, accumulator_dtype(node)),)
@@ -357,7 +357,7 @@ class KernelWriter:
         """Return whether an argmin or argmax visits the elements in C order."""
         if not self.for_cpu:
             return False
-        steps = [step for _, step in self.nest.rewrite(fold_position(self.group, placed))[1]]
+        steps = [step for _, step in self.nest.rewrite(fold_position(placed))[1]]
         return all(one > other for one, other in itertools.pairwise(steps))
 
     def finished(self, placed: Placed, carried: tuple[Value, ...]) -> Value:

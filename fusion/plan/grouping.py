@@ -77,7 +77,7 @@ class Grouping:
         self._order(new, needs)
 
     def _around_centre(self, task: Task, reason: str) -> Group | None:
-        """Return a group of a shifted sum and a copy of the reduction that computes its shift.
+        """Return a group of two tasks: a shifted sum, and a copy of the reduction that computes its shift.
 
         Return None if that fails.
         """
@@ -166,7 +166,7 @@ class Grouping:
         inner = [k for k, loop in enumerate(group.loops) if loop.role != "parallel"]
         own_outer = [k for k, loop in enumerate(task.loops) if loop.role == "parallel"]
         own_inner = [k for k, loop in enumerate(task.loops) if loop.role != "parallel"]
-        hints = _hints(task, produced, stored)
+        hints = _hints(produced, stored)
         found: list[Placed] = []
 
         def attempt(pairs: list[tuple[list[int], list[int]]], is_inner: bool) -> None:
@@ -378,7 +378,7 @@ def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> boo
     return 0 <= first and first + sum(c * (extent - 1) for c, extent in read_rest) < block
 
 
-def _hints(task: Task, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
+def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
     """Return the pairs of a task loop and a group loop that must become one loop.
 
     The pairs follow from the task's reads of values that the group stores.

@@ -43,11 +43,11 @@ def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
                 forms.append((p.flat(i.index), 1, 1))
         forms.append((p.flat(p.task.target), p.task.node.dtype.itemsize, 2))
         if p.task.node.op in ("argmin", "argmax"):
-            forms.append((fold_position(group, p), 1, 1))
+            forms.append((fold_position(p), 1, 1))
     return forms
 
 
-def fold_position(group: Group, placed: Placed) -> Affine:
+def fold_position(placed: Placed) -> Affine:
     """Return the position of an element in its reduction, in C order, as an affine index over the group's loops."""
     terms = []
     step = 1
@@ -126,7 +126,7 @@ def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
                 found.add(("iota", p.flat(i.index), 1))
         found.add((p.task.node, p.flat(p.task.target), p.task.node.dtype.itemsize))
         if p.task.node.op in ("argmin", "argmax"):
-            found.add(("position", fold_position(group, p), 1))
+            found.add(("position", fold_position(p), 1))
     return found
 
 

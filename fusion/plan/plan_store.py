@@ -101,7 +101,7 @@ def note_lost(form: Any, device: Device, seconds: float) -> None:
 
 
 def _lost(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the cache and the key for the seconds spent on interpreting a form. The cache may be None."""
+    """Return the cache, or None, and the key under which it stores the seconds spent on interpreting a form."""
     key = store_key(form, device) if is_open(device) and codegen.is_host_described() else None
     return (None, b"") if key is None else (disk_cache(), key + b" lost")
 

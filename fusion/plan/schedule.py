@@ -139,7 +139,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
 
 
 def _read_whole(order: list[Expr]) -> set[Expr]:
-    """Return the values that must be in memory as a whole, because they are not only read element by element."""
+    """Return the values that must be in memory as a whole: operands of host calls, and arrays that are updated."""
     found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
     return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
 

@@ -63,7 +63,7 @@ class KernelFacts(NamedTuple):
 
 
 def _cost(member: str) -> int:
-    """Return the cost of an operation, whose text is that of a kernel's member."""
+    """Return the cost of an operation, given its text among a kernel's members."""
     try:
         return find_op(member.rpartition(" ")[2]).cost
     except KeyError:  # an update or a copy

@@ -44,7 +44,7 @@ _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemo
 
 
 def lend(storage: Storage, values: np.ndarray) -> np.ndarray:
-    """Share the memory of an evaluated storage, which is that of the C-contiguous array `values`.
+    """Share the memory of an evaluated storage. `values` is the C-contiguous array over this memory.
 
     The memory stays shared while other code has arrays whose base is the result. This takes a fraction of the time of
     `share`.
@@ -100,7 +100,7 @@ _UNLENT = _count_unlent()
 
 
 def find_shared(storage: Storage) -> SharedMemory | None:
-    """Return the owner of a storage's shared memory, or None. As long as the caller has it, the memory stays shared."""
+    """Return the owner of a storage's shared memory, or None. The memory stays shared as long as the owner exists."""
     if storage.host is None:
         return None
     if (entry := _shared.get(storage)) is None:
@@ -139,7 +139,7 @@ def share(storage: Storage, buffer: Buffer) -> SharedMemory:
 
 
 def keep_shared(storage: Storage, owner: SharedMemory) -> None:
-    """Share a storage's shared memory for as long as the storage lives."""
+    """Keep a storage's shared memory shared for as long as the storage lives."""
     _shared[storage] = owner.buffer, owner
 
 

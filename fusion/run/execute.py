@@ -171,18 +171,17 @@ def gather_requests(steps: list[Step]) -> list[Step]:
 
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
     """Return the steps with consecutive kernels merged into batches, if the device supports this."""
-    prepare = getattr(device, "prepare", None)
-    if prepare is None:
-        return steps
     found: list[Step] = []
     launches: list[KernelLaunch] = []
     given_up: list[Step] = []
 
     def close() -> None:
         if launches:
-            prepared = prepare(launches)
-            batch = Batch(prepared, launches[:], sum(launch.nbytes for launch in launches))
-            found.extend(launches if prepared is None else [batch])
+            prepared = device.prepare(launches)
+            if prepared is None:
+                found.extend(launches)
+            else:
+                found.append(Batch(prepared, launches[:], sum(launch.nbytes for launch in launches)))
         found.extend(given_up)
         launches.clear()
         given_up.clear()

@@ -27,15 +27,12 @@ def call_there(step: HostCall, table: list[Any], device: Device) -> None:
 
 def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
     """Multiply matrices by the device's library. Return False if the device has no such library."""
-    multiply = getattr(device, "multiply", None)
-    if multiply is None:
-        return False
     operands = []
     for place, node, window in step.operands:
         strides, offset = node.attrs if window else (contiguous_strides(node.shape), 0)
         operands.append((table[place].address + offset * node.dtype.itemsize, node.shape, strides))
-    done: bool = multiply(table[step.out], *operands, step.node.dtype)
-    return done
+    left, right = operands
+    return device.multiply(table[step.out], left, right, step.node.dtype)
 
 
 def launch_drawing(
@@ -68,14 +65,13 @@ def launch_drawing(
 def call_host(step: HostCall, table: list[Any], device: Device) -> None:
     """Call a function on the host, or compute a matrix product on the device."""
     node = step.node
-    if node.op == "matmul" and _multiply_there(step, table, device):
+    if node.op == "matmul" and not device.memory_on_host and _multiply_there(step, table, device):
         return
     if runtime.is_gpu(device) and node.op != "matmul" and node.location is not None:
         moved = sum(child.nbytes for _, child, _ in step.operands) + node.nbytes
         runtime.report_fallback(device, node.op, moved, node.location)
-    lend = getattr(device, "lend", None)
     # (many NumPy functions copy read-only operands)
-    show = device.download if lend is None else lend
+    show = device.lend if device.memory_on_host else device.download
     arrays = []
     for place, child, window in step.operands:
         if window and child.size:
@@ -87,9 +83,9 @@ def call_host(step: HostCall, table: list[Any], device: Device) -> None:
             arrays.append(np.ndarray(child.shape, base.dtype, whole, offset * size, in_bytes))
         else:
             arrays.append(show(table[place], child.dtype, child.shape))
-    if lend is not None and node.size:
+    if device.memory_on_host and node.size:
         # written directly to the output
-        out = lend(table[step.out], node.dtype, node.shape)
+        out = device.lend(table[step.out], node.dtype, node.shape)
         if step.loop is None:
             node.attrs[0](out, *arrays)
         else:

@@ -62,7 +62,7 @@ class Verdict:
             if place < 0 or k not in self.found or self.difference is not None:
                 continue
             wanted = _download(self.device, self.found[k], version)
-            units = 0 if hasattr(self.device, "lend") else GPU_UNITS
+            units = 0 if self.device.memory_on_host else GPU_UNITS
             where = first_difference(_download(self.device, table[place], version), wanted, units)
             if where:
                 self.difference = k, where
@@ -79,7 +79,7 @@ class Verdict:
                 "",
                 describe(self.graph.versions),
                 "",
-                _plan_text(plan, self.device),
+                _plan_text(plan),
             ]
         )
         path = write_report("difference", text)
@@ -148,7 +148,7 @@ def _save(inputs: dict[str, np.ndarray], report: str) -> str:
     return f", its inputs in {path}"
 
 
-def _plan_text(plan: Plan, device: Device) -> str:
+def _plan_text(plan: Plan) -> str:
     launches = [
         launch
         for step in plan.steps

@@ -98,6 +98,8 @@ class CpuDevice(SynchronousDevice):
         values.flags.writeable = False
         return values
 
+    memory_on_host = True
+
     def lend(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """Return the leading elements as a writable array, without a copy."""
         return _view(buffer, dtype, shape)

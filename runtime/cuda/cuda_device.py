@@ -23,7 +23,7 @@ from weft.runtime.cuda.records import Triple
 from weft.runtime.cuda.solver import Solver
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, StreamOrder
-from weft.runtime.device import Buffer, Registered, Requests
+from weft.runtime.device import Buffer, Operand, Registered, Requests
 from weft.runtime.launches import Launch
 from weft.runtime.listening import Listening
 from weft.runtime.object_code import ObjectCode
@@ -32,8 +32,6 @@ from weft.runtime.settings import setting
 # Maximum number of plans that use the same descriptors, with a few launches each: the launches are identified by 32
 # bits.
 DESCRIPTOR_USES = 1 << 20
-
-Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 class CudaDevice(GpuServices):

@@ -132,7 +132,7 @@ class GpuServices(Named):
         return CudaEvent(self._driver, self._order, timing)
 
     def delay(self) -> None:
-        """Let the calling thread's stream wait, if it is idle, while the host submits work."""
+        """If the calling thread's stream is idle, make it wait while the host submits work."""
         stream, function = self._order.current, _sleep_function()
         if function and stream.query():
             self._driver.call("cuLaunchHostFunc", stream.queue, self._driver.table.CUhostFn(function), DELAY)

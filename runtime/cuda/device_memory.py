@@ -391,7 +391,7 @@ class MemoryPool(Counted):
                 self._order.own.free.put(address, size)
 
     def empty(self) -> int:
-        """Free unused blocks to the driver, and the driver's pool to the system.
+        """Return unused blocks to the driver, and unused memory of the driver's pool to the system.
 
         Return the number of bytes.
         """

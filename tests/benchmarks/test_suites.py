@@ -103,7 +103,11 @@ def test_a_first_chain(tmp_path: Path) -> None:
     assert not chain["problems"] and set(chain["first"]) == {NUMPY, WEFT, EMPTY_CACHE}
 
 
-@pytest.mark.parametrize("name", classics.PROGRAMS)
+# (these compile the most; the benchmark compares the results of its programs, too)
+LONG = {name: [pytest.mark.slow] for name in ("lstm", "wave_fdtd")}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=LONG.get(name, [])) for name in classics.PROGRAMS])
 def test_classical_programs_are_right(name: str) -> None:
     spec = {"name": name, "size": classics.PROGRAMS[name].small}
     found = []

@@ -165,7 +165,7 @@ other.join()
     assert found.split() == ["0"] * 8
 
 
-@pytest.mark.parametrize("milliseconds", [5, *range(200, 800, 75)])
+@pytest.mark.parametrize("milliseconds", [5, 200, 350, 500, 650])
 def test_a_process_ends_while_a_thread_compiles(milliseconds: int, tmp_path: Path) -> None:
     found = run(
         COMPILE_ON

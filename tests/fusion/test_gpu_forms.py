@@ -16,7 +16,7 @@ import pytest
 import weft as wf
 from weft.fusion.lower import kernels as home
 from weft.fusion.plan import resized
-from weft.fusion.plan.steps import KernelLaunch, Special
+from weft.fusion.plan.steps import KernelLaunch
 from weft.fusion.run import execute
 
 MOST = 1 << 24
@@ -169,30 +169,3 @@ def test_large_sizes_that_come_back_get_kernels_of_their_own(monkeypatch: pytest
         assert np.array_equal(np.asarray(second()), before)
         monkeypatch.setattr(resized, "MOST_KERNELS", 3)  # the limit has been reached
         assert not any(special_kernels(third, execute.OFTEN + 2))
-
-
-@pytest.mark.parametrize(
-    ("name", "shapes"),
-    [
-        ("softmax", [(5, 66), (5, 68), (3, 1028), (2, 8196)]),
-        ("running sums of rows", [(3, 130), (3, 132), (2, 8196), (2, 8197)]),
-        ("variance", [(16_384 * 3,), (16_384 * 3 + 5,)]),
-        ("transpose", [(40, 68), (41, 67)]),
-    ],
-)
-def test_kernels_for_any_sizes_have_the_bits_of_those_for_some(
-    name: str, shapes: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, program, _ = PROGRAMS[name]
-    monkeypatch.setattr(home, "is_loaded", lambda device, kernel: False)
-    source = np.random.default_rng(4)
-    with wf.device("simt"):
-        for shape in shapes:
-            x, y = (wf.asarray(source.standard_normal(shape).astype(np.float32)) for _ in range(2))
-            found = []
-            for first in (False, True):
-                for cache in (execute._plans, resized._known, home._met):
-                    cache.clear()  # type: ignore[attr-defined]
-                monkeypatch.setattr(resized, "may_be_special", lambda form, first=first: Special(first))
-                found.append(np.asarray(program(x, y)))
-            assert found[0].tobytes() == found[1].tobytes()

@@ -382,13 +382,14 @@ def test_vectors_stay_inside_arrays(
 ) -> None:
     """Test that vector accesses are aligned and within bounds, by instrumented kernels.
 
-    Each program and view has both dtypes: one in kernels for exact sizes, the other in kernels for any sizes.
+    Each program and view has both dtypes: one in kernels for exact sizes, the other in kernels for any sizes. Each has
+    every other pair of sizes.
     """
     form, seen = VIEWS[view]
     turn = list(MOVED).index(name) + list(VIEWS).index(view) + ("any sizes" in request.node.callspec.id)
     dtype = (np.float32, np.uint8)[turn % 2]
     with wf.device("simt::sanitized"):
-        for r, c in EDGES:
+        for r, c in EDGES[turn % 2 :: 2]:  # (every program and every view has all sizes)
             x = RNG.integers(0, 9, form(r, c)).astype(dtype)
             if "point" in name and min(r, c) == 0:
                 continue

@@ -1,4 +1,4 @@
-"""State of one compilation: numbers, errors and reports, beside the variables (`variables.py`).
+"""State of one compilation: numbers, errors and reports, in addition to the variables (`variables.py`).
 
 In: values of the kernel language. Out: kernel IR appended to a builder.
 """

@@ -91,7 +91,7 @@ def describe_scalar(value: Any) -> Descriptor | None:
     return None
 
 
-def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True, align: int = 1) -> Descriptor:
+def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
     """Return the descriptor of an array."""
     base = dtype.newbyteorder("=")
     if base != dtype:

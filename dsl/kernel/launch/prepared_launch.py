@@ -67,8 +67,8 @@ class PreparedLaunch:
     ) -> None:
         self._function = function
         device = next(value._storage.device for value in given if type(value) is Array)
-        prepare = getattr(device, "prepare_grid", None)
-        self._prepared = prepare and prepare(function, launcher.grid, launcher.block, launcher.shared_bytes, len(items))
+        shape = launcher.grid, launcher.block, launcher.shared_bytes
+        self._prepared = device.prepare_grid(function, *shape, len(items))
         self._items = items
         # Shared and local arrays are also written, but are not arguments.
         self._owned = sorted(k for k in found.written if k >= 0)

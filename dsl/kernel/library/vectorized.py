@@ -155,7 +155,7 @@ class VectorFunction(DeviceFunction):
         return rows
 
     def _placed(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the operands in the order of the parameters, of which some have names or default values."""
+        """Return one operand for each parameter, in order: positional, keyword and default arguments."""
         if len(operands) >= self.nin or (not named and not self.function.__defaults__):
             return operands
         names = self.function.__code__.co_varnames[: self.nin]
@@ -165,7 +165,7 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
-        """Apply the function to NumPy arrays of which some hold dates, which weft arrays do not, by a kernel."""
+        """Apply the function in a kernel to NumPy arrays, some of which hold dates. weft arrays cannot hold dates."""
         shape = np.broadcast_shapes(*(value.shape for value in operands))
         flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
         dtype = np.asarray(self.function(*(np.ones((), value.dtype)[()] for value in flat))).dtype

@@ -88,7 +88,7 @@ class ValueFrame:
         count = len(program.steps)
         self.program = program
         self.epoch = epoch
-        self._remote: Any = None if hasattr(epoch.device, "lend") else epoch.device
+        self._remote: Any = None if epoch.device.memory_on_host else epoch.device
         self.device: Any = get_device("cpu") if self._remote else epoch.device
         self.slots = epoch.slots
         self.threads: int = thread_count()
@@ -122,7 +122,7 @@ class ValueFrame:
         """Record that a value shares the memory of its operand."""
         self.home[number] = self.home[operand]
 
-    def packed(self, node: Expr, number: int, array: Any) -> Any:
+    def packed(self, node: Expr, array: Any) -> Any:
         """Return a copy of a value in C order."""
         found = np.empty(node.shape, node.dtype)
         found[...] = array

@@ -54,7 +54,7 @@ def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     strides, offset = step.node.attrs
     base = values[step.operands[0]]
     if not base.flags.c_contiguous:
-        base = frame.packed(step.node.operands[0], step.operands[0], base)
+        base = frame.packed(step.node.operands[0], base)
     elif frame.home[step.operands[0]] >= 0:
         frame.share(step.number, step.operands[0])
     return _strided(base, step.node.shape, strides, offset)

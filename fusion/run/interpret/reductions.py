@@ -55,7 +55,7 @@ def choose_order(node: Expr, orders: Orders) -> Any:
         stored, short = orders.stored()
         key = _outline(node, stored, short)
         tree = known_tree(key, lambda: compiler().find_tree(node, stored - {node}, short, orders.target))
-    if may_be_shifted(node, orders.origins) and _is_cut(operand, node, tree, orders):
+    if may_be_shifted(node, orders.origins) and _is_cut(operand, node, tree):
         raise NeedsKernelError
     return tree
 
@@ -82,7 +82,7 @@ def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any
     return tuple(parts)
 
 
-def _is_cut(operand: Expr, node: Expr, tree: Any, orders: Orders) -> bool:
+def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
     if tree is not None:
         return bool(tree.chunk)
     tree = plain_tree(operand.shape, node.attrs[0], host_has_masks())

@@ -30,7 +30,7 @@ def mnemonics(kernel: Any, signature: str) -> tuple[list[str], int]:
 
 @pytest.mark.parametrize(
     ("dtype", "items", "numbered", "instructions"),
-    [("f4", 16, False, 1180), ("f4", 16, True, 1550), ("f8", 8, False, 1140)],
+    [("f4", 16, False, 1180), ("f4", 16, True, 1550), pytest.param("f8", 8, False, 1140, marks=pytest.mark.slow)],
 )
 def test_a_sweep(dtype: str, items: int, numbered: bool, instructions: int) -> None:
     order = order_of(np.dtype(dtype), False)
@@ -45,7 +45,10 @@ def test_a_sweep(dtype: str, items: int, numbered: bool, instructions: int) -> N
     assert sum("STRONG" in name for name in names if name.startswith("LDG")) == 1  # the load of other tiles' results
 
 
-@pytest.mark.parametrize(("dtype", "items", "numbered"), [("f4", 16, False), ("u4", 8, True), ("f8", 8, False)])
+@pytest.mark.parametrize(
+    ("dtype", "items", "numbered"),
+    [pytest.param("f4", 16, False, marks=pytest.mark.slow), ("u4", 8, True), ("f8", 8, False)],
+)
 def test_rows_within_a_block(dtype: str, items: int, numbered: bool) -> None:
     order = order_of(np.dtype(dtype), False)
     result = "int64[::1]" if numbered else f"{order.word}[::1]"

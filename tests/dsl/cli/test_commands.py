@@ -23,7 +23,7 @@ def test_wrong_options_show_the_usage_of_the_command(command: str, capsys: pytes
     assert said.startswith(f"usage: weft {command} ") and "unrecognized arguments: --devise" in said
 
 
-PRINTING = "import numpy as np\nx = np.ones(1000)\nfor k in range(20_000): print(k, x.sum())\n"
+PRINTING = "import numpy as np\nx = np.ones(1000)\nfor k in range(2000): print(k, x.sum())\n"
 
 
 @pytest.mark.parametrize("words", [["info"], ["doctor"], ["run", "--compare"], ["run", "--explain"], ["explain"]])

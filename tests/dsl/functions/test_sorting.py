@@ -60,7 +60,7 @@ def ordered(x: np.ndarray, axis: int) -> np.ndarray:
 
 # rows that a block sorts alone or with other rows, and rows of several tiles
 SHAPES = {
-    "u1": [(1, 1), (3, 300), (2, 2048), (40, 7), (300, 3), (1, 4097), (2, 9001)],
+    "u1": [(3, 300), (2, 2048), (40, 7), (1, 1), (2, 9001), (300, 3), (1, 4097)],
     "f4": [(40, 7), (2, 2500), (1, 4097)],
     "i8": [(3, 300), (2, 2500)],
     "f2": [(1, 4097)],
@@ -70,11 +70,11 @@ SHAPES = {
 @pytest.mark.parametrize("dtype", REAL)
 def test_rows_are_ordered_to_the_bit(dtype: str) -> None:
     with wf.device("simt"):
-        for shape in SHAPES.get(dtype, [(40, 7)]):
+        for k, shape in enumerate(SHAPES.get(dtype, [(40, 7)])):
             x = sample(dtype, shape)
             a = wf.asarray(x)
             same(wf.sort(a), ordered(x, -1))
-            if dtype in SHAPES:
+            if dtype in SHAPES and k % 2 == 0:  # (each length has kernels of its own, for elements and for indices)
                 same(wf.argsort(a), np.argsort(x, -1, "stable"))
 
 
@@ -109,7 +109,8 @@ def greatest_first(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [*REAL, "c8", "c16"])
 def test_the_greatest_first(dtype: str, device: str) -> None:
-    x = sample(dtype, (3, 500)) if dtype[0] != "c" else complex_sample(dtype, (3, 500))
+    shape = 40, 7  # (other tests compile kernels for this length)
+    x = sample(dtype, shape) if dtype[0] != "c" else complex_sample(dtype, shape)
     wanted = greatest_first(x)
     with wf.device(device):
         a = wf.asarray(x)
@@ -221,8 +222,18 @@ def test_bfloat16_is_ordered_to_the_bit() -> None:
         same(wf.sort(wf.asarray(x)), np.take_along_axis(x, wanted, -1))
 
 
-# (the bytes that differ: all, none, one, the first, the last, some in the middle)
-@pytest.mark.parametrize("mask", [-1, 0, 0xFF00, 0xFF, -(2**24), 0xFF00FF00])
+# (the bytes that differ: all, none, the first, the last, two, one in the middle)
+@pytest.mark.parametrize(
+    "mask",
+    [
+        -1,
+        0,
+        0xFF,
+        pytest.param(-(2**24), marks=pytest.mark.slow),
+        0xFF00FF00,
+        pytest.param(0xFF00, marks=pytest.mark.slow),
+    ],
+)
 def test_turns_whose_digit_all_share_move_nothing(mask: int) -> None:
     x = sample("i4", (2, 2300)) & np.array(mask).astype("i4")
     x[1] += 5 if mask == 0 else 0

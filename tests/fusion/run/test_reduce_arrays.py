@@ -41,11 +41,11 @@ def layouts(x: np.ndarray) -> list[tuple[wf.Array, np.ndarray]]:
     return [(a, x), (a.T, x.T), (a[cut], x[cut])]
 
 
-@pytest.mark.parametrize("compiled", (False, True))
 @pytest.mark.parametrize("dtype", ("float64", "float32", "float16", "complex128"))
-def test_sums(dtype: str, compiled: bool) -> None:
-    kind = np.dtype(dtype)
-    with mock.patch.object(reduce_arrays, "OFTEN", 0 if compiled else 10**9), np.errstate(all="ignore"):
+def test_sums(dtype: str) -> None:
+    """Test sums in few NumPy calls, and sums in compiled loops, which are used after `OFTEN` calls."""
+    kind, loops = np.dtype(dtype), dict[tuple[str, str], object]()
+    with np.errstate(all="ignore"):
         for shape in SHAPES:
             if kind.char in "eD" and np.prod(shape) > 60_000:
                 continue
@@ -54,9 +54,11 @@ def test_sums(dtype: str, compiled: bool) -> None:
                 for count in range(1, y.ndim + 1):
                     for axes in combinations(range(y.ndim), count):
                         expected = a.sum(axis=axes)
-                        assert same_bits(reduce_values("add", y, axes, kind), expected), (shape, axes, y.strides)
-    if compiled:
-        assert ("add", "f" if kind.char == "e" else kind.char) in reduce_arrays._loops
+                        for often, made in ((10**9, {}), (0, loops)):
+                            with mock.patch.multiple(reduce_arrays, OFTEN=often, _loops=made):
+                                found = reduce_values("add", y, axes, kind)
+                            assert same_bits(found, expected), (shape, axes, y.strides, often)
+    assert ("add", "f" if kind.char == "e" else kind.char) in loops
 
 
 @pytest.mark.parametrize("dtype", ("float64", "int32", "uint8", "bool", "float16", "complex128"))

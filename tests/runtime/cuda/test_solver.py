@@ -214,7 +214,14 @@ def close(found: Any, expected: Any) -> None:
 
 ON_DEVICE = pytest.mark.filterwarnings("error::weft.HostFallbackWarning")
 EVERY = pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
-SHAPES = pytest.mark.parametrize("shape", [(4, 4), (1, 1), (3, 5, 5), (2, 1, 3, 3)])
+SQUARE = [(4, 4), (1, 1), (3, 5, 5), (2, 1, 3, 3)]
+SHAPES = pytest.mark.parametrize("shape", SQUARE)
+
+
+def alternate(name: str, shapes: list[Any]) -> Any:
+    """Return parameters in which every dtype and every shape has both values of the flag `name`."""
+    rows = [(dtype, shape, (i + j) % 2 == 0) for i, dtype in enumerate("fdFD") for j, shape in enumerate(shapes)]
+    return pytest.mark.parametrize(("dtype", "shape", name), rows)
 
 
 @ON_DEVICE
@@ -236,9 +243,7 @@ def test_solutions(library: Library, dtype: str, shape: tuple[int, ...]) -> None
 
 
 @ON_DEVICE
-@EVERY
-@SHAPES
-@pytest.mark.parametrize("upper", [False, True])
+@alternate("upper", SQUARE)
 def test_hermitian_matrices(library: Library, dtype: str, shape: tuple[int, ...], upper: bool) -> None:
     a = positive(*shape, dtype=dtype)
     close(wf.linalg.cholesky(wf.asarray(a), upper=upper), np.linalg.cholesky(a, upper=upper))
@@ -260,9 +265,7 @@ def test_hermitian_matrices(library: Library, dtype: str, shape: tuple[int, ...]
 
 
 @ON_DEVICE
-@EVERY
-@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 5, 3), (2, 3, 5)])
-@pytest.mark.parametrize("full", [False, True])
+@alternate("full", [(5, 3), (3, 5), (4, 4), (2, 5, 3), (2, 3, 5)])
 def test_factors(library: Library, dtype: str, shape: tuple[int, ...], full: bool) -> None:
     a = values(*shape, dtype=dtype)
     library.kind = dtype
@@ -362,9 +365,7 @@ def test_without_the_library(device: RunningDevice) -> None:
 
 
 @ON_DEVICE
-@EVERY
-@pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize("shape", [(6, 3), (3, 6), (4, 4)])
+@alternate("full", [(6, 3), (3, 6), (4, 4)])
 def test_least_squares(library: Library, dtype: str, shape: tuple[int, int], full: bool) -> None:
     a, b = values(*shape, dtype=dtype), values(shape[0], 2, dtype=dtype)
     if not full:

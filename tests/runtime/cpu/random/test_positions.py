@@ -45,7 +45,7 @@ def word(position: Position, index: int, width: int) -> int:
 def test_words_and_states_are_numpys(kind: Any, width: int) -> None:
     ours, theirs = kind(3), kind(3)
     numpys = np.random.Generator(theirs)
-    for turn, count in enumerate((1, 2, 3, 5, 7, 8, 64, 1000, 1001)):
+    for turn, count in enumerate((1, 2, 3, 5, 7, 8, 64, 200, 201)):
         for _ in range(turn % 3):
             assert np.random.Generator(ours).integers(9, dtype=np.int32) == numpys.integers(9, dtype=np.int32)
         position = take_position(ours, count, width)

@@ -1,0 +1,237 @@
+; A script's version of a NumPy function (`native_script.py`). The pointer %words is the builtin's table of 64-bit words:
+; addresses of functions of Python's C API and of objects, and numbers.
+
+define internal ptr @word(ptr %words, i64 %k) alwaysinline {
+  %at = getelementptr ptr, ptr %words, i64 %k
+  %word = load ptr, ptr %at
+  ret ptr %word
+}
+
+; Return the number of elements of a NumPy array.
+define internal i64 @size(ptr %array) alwaysinline {
+enter:
+  %axes.at = getelementptr i8, ptr %array, i64 ${AXES}
+  %axes = load i32, ptr %axes.at
+  %lengths.at = getelementptr i8, ptr %array, i64 ${LENGTHS}
+  %lengths = load ptr, ptr %lengths.at
+  br label %loop
+loop:
+  %k = phi i32 [ 0, %enter ], [ %k.next, %body ]
+  %size = phi i64 [ 1, %enter ], [ %size.next, %body ]
+  %more = icmp slt i32 %k, %axes
+  br i1 %more, label %body, label %done
+body:
+  %at = getelementptr i64, ptr %lengths, i32 %k
+  %length = load i64, ptr %at
+  %size.next = mul i64 %size, %length
+  %k.next = add i32 %k, 1
+  br label %loop
+done:
+  ret i64 %size
+}
+
+; Return whether the square of an array's number of elements is within the limit.
+define internal i1 @few(i64 %size, i64 %limit) alwaysinline {
+  %sane = icmp ult i64 %size, ${MOST}
+  %square = mul i64 %size, %size
+  %small = icmp sle i64 %square, %limit
+  %both = and i1 %sane, %small
+  ret i1 %both
+}
+
+; Return whether an argument is small. %product is the product of the lengths so far, and %leaves the number of items in
+; sequences so far. A range has at most as many elements as its ends imply.
+define internal i1 @judge(ptr %x, ptr %words, i1 %creates, ptr %product, ptr %leaves) noinline {
+enter:
+  %overflow = alloca i32
+  %limit.at = call ptr @word(ptr %words, i64 ${LIMIT})
+  %limit = load i64, ptr %limit.at
+  %type.at = getelementptr i8, ptr %x, i64 ${TYPE_OF}
+  %type = load ptr, ptr %type.at
+  %float = call ptr @word(ptr %words, i64 ${FLOAT})
+  %is.float = icmp eq ptr %type, %float
+  %is.plain = icmp ugt i1 %is.float, %creates
+  br i1 %is.plain, label %yes, label %not.float
+not.float:
+  %ndarray = call ptr @word(ptr %words, i64 ${NDARRAY})
+  %is.array = icmp eq ptr %type, %ndarray
+  br i1 %is.array, label %array, label %not.array
+array:
+  %size = call i64 @size(ptr %x)
+  %computes = call ptr @word(ptr %words, i64 ${COMPUTES})
+  %wide = icmp ne ptr %computes, null
+  %within = icmp sle i64 %size, %limit
+  %left.to.numpy = and i1 %wide, %within
+  %small = call i1 @few(i64 %size, i64 %limit)
+  %fine.size = or i1 %left.to.numpy, %small
+  ret i1 %fine.size
+not.array:
+  %int = call ptr @word(ptr %words, i64 ${INT})
+  %is.int = icmp eq ptr %type, %int
+  br i1 %is.int, label %whole, label %other
+whole:
+  br i1 %creates, label %length, label %yes
+length:
+  store i32 0, ptr %overflow
+  %as.long = call ptr @word(ptr %words, i64 ${PYLONG_ASLONGLONGANDOVERFLOW})
+  %value = call i64 %as.long(ptr %x, ptr %overflow)
+  %over = load i32, ptr %overflow
+  %fits = icmp eq i32 %over, 0
+  %sane = icmp ult i64 %value, ${MOST}
+  %good = and i1 %fits, %sane
+  br i1 %good, label %multiply, label %no
+multiply:
+  %zero = icmp eq i64 %value, 0
+  %at.least = select i1 %zero, i64 1, i64 %value
+  %before = load i64, ptr %product
+  %area = mul i64 %before, %at.least
+  %further = icmp ugt i64 %before, %at.least
+  %furthest = select i1 %further, i64 %before, i64 %at.least
+  %alike = call ptr @word(ptr %words, i64 ${ALIKE})
+  %is.range = icmp eq ptr %alike, inttoptr (i64 ${RANGE} to ptr)
+  %after = select i1 %is.range, i64 %furthest, i64 %area
+  store i64 %after, ptr %product
+  %few = call i1 @few(i64 %after, i64 %limit)
+  %can.grow = icmp ne ptr %alike, null
+  %little = icmp sle i64 %after, %limit
+  %grows = and i1 %can.grow, %little
+  %in.bound = or i1 %few, %grows
+  ret i1 %in.bound
+other:
+  %flags.of = call ptr @word(ptr %words, i64 ${PYTYPE_GETFLAGS})
+  %flags = call i64 %flags.of(ptr %type)
+  %tuple.flag = and i64 %flags, ${TUPLE}
+  %list.flag = and i64 %flags, ${LIST}
+  %is.tuple = icmp ne i64 %tuple.flag, 0
+  %is.list = icmp ne i64 %list.flag, 0
+  %is.sequence = or i1 %is.tuple, %is.list
+  br i1 %is.sequence, label %sequence, label %look
+look:
+  %plain = call ptr @word(ptr %words, i64 ${PLAIN})
+  %lengths = call ptr @word(ptr %words, i64 ${PLAIN_LENGTHS})
+  %table = select i1 %creates, ptr %lengths, ptr %plain
+  %get = call ptr @word(ptr %words, i64 ${PYDICT_GETITEMWITHERROR})
+  %found = call ptr %get(ptr %table, ptr %type)
+  %there = icmp ne ptr %found, null
+  ret i1 %there
+sequence:
+  %tuple.size = call ptr @word(ptr %words, i64 ${PYTUPLE_SIZE})
+  %list.size = call ptr @word(ptr %words, i64 ${PYLIST_SIZE})
+  %size.of = select i1 %is.tuple, ptr %tuple.size, ptr %list.size
+  %tuple.item = call ptr @word(ptr %words, i64 ${PYTUPLE_GETITEM})
+  %list.item = call ptr @word(ptr %words, i64 ${PYLIST_GETITEM})
+  %item.of = select i1 %is.tuple, ptr %tuple.item, ptr %list.item
+  %count = call i64 %size.of(ptr %x)
+  %leaves.before = load i64, ptr %leaves
+  %leaves.after = add i64 %leaves.before, %count
+  store i64 %leaves.after, ptr %leaves
+  %short = call i1 @few(i64 %leaves.after, i64 %limit)
+  br i1 %short, label %loop, label %no
+loop:
+  %k = phi i64 [ 0, %sequence ], [ %k.next, %item.good ]
+  %left = icmp slt i64 %k, %count
+  br i1 %left, label %item, label %yes
+item:
+  %y = call ptr %item.of(ptr %x, i64 %k)
+  %fine = call i1 @judge(ptr %y, ptr %words, i1 %creates, ptr %product, ptr %leaves)
+  br i1 %fine, label %item.good, label %no
+item.good:
+  %k.next = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define ptr @${NAME}(ptr %self, ptr %given, i64 %count, ptr %names) nounwind "no-builtins" {
+entry:
+  %words = getelementptr i8, ptr %self, i64 ${TABLE}
+  %word.Array = call ptr @word(ptr %words, i64 ${ARRAY})
+  %word.PyObject_Vectorcall = call ptr @word(ptr %words, i64 ${PYOBJECT_VECTORCALL})
+  %word.PyTuple_Size = call ptr @word(ptr %words, i64 ${PYTUPLE_SIZE})
+  %word.Py_DecRef = call ptr @word(ptr %words, i64 ${PY_DECREF})
+  %word.function = call ptr @word(ptr %words, i64 ${FUNCTION})
+  %word.kind = call ptr @word(ptr %words, i64 ${KIND})
+  %word.limit = call ptr @word(ptr %words, i64 ${LIMIT})
+  %word.method = call ptr @word(ptr %words, i64 ${METHOD})
+  %word.ndarray = call ptr @word(ptr %words, i64 ${NDARRAY})
+  %word.own = call ptr @word(ptr %words, i64 ${OWN})
+  %word.slow = call ptr @word(ptr %words, i64 ${SLOW})
+  %word.take = call ptr @word(ptr %words, i64 ${TAKE})
+  %product = alloca i64
+  %leaves = alloca i64
+  %held = alloca ptr
+  store i64 1, ptr %product
+  store i64 0, ptr %leaves
+  %kind = ptrtoint ptr %word.kind to i64
+  %limit = load i64, ptr %word.limit
+  %creates = icmp eq i64 %kind, ${CREATE}
+  %writes = icmp eq i64 %kind, ${WRITE}
+  %on = icmp sgt i64 %limit, 0
+  br i1 %on, label %named, label %slow
+named:
+  %has.names = icmp ne ptr %names, null
+  br i1 %has.names, label %count.names, label %begin
+count.names:
+  %more = call i64 %word.PyTuple_Size(ptr %names)
+  br label %begin
+begin:
+  %options = phi i64 [ 0, %named ], [ %more, %count.names ]
+  %total = add i64 %count, %options
+  br label %argument
+argument:
+  %k = phi i64 [ 0, %begin ], [ %k.next, %next ]
+  %left = icmp slt i64 %k, %total
+  br i1 %left, label %look, label %call
+look:
+  %at = getelementptr ptr, ptr %given, i64 %k
+  %x = load ptr, ptr %at
+  %type.at = getelementptr i8, ptr %x, i64 ${TYPE_OF}
+  %type = load ptr, ptr %type.at
+  %is.own = icmp eq ptr %type, %word.Array
+  br i1 %is.own, label %own.array, label %not.own
+own.array:
+  br i1 %writes, label %slow, label %own
+not.own:
+  %good = call i1 @judge(ptr %x, ptr %words, i1 %creates, ptr %product, ptr %leaves)
+  br i1 %good, label %next, label %slow
+next:
+  %k.next = add i64 %k, 1
+  br label %argument
+call:
+  %result = call ptr %word.PyObject_Vectorcall(ptr %word.function, ptr %given, i64 %count, ptr %names)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %return, label %made
+made:
+  %result.type.at = getelementptr i8, ptr %result, i64 ${TYPE_OF}
+  %result.type = load ptr, ptr %result.type.at
+  %is.array = icmp eq ptr %result.type, %word.ndarray
+  br i1 %is.array, label %array, label %return
+array:
+  switch i64 %kind, label %new [ i64 ${VIEW}, label %return i64 ${WRITE}, label %return ]
+new:
+  %size = call i64 @size(ptr %result)
+  %computes = icmp eq i64 %kind, ${COMPUTE}
+  %within = icmp sle i64 %size, %limit
+  %few = call i1 @few(i64 %size, i64 %limit)
+  %stays = select i1 %computes, i1 %within, i1 %few
+  br i1 %stays, label %return, label %take
+take:
+  store ptr %result, ptr %held
+  %taken = call ptr %word.PyObject_Vectorcall(ptr %word.take, ptr %held, i64 1, ptr null)
+  call void %word.Py_DecRef(ptr %result)
+  ret ptr %taken
+return:
+  ret ptr %result
+own:
+  %is.first = icmp eq i64 %k, 0
+  %by.place = icmp sgt i64 %count, 0
+  %first = and i1 %is.first, %by.place
+  %owner = select i1 %first, ptr %word.method, ptr %word.own
+  %owns = call ptr %word.PyObject_Vectorcall(ptr %owner, ptr %given, i64 %count, ptr %names)
+  ret ptr %owns
+slow:
+  %slows = call ptr %word.PyObject_Vectorcall(ptr %word.slow, ptr %given, i64 %count, ptr %names)
+  ret ptr %slows
+}
