@@ -337,7 +337,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 
 def setfield(self: Array, value: Any, dtype: Any, offset: int = 0) -> None:
-    """Assign the bytes of each element from `offset` on, as `numpy.ndarray.setfield`."""
+    """Assign the bytes of each element from `offset` on, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_far(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def real(val: ArrayLike) -> Any:
-    """Return the real part, as `numpy.real`.
+    """Return the real part, like `numpy.real`.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def real(val: ArrayLike) -> Any:
 
 
 def imag(val: ArrayLike) -> Any:
-    """Return the imaginary part, as `numpy.imag`.
+    """Return the imaginary part, like `numpy.imag`.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def imag(val: ArrayLike) -> Any:
 
 
 def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None) -> Array:
-    """Cast an array to a dtype, as `numpy.astype`. Out-of-range floats saturate, and NaN becomes 0.
+    """Cast an array to a dtype, like `numpy.astype`. Out-of-range floats saturate, and NaN becomes 0.
 
     Examples
     --------

@@ -198,7 +198,7 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """The broadcast of arrays, as `numpy.broadcast`. Its shape needs no elements; iteration evaluates the arrays."""
+    """The broadcast of arrays, like `numpy.broadcast`. Its shape needs no elements; iteration evaluates the arrays."""
 
     def __init__(self, *operands: ArrayLike) -> None:
         self._operands = operands

@@ -498,12 +498,12 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 
 def linalg_diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
-    """Return a diagonal of the last two axes, as `numpy.linalg.diagonal`."""
+    """Return a diagonal of the last two axes, like `numpy.linalg.diagonal`."""
     return diagonal(x, offset, -2, -1)
 
 
 def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Return the sum of a diagonal of the last two axes, as `numpy.linalg.trace`."""
+    """Return the sum of a diagonal of the last two axes, like `numpy.linalg.trace`."""
     return trace(x, offset, -2, -1, dtype)
 
 

@@ -207,5 +207,5 @@ vecmat = ComposedUfunc(_vecmat)
 
 
 def linalg_vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
-    """Return the dot products of vectors along an axis, as `numpy.linalg.vecdot`."""
+    """Return the dot products of vectors along an axis, like `numpy.linalg.vecdot`."""
     return vecdot(x1, x2, axis=axis)
