@@ -236,7 +236,7 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
 
 @contextlib.contextmanager
 def _compiled() -> Iterator[None]:
-    """Within the ``with`` block, compile programs at once, unless the user has set how they run.
+    """Within the ``with`` block, compile programs before they run, unless the user has set how they run.
 
     A program would otherwise have to be repeated until the second process has compiled it.
     """
