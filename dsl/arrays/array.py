@@ -77,6 +77,12 @@ class Array(ArrayMembers):
 
     Arrays are made by `weft.asarray`, by the creation functions and by operations. They have `numpy.ndarray`'s attributes,
     methods and operators, with NumPy's meaning.
+
+    Examples
+    --------
+    >>> x = wf.arange(6).reshape(2, 3)
+    >>> isinstance(x, wf.Array), x.shape, x.sum(axis=0)
+    (True, (2, 3), array([3, 5, 7]))
     """
 
     # Immediate execution sets `_values`, a NumPy array, and `_home`, its device. `_storage` and `_view` are created
